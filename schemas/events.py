@@ -1,0 +1,271 @@
+"""What lies on the events and responses topics: envelopes and ticks, and how they are read and written.
+
+An event is a record of the events topic. Its key is the group id (UTF-8); its value is a JSON object whose `type` says
+what it is: `request` (one request to one group) or, with a null key, `tick` (the clock). What cannot be read raises
+`EventError` and becomes a dead letter; it never changes a group.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from schemas.messages import (
+    APIS,
+    INT32,
+    INT64,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    OffsetFetchRequest,
+    Request,
+    Response,
+)
+
+SCHEMA_VERSION = 1
+WIRE_STRING_MAX_BYTES = 32_767
+"""Longest string of Kafka's classic encoding; the offsets log must be able to hold every id and name."""
+MEMBER_ID_SUFFIX_BYTES = 37
+"""A minted member id is the client id (or instance id), a hyphen and a UUID."""
+
+
+class EventProblem(StrEnum):
+    """Why an event was not understood: the `reason` header of its dead letter."""
+
+    NO_KEY = "no_key"
+    KEY_NOT_UTF8 = "key_not_utf8"
+    NO_VALUE = "no_value"
+    NOT_AN_ENVELOPE = "not_an_envelope"
+    UNKNOWN_API = "unknown_api"
+    BAD_BODY = "bad_body"
+    GROUP_DIFFERS_FROM_KEY = "group_differs_from_key"
+    NO_SUCH_REPLY_PARTITION = "no_such_reply_partition"
+    STRING_TOO_LONG = "string_too_long"
+    EVENT_TOO_LARGE = "event_too_large"
+    MALFORMED_TICK = "malformed_tick"
+    DAMAGED_LOG_LINE = "damaged_log_line"
+
+
+class EventError(ValueError):
+    """An event that cannot be understood, with the reason that its dead letter will carry."""
+
+    def __init__(self, problem: EventProblem, detail: str) -> None:
+        super().__init__(f"{problem}: {detail}")
+        self.problem = problem
+        self.detail = detail
+
+
+class Tick(Struct, frozen=True, kw_only=True, tag_field="type", tag="tick"):
+    """The clock of its partition: time has reached `clock_ms` (milliseconds since 1970). Its key is null."""
+
+    clock_ms: INT64
+
+
+class RequestEnvelope(Struct, frozen=True, kw_only=True, tag_field="type", tag="request"):
+    """One request to one group."""
+
+    request_id: str
+    """Unique by its sender (a UUID); the answer carries it. Sent twice, it is handled twice."""
+    reply_partition: INT32
+    """The partition of the responses topic that the sender reads."""
+    api: str
+    """Kafka's name of the API, for example `JoinGroup`."""
+    api_version: INT32
+    client_id: str = ""
+    client_host: str = "/127.0.0.1"
+    """As Java prints an address: with a leading slash."""
+    new_member_id: str | None = None
+    """The member id to give out should this request need a new one; absent, it is derived from the request id."""
+    schema_version: Literal[1] = 1
+    body: Raw
+
+
+class RequestDocument(Struct, frozen=True, kw_only=True, tag_field="type", tag="request"):
+    """A `RequestEnvelope` with its body typed: for writing, and for the JSON Schema."""
+
+    request_id: str
+    reply_partition: INT32
+    api: str
+    api_version: INT32
+    client_id: str = ""
+    client_host: str = "/127.0.0.1"
+    new_member_id: str | None = None
+    schema_version: Literal[1] = 1
+    body: Any
+
+
+class ResponseDocument(Struct, frozen=True, kw_only=True, tag_field="type", tag="response"):
+    """The answer to one request, as it lies on the responses topic (key: the request id)."""
+
+    request_id: str
+    group_id: str
+    epoch: int
+    """Offset of the event that began this life of the group."""
+    seq: int
+    """Number of this output within (group, epoch)."""
+    api: str
+    api_version: int
+    answers_offset: int
+    """Offset of the request in the events topic."""
+    time_ms: int
+    """The group's time when the answer was given."""
+    schema_version: Literal[1] = 1
+    body: Any
+
+
+class ResponseEnvelope(Struct, frozen=True, kw_only=True, tag_field="type", tag="response"):
+    """A `ResponseDocument` as a reader first sees it: the body still raw."""
+
+    request_id: str
+    group_id: str
+    epoch: int
+    seq: int
+    api: str
+    api_version: int
+    answers_offset: int
+    time_ms: int
+    schema_version: Literal[1] = 1
+    body: Raw
+
+
+_decode_envelope = msgspec.json.Decoder(RequestEnvelope).decode
+_decode_tick = msgspec.json.Decoder(Tick).decode
+_decode_response_envelope = msgspec.json.Decoder(ResponseEnvelope).decode
+_decode_request = {name: msgspec.json.Decoder(api.request).decode for name, api in APIS.items()}
+_decode_response = {name: msgspec.json.Decoder(api.response).decode for name, api in APIS.items()}
+_encoder = msgspec.json.Encoder()
+encode_json = _encoder.encode
+
+
+def decode_group_id(key: bytes | None) -> str:
+    """The group id that an event's key names. Raises `EventError` for a null key and for one that is no UTF-8."""
+    if key is None:
+        raise EventError(EventProblem.NO_KEY, "the event has no key, so it names no group, and it is not a tick")
+    try:
+        return bytes(key).decode()
+    except UnicodeDecodeError as error:
+        raise EventError(EventProblem.KEY_NOT_UTF8, f"the key is not UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def decode_tick(value: bytes) -> Tick:
+    """Read a tick. Raises `EventError`."""
+    try:
+        return _decode_tick(value)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise EventError(EventProblem.MALFORMED_TICK, str(error)) from None
+
+
+def decode_request_event(
+    group_id: str, value: bytes | None, reply_partition_count: int
+) -> tuple[RequestEnvelope, Request]:
+    """Read a request event of a group.
+
+    `reply_partition_count` is the number of partitions of the responses topic: an answer to another would fail the sink.
+    Raises `EventError`, and nothing else, for whatever bytes there are.
+    """
+    if value is None:
+        raise EventError(EventProblem.NO_VALUE, "the event has no value")
+    try:
+        envelope = _decode_envelope(value)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise EventError(EventProblem.NOT_AN_ENVELOPE, str(error)) from None
+    decode = _decode_request.get(envelope.api)
+    if decode is None:
+        raise EventError(EventProblem.UNKNOWN_API, f"no API of one group is called {envelope.api[:100]!r}")
+    try:
+        request: Request = decode(envelope.body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise EventError(EventProblem.BAD_BODY, f"{envelope.api}: {error}") from None
+    if not 0 <= envelope.reply_partition < reply_partition_count:
+        raise EventError(
+            EventProblem.NO_SUCH_REPLY_PARTITION,
+            f"reply_partition is {envelope.reply_partition}, the responses topic has {reply_partition_count} partitions",
+        )
+    named = groups_named(request)
+    if named != (group_id,):
+        raise EventError(
+            EventProblem.GROUP_DIFFERS_FROM_KEY,
+            f"the event of one group names {len(named)} groups" if len(named) != 1 else "body and key name different groups",
+        )
+    if len(value) + MEMBER_ID_SUFFIX_BYTES > WIRE_STRING_MAX_BYTES:
+        _check_strings(envelope, request)
+    return envelope, request
+
+
+def groups_named(request: Request) -> tuple[str, ...]:
+    """The ids of the groups that a request is about."""
+    match request:
+        case OffsetFetchRequest():
+            return tuple(group.group_id for group in request.groups)
+        case DescribeGroupsRequest():
+            return request.groups
+        case DeleteGroupsRequest():
+            return request.groups_names
+        case FindCoordinatorRequest():
+            return request.coordinator_keys
+        case _:
+            return (request.group_id,)
+
+
+def _check_strings(envelope: RequestEnvelope, request: Request) -> None:
+    """Refuse strings that the offsets log cannot hold. Only a large event can have one, so only those come here."""
+    longest = WIRE_STRING_MAX_BYTES - MEMBER_ID_SUFFIX_BYTES
+    for part in (msgspec.structs.replace(envelope, body=Raw(b"null")), request):
+        for path, text in _strings(msgspec.to_builtins(part, builtin_types=(bytes, Raw)), ""):
+            if len(text.encode()) > longest:
+                raise EventError(EventProblem.STRING_TOO_LONG, f"{path.lstrip('.')} is longer than {longest} bytes")
+
+
+def _strings(value: Any, path: str) -> Any:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _strings(item, f"{path}.{name}")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _strings(item, f"{path}[{index}]")
+
+
+def encode_request_event(
+    api: str,
+    api_version: int,
+    request: Request,
+    *,
+    request_id: str,
+    reply_partition: int,
+    client_id: str,
+    client_host: str = "/127.0.0.1",
+    new_member_id: str | None = None,
+) -> bytes:
+    """Write a request event's value; its key is the group id in UTF-8."""
+    return _encoder.encode(
+        RequestDocument(
+            request_id=request_id,
+            reply_partition=reply_partition,
+            api=api,
+            api_version=api_version,
+            client_id=client_id,
+            client_host=client_host,
+            new_member_id=new_member_id,
+            body=request,
+        )
+    )
+
+
+def encode_tick(clock_ms: int) -> bytes:
+    """Write a tick's value; its key is null. The very bytes matter: Spark finds ticks by their beginning."""
+    return b'{"type":"tick","clock_ms":%d}' % clock_ms
+
+
+def decode_response_event(value: bytes) -> tuple[ResponseEnvelope, Response]:
+    """Read an answer from the responses topic. Raises `EventError`."""
+    try:
+        envelope = _decode_response_envelope(value)
+        response: Response = _decode_response[envelope.api](envelope.body)
+    except (msgspec.DecodeError, KeyError, RecursionError, UnicodeDecodeError) as error:
+        raise EventError(EventProblem.NOT_AN_ENVELOPE, str(error)) from None
+    return envelope, response

@@ -1,0 +1,397 @@
+"""History: one typed record for each thing that happened in a group, with its cause.
+
+Records lie on the history topic (key: group id). `seq` orders them within (group, epoch); `caused_by` is the `seq` of the
+record that led to this one, so a chain of cause can be followed from record to record. Times are the group's, in
+milliseconds since 1970. A JSON object's `type` names the kind: the class below in snake case.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+TimerName = Literal["session", "pending_member", "join", "sync", "offsets_expiry"]
+
+
+class Cause(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The request or the timer that led to a record."""
+
+    kind: Literal["request", "timer"]
+    partition: int
+    """Partition of the events topic of `offset`."""
+    offset: int
+    """The request's offset; for a timer, the offset of the event that armed it (a session: when the member was last heard)."""
+    api: str | None = None
+    api_version: int | None = None
+    request_id: str | None = None
+    timer: TimerName | None = None
+    armed_ms: int | None = None
+    deadline_ms: int | None = None
+    member_id: str | None = None
+    group_instance_id: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+    reason: str | None = None
+    """What the client gave as its reason (KIP-800), shortened to 255 characters as Kafka does."""
+
+
+class HistoryRecord(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """What every record has."""
+
+    group_id: str
+    epoch: int
+    seq: int
+    time_ms: int
+    generation_id: int
+    cause: Cause
+    caused_by: int | None = None
+    schema_version: Literal[1] = 1
+
+
+class MemberIdentity(Struct, frozen=True, kw_only=True):
+    """Who a member is."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    client_id: str
+    client_host: str
+
+
+# ------------------------------------------------------------------------------------------------------------- group
+
+
+class GroupCreated(HistoryRecord, frozen=True, kw_only=True, tag="group_created"):
+    """The group did not exist; a JoinGroup or an OffsetCommit made it."""
+
+
+class GroupEmpty(HistoryRecord, frozen=True, kw_only=True, tag="group_empty"):
+    """The last member is gone; offsets stay until they expire."""
+
+
+class GroupStable(HistoryRecord, frozen=True, kw_only=True, tag="group_stable"):
+    """The leader's assignment is in force."""
+
+    leader_id: str
+    protocol_name: str | None
+    members: tuple[str, ...]
+
+
+class GroupDead(HistoryRecord, frozen=True, kw_only=True, tag="group_dead"):
+    """The group is gone, tombstones written."""
+
+    reason: Literal["deleted", "expired"]
+
+
+# ----------------------------------------------------------------------------------------------------------- members
+
+
+class MemberIdAssigned(HistoryRecord, frozen=True, kw_only=True, tag="member_id_assigned"):
+    """A first join was answered with MEMBER_ID_REQUIRED; the id waits to be used (KIP-394)."""
+
+    member: MemberIdentity
+    session_timeout_ms: int
+
+
+class PendingMemberRemoved(HistoryRecord, frozen=True, kw_only=True, tag="pending_member_removed"):
+    """An id that was handed out and never used is forgotten."""
+
+    member_id: str
+    reason: Literal["expired", "left", "group_full"]
+
+
+class MemberJoined(HistoryRecord, frozen=True, kw_only=True, tag="member_joined"):
+    """A member was added to the group."""
+
+    member: MemberIdentity
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[str, ...]
+    subscribed_topics: tuple[str, ...] | None
+    """Topics of its first protocol's subscription; None where it is no consumer or cannot be read."""
+
+
+class MemberRejoined(HistoryRecord, frozen=True, kw_only=True, tag="member_rejoined"):
+    """A known member sent JoinGroup and was let into a rebalance."""
+
+    member: MemberIdentity
+    changed: tuple[Literal["protocols", "metadata", "session_timeout", "rebalance_timeout"], ...]
+    """What differs from its last join; empty: nothing."""
+    subscribed_topics: tuple[str, ...] | None
+
+
+class MemberLeft(HistoryRecord, frozen=True, kw_only=True, tag="member_left"):
+    """A member left by LeaveGroup; its own words are in `cause.reason`."""
+
+    member: MemberIdentity
+
+
+class MemberExpired(HistoryRecord, frozen=True, kw_only=True, tag="member_expired"):
+    """Nothing was heard of a member for its session timeout."""
+
+    member: MemberIdentity
+    last_heard_ms: int
+    session_timeout_ms: int
+    """The time that it had; five minutes for a new member whose first join was not yet answered."""
+
+
+class MemberDropped(HistoryRecord, frozen=True, kw_only=True, tag="member_dropped"):
+    """A member was removed without having left or expired."""
+
+    member: MemberIdentity
+    reason: Literal["did_not_rejoin", "did_not_sync", "group_full"]
+
+
+class MemberReplaced(HistoryRecord, frozen=True, kw_only=True, tag="member_replaced"):
+    """A static member came back under a new member id; the old id is fenced from now on (KIP-345)."""
+
+    member: MemberIdentity
+    old_member_id: str
+    rebalanced: bool
+    """False: the group went on as it was."""
+
+
+class MemberFenced(HistoryRecord, frozen=True, kw_only=True, tag="member_fenced"):
+    """A client that uses an instance id which another member id holds was told so."""
+
+    member_id: str
+    group_instance_id: str
+    owner_member_id: str | None
+
+
+# -------------------------------------------------------------------------------------------------------- rebalances
+
+RebalanceTrigger = Literal[
+    "member_joined",
+    "leader_rejoined",
+    "member_changed",
+    "static_member_replaced",
+    "member_left",
+    "pending_member_left",
+    "member_expired",
+    "members_did_not_sync",
+]
+
+
+class Waited(Struct, frozen=True, kw_only=True):
+    """One member that a join phase waited for."""
+
+    member_id: str
+    told_ms: int | None
+    """When a heartbeat (or a refused request) first told it of the rebalance."""
+    joined_ms: int | None
+    """When it rejoined; None: never."""
+
+
+class RebalanceStarted(HistoryRecord, frozen=True, kw_only=True, tag="rebalance_started"):
+    """The group went to PreparingRebalance. Its `seq` names the rebalance."""
+
+    trigger: RebalanceTrigger
+    member: MemberIdentity | None
+    """Whose doing it is."""
+    reason: str
+    """The trigger in plain words."""
+    initial: bool
+    """The first rebalance of an empty group, which waits for group.initial.rebalance.delay.ms."""
+    waiting_for: tuple[str, ...]
+    """Members that must rejoin."""
+    deadline_ms: int
+    """When it ends at the latest, as seen at the start."""
+    interrupts: int | None
+    """The rebalance that was still going on (CompletingRebalance)."""
+
+
+class RebalanceExtended(HistoryRecord, frozen=True, kw_only=True, tag="rebalance_extended"):
+    """The join phase goes on beyond its first deadline."""
+
+    rebalance: int
+    reason: Literal["members_arriving", "only_static_members_left"]
+    deadline_ms: int
+
+
+class JoinPhaseCompleted(HistoryRecord, frozen=True, kw_only=True, tag="join_phase_completed"):
+    """All members are told the new generation; the leader computes assignments."""
+
+    rebalance: int
+    duration_ms: int
+    members: tuple[str, ...]
+    waited_for: tuple[Waited, ...]
+    slowest: str | None
+    """The member that rejoined last of those waited for."""
+    dropped: tuple[str, ...]
+
+
+class ProtocolChosen(HistoryRecord, frozen=True, kw_only=True, tag="protocol_chosen"):
+    """Which protocol the members voted for."""
+
+    protocol_name: str
+    votes: dict[str, tuple[str, ...]]
+    """Protocol name -> members that voted for it."""
+    tie: bool
+    """Equal counts, settled by Kafka's hash order."""
+
+
+class LeaderElected(HistoryRecord, frozen=True, kw_only=True, tag="leader_elected"):
+    """Another member leads."""
+
+    leader: MemberIdentity
+    previous_leader_id: str | None
+    reason: Literal["first_member", "leader_gone", "leader_did_not_rejoin", "leader_replaced"]
+
+
+class AssignedTopic(Struct, frozen=True, kw_only=True):
+    topic: str
+    partitions: tuple[int, ...]
+
+
+class MemberAssignment(Struct, frozen=True, kw_only=True):
+    """What one member got."""
+
+    member_id: str
+    topics: tuple[AssignedTopic, ...] | None
+    """None: the blob is not one of the consumer protocol."""
+
+
+class AssignmentReceived(HistoryRecord, frozen=True, kw_only=True, tag="assignment_received"):
+    """The leader's SyncGroup: who owns what from now on."""
+
+    rebalance: int | None
+    leader_id: str
+    assignments: tuple[MemberAssignment, ...]
+
+
+class RebalanceCompleted(HistoryRecord, frozen=True, kw_only=True, tag="rebalance_completed"):
+    """A rebalance is over."""
+
+    rebalance: int
+    outcome: Literal["stable", "empty", "interrupted"]
+    trigger: RebalanceTrigger
+    started_ms: int
+    duration_ms: int
+    join_ms: int | None
+    """Length of the join phase; None where it did not end."""
+    waited_for: tuple[Waited, ...]
+    slowest: str | None
+    dropped: tuple[str, ...]
+
+
+# ----------------------------------------------------------------------------------------------------------- offsets
+
+
+class OffsetChange(Struct, frozen=True, kw_only=True):
+    topic: str
+    partition: int
+    offset: int | None
+    """None: there is none any more."""
+    previous_offset: int | None
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class OffsetsCommitted(HistoryRecord, frozen=True, kw_only=True, tag="offsets_committed"):
+    member_id: str | None
+    """None: a commit without membership."""
+    offsets: tuple[OffsetChange, ...]
+
+
+class OffsetsExpired(HistoryRecord, frozen=True, kw_only=True, tag="offsets_expired"):
+    offsets: tuple[OffsetChange, ...]
+
+
+class OffsetsDeleted(HistoryRecord, frozen=True, kw_only=True, tag="offsets_deleted"):
+    offsets: tuple[OffsetChange, ...]
+
+
+# ---------------------------------------------------------------------------------------------------------- refusals
+
+
+class RequestRefused(HistoryRecord, frozen=True, kw_only=True, tag="request_refused"):
+    """A request was answered with an error that is not a normal step of the protocol."""
+
+    api: str
+    error_code: int
+    error: str
+    rule: str
+    """Which rule refused it, for example `unknown_member` or `generation_differs`."""
+    detail: str
+    state: str
+    """The state of the group that it met; `none` where there is no group."""
+
+
+History = (
+    GroupCreated
+    | GroupEmpty
+    | GroupStable
+    | GroupDead
+    | MemberIdAssigned
+    | PendingMemberRemoved
+    | MemberJoined
+    | MemberRejoined
+    | MemberLeft
+    | MemberExpired
+    | MemberDropped
+    | MemberReplaced
+    | MemberFenced
+    | RebalanceStarted
+    | RebalanceExtended
+    | JoinPhaseCompleted
+    | ProtocolChosen
+    | LeaderElected
+    | AssignmentReceived
+    | RebalanceCompleted
+    | OffsetsCommitted
+    | OffsetsExpired
+    | OffsetsDeleted
+    | RequestRefused
+)
+
+_decoder = msgspec.json.Decoder(History)
+
+
+def decode_history(value: bytes) -> History:
+    """Read one record of the history topic. Raises `msgspec.DecodeError`."""
+    return _decoder.decode(value)
+
+
+# ----------------------------------------------------------------------------------------------- the group as it is
+
+
+class SnapshotMember(Struct, frozen=True, kw_only=True):
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    metadata: bytes
+    """Its metadata of the chosen protocol; empty before one is chosen."""
+    assignment: bytes
+    """What it holds, as its leader wrote it."""
+    partitions: tuple[AssignedTopic, ...] | None
+    """The same decoded; None where the blob is not one of the consumer protocol."""
+
+
+class GroupSnapshot(Struct, frozen=True, kw_only=True):
+    """The group as it is: the value of the assignments topic (key: group id); a null value: the group is gone."""
+
+    group_id: str
+    epoch: int
+    seq: int
+    time_ms: int
+    state: str
+    state_since_ms: int
+    generation_id: int
+    protocol_type: str | None
+    protocol_name: str | None
+    leader_id: str | None
+    members: tuple[SnapshotMember, ...]
+    schema_version: Literal[1] = 1
+
+
+_snapshot_decoder = msgspec.json.Decoder(GroupSnapshot)
+
+
+def decode_snapshot(value: bytes) -> GroupSnapshot:
+    """Read one value of the assignments topic. Raises `msgspec.DecodeError`."""
+    return _snapshot_decoder.decode(value)
