@@ -44,6 +44,9 @@ class HistoryRecord(Struct, frozen=True, kw_only=True, tag_field="type"):
     epoch: int
     seq: int
     time_ms: int
+    """The group's time, as the ticks say: what every deadline is measured by."""
+    timestamp_ms: int
+    """The same moment by the append time of the events topic: finer than the ticks, for people and durations."""
     generation_id: int
     cause: Cause
     caused_by: int | None = None

@@ -1,0 +1,70 @@
+"""The settings of the coordinator: Kafka's own, with Kafka's names (in snake case), defaults and meaning.
+
+Source: `GroupCoordinatorConfig` (Kafka 4.3). They are part of what the output is a function of: change one and the same
+log may give other decisions.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+"""How long a new member may wait for its first join phase to end (a constant in Kafka)."""
+
+
+class GroupConfig(Struct, frozen=True, kw_only=True):
+    """How groups are coordinated. `problems()` says what is wrong with it, one sentence each."""
+
+    group_min_session_timeout_ms: int = 6_000
+    """`group.min.session.timeout.ms`: smallest session timeout that a JoinGroup may ask for."""
+    group_max_session_timeout_ms: int = 1_800_000
+    """`group.max.session.timeout.ms`: largest session timeout that a JoinGroup may ask for."""
+    group_initial_rebalance_delay_ms: int = 3_000
+    """`group.initial.rebalance.delay.ms`: how long an empty group waits for more members after the first."""
+    group_max_size: int = 2_147_483_647
+    """`group.max.size`: most members of a group."""
+    offset_metadata_max_bytes: int = 4_096
+    """`offset.metadata.max.bytes`: longest metadata of a committed offset (UTF-16 units, as in Kafka)."""
+    offsets_retention_minutes: int = 10_080
+    """`offsets.retention.minutes`: how long offsets outlive their group, or a commit without a group."""
+    offsets_retention_check_interval_ms: int = 600_000
+    """`offsets.retention.check.interval.ms`: offsets expire only at multiples of this."""
+    offsets_retention_check_phase_ms: int = 0
+    """Shifts those multiples, so that a history recorded by another coordinator can be reproduced."""
+    offset_commit_value_version: Literal[3, 4] = 4
+    """Version of offset commit values in the offsets log: 4 as Kafka 4.1 and later write, 3 as earlier ones and for older readers."""
+    shard_count: int = 1
+    """Partitions of the events topic; a group that Kafka's hash puts on another gets NOT_COORDINATOR."""
+
+    @property
+    def offsets_retention_ms(self) -> int:
+        return self.offsets_retention_minutes * 60_000
+
+    def problems(self) -> list[str]:
+        """What is wrong, one sentence for each mistake; empty when all is well."""
+        at_least = {
+            "group_min_session_timeout_ms": 1,
+            "group_max_session_timeout_ms": 1,
+            "group_initial_rebalance_delay_ms": 0,
+            "group_max_size": 1,
+            "offset_metadata_max_bytes": 0,
+            "offsets_retention_minutes": 1,
+            "offsets_retention_check_interval_ms": 1,
+            "offsets_retention_check_phase_ms": 0,
+            "shard_count": 1,
+        }
+        found = [
+            f"{name} is {getattr(self, name)}, but must be at least {least}."
+            for name, least in at_least.items()
+            if getattr(self, name) < least
+        ]
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            found.append(
+                f"group_min_session_timeout_ms ({self.group_min_session_timeout_ms}) is larger than "
+                f"group_max_session_timeout_ms ({self.group_max_session_timeout_ms})."
+            )
+        if self.offset_commit_value_version not in (3, 4):
+            found.append(f"offset_commit_value_version is {self.offset_commit_value_version}, but must be 3 or 4.")
+        return found

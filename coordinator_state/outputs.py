@@ -1,0 +1,61 @@
+"""What a group says: answers, records of the offsets log, history, and the group as it is. Each has its epoch and seq."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from schemas.events import RequestEnvelope
+from schemas.history import GroupSnapshot, History
+from schemas.messages import Request, Response
+
+
+class RequestEvent(Struct, frozen=True):
+    """One request as it lies in the log, decoded."""
+
+    offset: int
+    """Its offset in the events partition."""
+    clock_ms: int
+    """The last tick before it."""
+    timestamp_ms: int
+    """Its append time: information for people, no decision uses it."""
+    envelope: RequestEnvelope
+    request: Request
+
+
+class Answer(Struct, frozen=True):
+    """The answer to one request."""
+
+    group_id: str
+    epoch: int
+    seq: int
+    time_ms: int
+    request_id: str
+    reply_partition: int
+    api: str
+    api_version: int
+    answers_offset: int
+    response: Response
+
+
+class LogRecord(Struct, frozen=True):
+    """A record of the offsets log, as Kafka's `__consumer_offsets` has it; a null value is a tombstone."""
+
+    group_id: str
+    epoch: int
+    seq: int
+    time_ms: int
+    caused_by_offset: int
+    key: bytes
+    value: bytes | None
+
+
+class AssignmentChange(Struct, frozen=True):
+    """The group as it is now; None: it is gone."""
+
+    group_id: str
+    epoch: int
+    seq: int
+    snapshot: GroupSnapshot | None
+
+
+Output = Answer | LogRecord | AssignmentChange | History
