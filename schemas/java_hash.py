@@ -1,4 +1,4 @@
-"""Java's `String.hashCode` and what Kafka makes of it: the partition of `__consumer_offsets` in which a group lives."""
+"""Java's `String.hashCode` and `compareTo`, and the partition of `__consumer_offsets` in which a group lives."""
 
 from __future__ import annotations
 
@@ -30,9 +30,17 @@ def group_partition(group_id: str, partition_count: int) -> int:
     return (0 if hashed == -_SIGN else abs(hashed)) % partition_count
 
 
+def java_string_order(text: str) -> bytes:
+    """Sort key that orders strings as Java's `String.compareTo`: by UTF-16 code unit.
+
+    It differs from Python's order where a character beyond U+FFFF meets one of U+E000 to U+FFFF.
+    """
+    return text.encode("utf-16-be", "surrogatepass")
+
+
 def _utf16_units(text: str) -> Iterable[int]:
     if text.isascii():
         return text.encode("ascii")
-    encoded = text.encode("utf-16-be", "surrogatepass")
+    encoded = java_string_order(text)
     units: tuple[int, ...] = unpack(f">{len(encoded) // 2}H", encoded)
     return units

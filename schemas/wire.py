@@ -19,7 +19,6 @@ INT64 = Struct(">q")
 
 STRING_SIZE_MAX = 32_767
 """Longest string in bytes of UTF-8, in either form."""
-_BLOB_SIZE_MAX = 2**31 - 2
 _VARINT_BITS = 32
 _UUID_SIZE = 16
 _TAG_SIZE_MIN = 2
@@ -164,6 +163,14 @@ class Reader:
         return value
 
 
+def pack(layout: Struct, *values: int) -> bytes:
+    """Numbers in a fixed layout; `EncodeError` if one has more bits than its place."""
+    try:
+        return layout.pack(*values)
+    except struct.error as error:
+        raise EncodeError(str(error)) from None
+
+
 def encode_unsigned_varint(value: int) -> bytes:
     encoded = bytearray()
     while value > 0x7F:
@@ -212,17 +219,11 @@ def encode_nullable_blob(data: bytes | None, compact: bool = False) -> bytes:
 
 def encode_count(count: int, compact: bool = False) -> bytes:
     """The prefix of an array of `count` items, or of a byte string of `count` bytes."""
-    if count > _BLOB_SIZE_MAX:
-        raise EncodeError(f"{count} items or bytes, more than {_BLOB_SIZE_MAX}")
     return encode_unsigned_varint(count + 1) if compact else INT32.pack(count)
 
 
 def encode_int32_array(values: Sequence[int]) -> bytes:
-    """`EncodeError` if a value has more than 32 bits."""
-    try:
-        return struct.pack(f">i{len(values)}i", len(values), *values)
-    except struct.error as error:
-        raise EncodeError(str(error)) from None
+    return pack(Struct(f">i{len(values)}i"), len(values), *values)
 
 
 def encode_tagged_fields(fields: Mapping[int, bytes]) -> bytes:
