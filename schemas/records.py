@@ -1,0 +1,296 @@
+"""Records of `__consumer_offsets`: typed keys and values, and their bytes.
+
+A key starts with the record type, a value with its version. A null value is a tombstone: it deletes its key.
+Source: Kafka's OffsetCommitKey/Value.json and GroupMetadataKey/Value.json; KIP-211, KIP-320, KIP-345, KIP-915.
+"""
+
+from __future__ import annotations
+
+from struct import Struct as Layout
+
+from msgspec import Struct
+
+from schemas.wire import (
+    INT16,
+    INT32,
+    INT64,
+    DecodeError,
+    EncodeError,
+    Reader,
+    encode_blob,
+    encode_count,
+    encode_nullable_string,
+    encode_string,
+    encode_tagged_fields,
+    encode_uuid,
+    pack,
+)
+
+OFFSET_COMMIT_TYPE = 1
+"""Record type of a commit. Old brokers wrote 0, which is read alike; two types for one key would not compact together."""
+GROUP_METADATA_TYPE = 2
+VALUE_VERSION_MAX = 4
+DEFAULT_VALUE_VERSION = 3
+"""What Kafka writes up to 4.0, and for groups in every release; from 4.1 on it writes offsets as version 4."""
+NO_LEADER_EPOCH = -1
+NO_TIMESTAMP = -1
+NO_TIMEOUT = -1
+
+_EXPIRING_VERSION = 1
+_FLEXIBLE_VERSION = 4
+_TOPIC_ID_TAG = 0
+_NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
+_NO_TAGS = b"\x00"
+_MEMBER_SIZE_MIN = 15
+"""A member of version 4 with nothing in it; those of other versions are larger."""
+
+_OFFSET = Layout(">hq")
+_OFFSET_AND_EPOCH = Layout(">hqi")
+_TIMESTAMP_AND_EXPIRY = Layout(">qq")
+_TWO_TIMEOUTS = Layout(">ii")
+
+
+class OffsetCommitKey(Struct, frozen=True):
+    """Key of a committed offset."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
+class OffsetCommitValue(Struct, frozen=True, kw_only=True):
+    """A committed offset."""
+
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    """Versions 3 and 4; -1 for unknown."""
+    metadata: str = ""
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = NO_TIMESTAMP
+    """Version 1 only: when the commit brought its own retention; -1 for none."""
+    topic_id: str | None = None
+    """Version 4 only (Kafka 4.1): the topic's uuid as text with hyphens; None for unknown."""
+
+
+class GroupMetadataKey(Struct, frozen=True):
+    """Key of a classic group."""
+
+    group_id: str
+
+
+class MemberMetadata(Struct, frozen=True, kw_only=True):
+    """A member of a stored group."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    """Versions 3 and 4."""
+    client_id: str
+    client_host: str
+    """As Java prints an address: `/10.0.0.1`."""
+    rebalance_timeout_ms: int = NO_TIMEOUT
+    """Version 1 and later; -1 where the version has none: whoever loads the group then takes the session timeout."""
+    session_timeout_ms: int
+    subscription: bytes
+    """What the member sent in JoinGroup for the chosen protocol, untouched."""
+    assignment: bytes
+    """What the leader sent for the member, untouched; empty if it sent nothing."""
+
+
+class GroupMetadataValue(Struct, frozen=True, kw_only=True):
+    """A classic group between two rebalances: Stable if it has members, else Empty."""
+
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    current_state_timestamp_ms: int = NO_TIMESTAMP
+    """Version 2 and later."""
+    members: tuple[MemberMetadata, ...] = ()
+
+
+class UnknownKey(Struct, frozen=True):
+    """Key of a record type that is not ours, such as those of the new consumer protocol: to be skipped."""
+
+    type: int
+
+
+Key = OffsetCommitKey | GroupMetadataKey
+Value = OffsetCommitValue | GroupMetadataValue
+
+
+def encode_key(key: Key) -> bytes:
+    """`EncodeError` for names longer than 32,767 bytes."""
+    if isinstance(key, OffsetCommitKey):
+        parts = (
+            INT16.pack(OFFSET_COMMIT_TYPE),
+            encode_string(key.group_id),
+            encode_string(key.topic),
+            pack(INT32, key.partition),
+        )
+        return b"".join(parts)
+    return INT16.pack(GROUP_METADATA_TYPE) + encode_string(key.group_id)
+
+
+def encode_offset_commit_value(value: OffsetCommitValue, version: int = DEFAULT_VALUE_VERSION) -> bytes:
+    """Write version 0-4; fields that the version lacks are dropped. `EncodeError` if a field does not fit.
+
+    A commit with its own expiry is always written as version 1, the only one that has it
+    (Kafka's `GroupCoordinatorRecordHelpers.newOffsetCommitRecord`).
+    """
+    _insist_on_version(version)
+    if value.expire_timestamp_ms != NO_TIMESTAMP:
+        version = _EXPIRING_VERSION
+    if version < 3:
+        head = pack(_OFFSET, version, value.offset)
+    else:
+        head = pack(_OFFSET_AND_EPOCH, version, value.offset, value.leader_epoch)
+    metadata = encode_string(value.metadata, version >= _FLEXIBLE_VERSION)
+    if version == _EXPIRING_VERSION:
+        tail = pack(_TIMESTAMP_AND_EXPIRY, value.commit_timestamp_ms, value.expire_timestamp_ms)
+    else:
+        tail = pack(INT64, value.commit_timestamp_ms)
+    tags = _encode_topic_id(value.topic_id) if version >= _FLEXIBLE_VERSION else b""
+    return b"".join((head, metadata, tail, tags))
+
+
+def encode_group_metadata_value(value: GroupMetadataValue, version: int = DEFAULT_VALUE_VERSION) -> bytes:
+    """Write version 0-4; fields that the version lacks are dropped. `EncodeError` if a field does not fit."""
+    _insist_on_version(version)
+    flexible = version >= _FLEXIBLE_VERSION
+    parts = [
+        INT16.pack(version),
+        encode_string(value.protocol_type, flexible),
+        pack(INT32, value.generation),
+        encode_nullable_string(value.protocol, flexible),
+        encode_nullable_string(value.leader, flexible),
+    ]
+    if version >= 2:
+        parts.append(pack(INT64, value.current_state_timestamp_ms))
+    parts.append(encode_count(len(value.members), flexible))
+    parts += (_encode_member(member, version) for member in value.members)
+    if flexible:
+        parts.append(_NO_TAGS)
+    return b"".join(parts)
+
+
+def decode_key(data: bytes) -> Key | UnknownKey:
+    """`DecodeError` if a key of a known type is damaged."""
+    reader = Reader(data)
+    record_type = reader.int16()
+    key: Key
+    if 0 <= record_type <= OFFSET_COMMIT_TYPE:
+        key = OffsetCommitKey(reader.string(), reader.string(), reader.int32())
+    elif record_type == GROUP_METADATA_TYPE:
+        key = GroupMetadataKey(reader.string())
+    else:
+        return UnknownKey(record_type)
+    reader.end()
+    return key
+
+
+def decode_offset_commit_value(data: bytes) -> OffsetCommitValue:
+    """Read version 0-4; `DecodeError` for others and for damaged bytes."""
+    reader = Reader(data)
+    version = _read_version(reader)
+    flexible = version >= _FLEXIBLE_VERSION
+    value = OffsetCommitValue(
+        offset=reader.int64(),
+        leader_epoch=reader.int32() if version >= 3 else NO_LEADER_EPOCH,
+        metadata=reader.string(flexible),
+        commit_timestamp_ms=reader.int64(),
+        expire_timestamp_ms=reader.int64() if version == _EXPIRING_VERSION else NO_TIMESTAMP,
+        topic_id=_read_topic_id(reader) if flexible else None,
+    )
+    reader.end()
+    return value
+
+
+def decode_group_metadata_value(data: bytes) -> GroupMetadataValue:
+    """Read version 0-4; `DecodeError` for others and for damaged bytes."""
+    reader = Reader(data)
+    version = _read_version(reader)
+    flexible = version >= _FLEXIBLE_VERSION
+    value = GroupMetadataValue(
+        protocol_type=reader.string(flexible),
+        generation=reader.int32(),
+        protocol=reader.nullable_string(flexible),
+        leader=reader.nullable_string(flexible),
+        current_state_timestamp_ms=reader.int64() if version >= 2 else NO_TIMESTAMP,
+        members=tuple(reader.array(lambda: _read_member(reader, version), _MEMBER_SIZE_MIN, flexible)),
+    )
+    if flexible:
+        reader.tagged_fields()
+    reader.end()
+    return value
+
+
+def decode_record(key: bytes, value: bytes | None) -> tuple[Key | UnknownKey, Value | None]:
+    """Read a record. The value is None for a tombstone, and for an unknown key, whose value is not looked at."""
+    decoded_key = decode_key(key)
+    if value is None or isinstance(decoded_key, UnknownKey):
+        return decoded_key, None
+    if isinstance(decoded_key, OffsetCommitKey):
+        return decoded_key, decode_offset_commit_value(value)
+    return decoded_key, decode_group_metadata_value(value)
+
+
+def _insist_on_version(version: int) -> None:
+    if not 0 <= version <= VALUE_VERSION_MAX:
+        raise EncodeError(f"value version {version}")
+
+
+def _read_version(reader: Reader) -> int:
+    version = reader.int16()
+    if not 0 <= version <= VALUE_VERSION_MAX:
+        raise DecodeError(f"value version {version}", reader.position)
+    return version
+
+
+def _encode_topic_id(topic_id: str | None) -> bytes:
+    if topic_id is None or topic_id == _NO_TOPIC_ID:
+        return _NO_TAGS
+    return encode_tagged_fields({_TOPIC_ID_TAG: encode_uuid(topic_id)})
+
+
+def _read_topic_id(reader: Reader) -> str | None:
+    encoded = reader.tagged_fields().get(_TOPIC_ID_TAG)
+    if encoded is None:
+        return None
+    topic_id_reader = Reader(encoded)
+    topic_id = topic_id_reader.uuid()
+    topic_id_reader.end()
+    return None if topic_id == _NO_TOPIC_ID else topic_id
+
+
+def _encode_member(member: MemberMetadata, version: int) -> bytes:
+    flexible = version >= _FLEXIBLE_VERSION
+    parts = (
+        encode_string(member.member_id, flexible),
+        encode_nullable_string(member.group_instance_id, flexible) if version >= 3 else b"",
+        encode_string(member.client_id, flexible),
+        encode_string(member.client_host, flexible),
+        pack(_TWO_TIMEOUTS, member.rebalance_timeout_ms, member.session_timeout_ms)
+        if version >= 1
+        else pack(INT32, member.session_timeout_ms),
+        encode_blob(member.subscription, flexible),
+        encode_blob(member.assignment, flexible),
+        _NO_TAGS if flexible else b"",
+    )
+    return b"".join(parts)
+
+
+def _read_member(reader: Reader, version: int) -> MemberMetadata:
+    flexible = version >= _FLEXIBLE_VERSION
+    member = MemberMetadata(
+        member_id=reader.string(flexible),
+        group_instance_id=reader.nullable_string(flexible) if version >= 3 else None,
+        client_id=reader.string(flexible),
+        client_host=reader.string(flexible),
+        rebalance_timeout_ms=reader.int32() if version >= 1 else NO_TIMEOUT,
+        session_timeout_ms=reader.int32(),
+        subscription=reader.blob(flexible),
+        assignment=reader.blob(flexible),
+    )
+    if flexible:
+        reader.tagged_fields()
+    return member
