@@ -1,0 +1,48 @@
+"""The Java that Spark, Ivy and the embedded Kafka broker run on."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+JAVA_VERSION_MIN = 17
+_REMEDY = (
+    f"Install a Java {JAVA_VERSION_MIN} runtime (Debian and Ubuntu: openjdk-17-jre-headless; macOS: temurin@17), "
+    "or set JAVA_HOME to the one that you have."
+)
+
+
+class JavaError(RuntimeError):
+    """There is no Java that Spark and Kafka can run on. The message names the remedy."""
+
+
+def find_java() -> Path:
+    """The `java` program: of JAVA_HOME where it is set, as for Spark itself, else the one on PATH.
+
+    Raises JavaError when there is none, when it does not start, or when it is older than Java 17.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if found is None:
+        raise JavaError(f"Java was not found: JAVA_HOME is not set and there is no `java` on PATH. {_REMEDY}")
+    if not os.access(found, os.X_OK):
+        raise JavaError(f"Java was not found: JAVA_HOME is {home}, but there is no program {found}. {_REMEDY}")
+    try:
+        answer = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as problem:
+        raise JavaError(f"`{found} -version` failed ({problem}). {_REMEDY}") from problem
+    version = _feature_version(answer.stderr + answer.stdout)
+    if version is None:
+        raise JavaError(f"`{found} -version` printed no version that we understand. {_REMEDY}")
+    if version < JAVA_VERSION_MIN:
+        raise JavaError(f"{found} is Java {version}; Spark and Kafka need {JAVA_VERSION_MIN} or newer. {_REMEDY}")
+    return Path(found)
+
+
+def _feature_version(text: str) -> int | None:
+    """17 of `openjdk version "17.0.15"`; 8 of `java version "1.8.0_402"`."""
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(match.group(1)) if match else None
