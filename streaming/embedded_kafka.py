@@ -1,0 +1,332 @@
+"""A real Apache Kafka broker as a child process: one KRaft node, up in a few seconds, gone with its parent.
+
+    with EmbeddedKafka() as kafka:
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+
+`python -m streaming.embedded_kafka --port 9092 --data DIR` runs one until Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from streaming import broker_properties
+from streaming.jars import broker_jars
+from streaming.java import find_java
+
+STOP_TIMEOUT_S = 20.0
+_PORT_ATTEMPTS = 3
+_LOG_LINES_SHOWN = 25
+
+# Quick to start and small, rather than fast at its peak.
+_JVM_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true", "-Dfile.encoding=UTF-8")
+_LOG_OPTIONS = (
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
+    # At info these print every setting, hundreds of lines, at each start.
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config=warn",
+)
+
+# The first process of the broker's group: it waits for the end of its input, which comes when we close it or die, by
+# whatever signal, and then ends the group. (PR_SET_PDEATHSIG would do on Linux only, and would end the broker with the
+# thread that started it.)
+_GUARD = ("/bin/sh", "-c", "read _; kill -9 0")
+
+
+class EmbeddedKafkaError(RuntimeError):
+    """The broker did not start, or ended by itself. The message has the last lines of its log and the log's path."""
+
+
+class EmbeddedKafka:
+    """A single-node Apache Kafka (KRaft) that lives as a child process. A context manager.
+
+    `data`: directory of its log, its settings and its data. One that is given survives; a broker started on it again
+    keeps its cluster id and, unless told otherwise, its port. Without one a temporary directory is used and deleted
+    by `close()`.
+    `port`: of the PLAINTEXT listener on `host`; a free one by default.
+    `properties`: further broker settings. `listeners`, `advertised.listeners` and `listener.security.protocol.map` are
+    added to ours, all others replace ours. Topics are never created by the broker on its own (a mistyped name would
+    pass unseen) unless `auto.create.topics.enable` says so.
+    """
+
+    def __init__(
+        self,
+        data: Path | str | None = None,
+        *,
+        port: int | None = None,
+        host: str = "127.0.0.1",
+        heap_mb: int = 320,
+        properties: Mapping[str, str] | None = None,
+        start_timeout_s: float = 90.0,
+    ) -> None:
+        self._host = host
+        self._port_wanted = port
+        self._port: int | None = None
+        self._heap_mb = heap_mb
+        self._properties = dict(properties or {})
+        self._start_timeout_s = start_timeout_s
+        self._broker: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+        self._delete_data: weakref.finalize[..., EmbeddedKafka] | None = None
+        if data is None:
+            self.data_directory = Path(tempfile.mkdtemp(prefix="embedded-kafka-"))
+            self._delete_data = weakref.finalize(self, shutil.rmtree, self.data_directory, ignore_errors=True)
+        else:
+            self.data_directory = Path(data).absolute()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` of the broker. Known once it was started; kept over `stop` and `kill`."""
+        return f"{self._host}:{self.port}"
+
+    @property
+    def port(self) -> int:
+        """The port of the PLAINTEXT listener. Raises EmbeddedKafkaError before the first start."""
+        if self._port is None:
+            raise EmbeddedKafkaError("The broker was not started yet: its port is not known.")
+        return self._port
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster id that the storage was formatted with. Raises EmbeddedKafkaError before the first start."""
+        cluster_id = broker_properties.read(self._storage / "meta.properties").get("cluster.id")
+        if cluster_id is None:
+            raise EmbeddedKafkaError("The broker was not started yet: its storage has no cluster id.")
+        return cluster_id
+
+    @property
+    def log_file(self) -> Path:
+        """What the broker prints."""
+        return self.data_directory / "server.log"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the running broker; None when it does not run."""
+        return self._broker.pid if self._broker is not None and self.running else None
+
+    @property
+    def running(self) -> bool:
+        """Whether the broker's process lives."""
+        return self._broker is not None and self._broker.poll() is None
+
+    def check(self) -> None:
+        """Raises EmbeddedKafkaError, with the end of the log, when the broker was started and ended by itself."""
+        if self._broker is not None and self._guard is not None and self._broker.poll() is not None:
+            raise self._failure(f"The broker ended by itself with exit code {self._broker.returncode}.")
+
+    def start(self) -> None:
+        """Start the broker and return when it answers; nothing to do when it runs.
+
+        Raises EmbeddedKafkaError when it does not come up, and what `broker_jars` raises.
+        """
+        if self.running:
+            return
+        self._end_group()
+        self.data_directory.mkdir(parents=True, exist_ok=True)
+        port = self._port or self._port_wanted or self._port_kept()
+        for attempt in range(1, _PORT_ATTEMPTS + 1):
+            self._port = port or free_port(self._host)
+            self._refuse_taken_port()
+            try:
+                return self._start_once()
+            except EmbeddedKafkaError as problem:
+                self.kill()
+                # Between our look for free ports and the broker's start somebody else may have taken one.
+                if attempt == _PORT_ATTEMPTS or "Address already in use" not in str(problem):
+                    raise
+            except BaseException:
+                self.kill()
+                raise
+
+    def stop(self) -> None:
+        """Stop the broker cleanly (SIGTERM, and SIGKILL when it takes longer than STOP_TIMEOUT_S). Data stays."""
+        if self._broker is not None and self.running:
+            self._broker.terminate()
+            try:
+                self._broker.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._broker.kill()
+        self._end_group()
+
+    def kill(self) -> None:
+        """End the broker at once by SIGKILL, as a crash would. Data stays; `start` brings it back on the same port."""
+        if self._broker is not None and self.running:
+            self._broker.kill()
+        self._end_group()
+
+    def close(self) -> None:
+        """Stop the broker, and delete its data where the directory is a temporary one."""
+        self.stop()
+        if self._delete_data is not None:
+            self._delete_data()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def _storage(self) -> Path:
+        return self.data_directory / "logs"
+
+    @property
+    def _properties_file(self) -> Path:
+        return self.data_directory / "server.properties"
+
+    def _port_kept(self) -> int | None:
+        listeners = broker_properties.read(self._properties_file).get("listeners")
+        return int(listeners.split(",")[0].rsplit(":", 1)[1]) if listeners else None
+
+    def _refuse_taken_port(self) -> None:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((self._host, self.port))
+            except OSError as problem:
+                raise EmbeddedKafkaError(
+                    f"The broker cannot listen on {self.bootstrap_servers} ({problem.strerror}). "
+                    "End what uses that port, or choose another one."
+                ) from problem
+
+    def _start_once(self) -> None:
+        settings = broker_properties.server(
+            self._host, self.port, free_port(self._host, but=self.port), self._storage, self._properties
+        )
+        broker_properties.write(self._properties_file, settings)
+        self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
+        if not (self._storage / "meta.properties").exists():
+            self._format_storage()
+        self._spawn()
+        self._wait_until_ready(time.monotonic() + self._start_timeout_s)
+
+    def _java(self, *options: str) -> list[str]:
+        class_path = os.pathsep.join(map(str, broker_jars()))
+        return [str(find_java()), *_JVM_OPTIONS, *_LOG_OPTIONS, *options, "-cp", class_path]
+
+    def _format_storage(self) -> None:
+        # The first byte keeps the id from beginning with a dash, which the tool would take for an option.
+        cluster_id = base64.urlsafe_b64encode(b"\x00" + secrets.token_bytes(15)).rstrip(b"=").decode()
+        tool = [*self._java("-Xmx128m"), "kafka.tools.StorageTool", "format"]
+        command = [*tool, "--cluster-id", cluster_id, "--config", str(self._properties_file)]
+        with self.log_file.open("ab") as log:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        if done.returncode != 0:
+            raise self._failure("The broker's storage could not be formatted.")
+
+    def _spawn(self) -> None:
+        command = [*self._java(f"-Xmx{self._heap_mb}m"), "kafka.Kafka", str(self._properties_file)]
+        self._guard = subprocess.Popen(_GUARD, stdin=subprocess.PIPE, process_group=0)
+        with self.log_file.open("ab") as log:
+            self._broker = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=self._guard.pid
+            )
+
+    def _wait_until_ready(self, deadline: float) -> None:
+        while time.monotonic() < deadline:
+            self.check()
+            # A look at the port first: librdkafka waits longer and longer between its attempts to connect.
+            if _listens(self._host, self.port) and self._answers():
+                return
+            time.sleep(0.05)
+        raise self._failure(f"The broker did not answer within {self._start_timeout_s:g} s.")
+
+    def _answers(self) -> bool:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        try:
+            metadata = admin.list_topics(timeout=2.0)
+        except KafkaException:
+            return False
+        return bool(metadata.brokers) and metadata.cluster_id == self.cluster_id
+
+    def _failure(self, what: str) -> EmbeddedKafkaError:
+        with self.log_file.open("rb") as log:
+            log.seek(self._log_start)
+            lines = log.read().decode(errors="replace").splitlines()[-_LOG_LINES_SHOWN:]
+        # A temporary directory will be gone when somebody reads this.
+        where = "" if self._delete_data else f" ({self.log_file})"
+        return EmbeddedKafkaError("\n".join([f"{what} The end of its log{where}:", *(f"  {line}" for line in lines)]))
+
+    def _end_group(self) -> None:
+        """Close the guard's input, which ends whatever is left of the group, and wait for both."""
+        if self._guard is not None and self._guard.stdin is not None:
+            self._guard.stdin.close()
+            self._guard.wait()
+        if self._broker is not None:
+            self._broker.wait()
+        self._guard = None
+
+
+def free_port(host: str = "127.0.0.1", but: int | None = None) -> int:
+    """A TCP port of `host` that is free at this moment and is not `but`."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+            port = int(probe.getsockname()[1])
+        if port != but:
+            return port
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=1.0).close()
+    except OSError:
+        return False
+    return True
+
+
+def main() -> None:
+    """Run a broker until SIGINT or SIGTERM; exit code 1 when it does not start or ends by itself."""
+    parser = argparse.ArgumentParser(prog="python -m streaming.embedded_kafka", description="Run a single-node Apache Kafka.")
+    parser.add_argument("--port", type=int, help="port of the PLAINTEXT listener (default: the data's former one, else a free one)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument("--data", type=Path, help="data directory, kept (default: a temporary one, deleted at the end)")
+    parser.add_argument("--heap-mb", type=int, default=320, help="the broker's heap in MiB (default: %(default)s)")
+    parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE", help="a broker setting; repeatable")
+    options = parser.parse_args()
+    wrong = [text for text in options.property if "=" not in text]
+    if wrong:
+        parser.error(f"--property {wrong[0]}: write NAME=VALUE")
+    properties = dict(text.split("=", 1) for text in options.property)
+    stop_asked: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: stop_asked.append(number))
+    try:
+        with EmbeddedKafka(
+            options.data, port=options.port, host=options.host, heap_mb=options.heap_mb, properties=properties
+        ) as kafka:
+            print(f"Apache Kafka answers at {kafka.bootstrap_servers}; data in {kafka.data_directory}. Ctrl-C stops it.", flush=True)
+            while not stop_asked:
+                kafka.check()
+                time.sleep(0.2)
+    except RuntimeError as problem:
+        sys.exit(str(problem))
+
+
+if __name__ == "__main__":
+    main()
