@@ -21,7 +21,6 @@ from schemas.wire import (
     encode_count,
     encode_nullable_string,
     encode_string,
-    encode_tagged_fields,
     encode_uuid,
     pack,
 )
@@ -39,6 +38,8 @@ NO_TIMEOUT = -1
 _EXPIRING_VERSION = 1
 _FLEXIBLE_VERSION = 4
 _TOPIC_ID_TAG = 0
+_TOPIC_ID_TAG_HEAD = b"\x01\x00\x10"
+"""One tagged field: tag 0, 16 bytes."""
 _NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 _NO_TAGS = b"\x00"
 _MEMBER_SIZE_MIN = 15
@@ -249,7 +250,7 @@ def _read_version(reader: Reader) -> int:
 def _encode_topic_id(topic_id: str | None) -> bytes:
     if topic_id is None or topic_id == _NO_TOPIC_ID:
         return _NO_TAGS
-    return encode_tagged_fields({_TOPIC_ID_TAG: encode_uuid(topic_id)})
+    return _TOPIC_ID_TAG_HEAD + encode_uuid(topic_id)
 
 
 def _read_topic_id(reader: Reader) -> str | None:

@@ -9,7 +9,7 @@ Text is handled as Java does it: bytes that are no UTF-8 read as U+FFFD, a lone 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import TypeVar
 
@@ -224,11 +224,3 @@ def encode_count(count: int, compact: bool = False) -> bytes:
 
 def encode_int32_array(values: Sequence[int]) -> bytes:
     return pack(Struct(f">i{len(values)}i"), len(values), *values)
-
-
-def encode_tagged_fields(fields: Mapping[int, bytes]) -> bytes:
-    """The tag section of a struct; the caller leaves out fields that have their default value."""
-    parts = [encode_unsigned_varint(len(fields))]
-    for tag, data in sorted(fields.items()):
-        parts += (encode_unsigned_varint(tag), encode_unsigned_varint(len(data)), data)
-    return b"".join(parts)
