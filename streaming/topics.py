@@ -1,0 +1,294 @@
+"""The coordinator's topics: their names, how they are created when absent, what is checked when they are present.
+
+Topics are never left to the broker's auto-creation: a topic made so would have neither the right cleanup policy nor
+the right number of partitions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic, ResourceType
+
+# Headers, key and the framing of a batch, beyond the record's value.
+RECORD_OVERHEAD_BYTES = 65_536
+
+_DEFAULT_REPLICATION = 3
+_HOUR_MS = 3_600_000
+_NOT_YET = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE)
+
+
+class TopicError(RuntimeError):
+    """The topics are not as the coordinator needs them: one sentence for each mistake, all of them in `mistakes`."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("\n".join(mistakes))
+
+
+class Topics(msgspec.Struct, frozen=True, kw_only=True):
+    """The names of the six topics."""
+
+    events: str
+    responses: str
+    assignments: str
+    offsets: str
+    history: str
+    dead_letters: str
+
+    @classmethod
+    def of_prefix(cls, prefix: str) -> Topics:
+        """`coordinator` gives `coordinator.events`, `coordinator.dead-letters` ..."""
+        return cls(**{field: f"{prefix}.{field.replace('_', '-')}" for field in cls.__struct_fields__})
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """All but the events: what the coordinator writes."""
+        return self.responses, self.assignments, self.offsets, self.history, self.dead_letters
+
+
+class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the topics are named and created; `shards` and the size limits are also checked on topics that exist."""
+
+    prefix: str = "coordinator"
+    shards: int = 1
+    """Partitions of the events topic, each one shard of the coordinator. Fixed for the life of the topic."""
+    responses_partitions: int = 8
+    offsets_partitions: int = 50
+    assignments_partitions: int = 1
+    history_partitions: int = 1
+    dead_letters_partitions: int = 1
+    replication_factor: int | None = None
+    """Of topics that are created. None: 3, or as many as there are brokers where they are fewer."""
+    event_max_bytes: int = 1_048_588
+    """The largest record batch that the events topic takes, when created. Kafka's own default."""
+    output_max_bytes: int = 4_194_304
+    """The largest record that the coordinator writes: its producer's `max.request.size`."""
+    events_retention_ms: int = -1
+    responses_retention_ms: int = _HOUR_MS
+    history_retention_ms: int = -1
+    dead_letters_retention_ms: int = -1
+
+    @property
+    def topics(self) -> Topics:
+        return Topics.of_prefix(self.prefix)
+
+
+class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What `ensure_topics` found and did."""
+
+    topics: Topics
+    partitions: Mapping[str, int]
+    """Partition count of each topic, by its name."""
+    created: tuple[str, ...]
+    warnings: tuple[str, ...]
+    """Sentences about what will work, but not as well as it could."""
+
+
+class _Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """One topic as it is created."""
+
+    name: str
+    partitions: int
+    config: dict[str, str]
+
+
+class _Found(msgspec.Struct, frozen=True, kw_only=True):
+    """One topic as it is."""
+
+    partitions: int
+    config: dict[str, str]
+
+    @property
+    def max_message_bytes(self) -> int:
+        return int(self.config["max.message.bytes"])
+
+
+def admin_client(bootstrap_servers: str, client_properties: Mapping[str, str] | None = None) -> AdminClient:
+    """An admin client; `client_properties` are librdkafka's (`security.protocol`, `sasl.username` ...)."""
+    return AdminClient({**(client_properties or {}), "bootstrap.servers": bootstrap_servers})
+
+
+def ensure_topics(admin: AdminClient, settings: TopicSettings | None = None, timeout_s: float = 30.0) -> TopicReport:
+    """Create the topics that are absent and check those that are present.
+
+    Nothing is created when a topic that is present is wrong. Two processes may do this at once.
+    Raises TopicError with every mistake, or when Kafka does not answer or refuses.
+    """
+    settings = settings or TopicSettings()
+    plans = _plans(settings)
+    found, brokers = _find(admin, plans, timeout_s)
+    _raise_if(_mistakes(settings, found))
+    absent = [plan for plan in plans if plan.name not in found]
+    if absent:
+        created = _create(admin, absent, _replication(settings, brokers), timeout_s)
+        found = _find_all(admin, plans, timeout_s)
+        # A topic that somebody else made meanwhile, or a broker that does not do as told, is no better than an old one.
+        _raise_if(_mistakes(settings, found))
+    else:
+        created = []
+    return TopicReport(
+        topics=settings.topics,
+        partitions={plan.name: found[plan.name].partitions for plan in plans},
+        created=tuple(created),
+        warnings=tuple(_warnings(settings, found)),
+    )
+
+
+def _plans(settings: TopicSettings) -> list[_Plan]:
+    topics = settings.topics
+    outputs = {"max.message.bytes": str(settings.output_max_bytes + RECORD_OVERHEAD_BYTES)}
+
+    def kept(retention_ms: int) -> dict[str, str]:
+        return {"cleanup.policy": "delete", "retention.ms": str(retention_ms)}
+
+    events = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(settings.event_max_bytes)}
+    compacted = {"cleanup.policy": "compact", **outputs}
+    wanted: list[tuple[str, int, dict[str, str]]] = [
+        (topics.events, settings.shards, {**kept(settings.events_retention_ms), **events}),
+        (topics.responses, settings.responses_partitions, {**kept(settings.responses_retention_ms), **outputs}),
+        (topics.assignments, settings.assignments_partitions, compacted),
+        (topics.offsets, settings.offsets_partitions, compacted),
+        (topics.history, settings.history_partitions, {**kept(settings.history_retention_ms), **outputs}),
+        (topics.dead_letters, settings.dead_letters_partitions, {**kept(settings.dead_letters_retention_ms), **outputs}),
+    ]
+    return [_Plan(name=name, partitions=partitions, config=config) for name, partitions, config in wanted]
+
+
+def _replication(settings: TopicSettings, brokers: int) -> int:
+    return settings.replication_factor or min(_DEFAULT_REPLICATION, brokers)
+
+
+def _find(admin: AdminClient, plans: list[_Plan], timeout_s: float) -> tuple[dict[str, _Found], int]:
+    """Those of the planned topics that exist, and the number of brokers."""
+    try:
+        metadata = admin.list_topics(timeout=timeout_s)
+    except KafkaException as problem:
+        raise TopicError(
+            [f"Kafka does not answer within {timeout_s:g} s: {_text(problem)}. Check the bootstrap servers."]
+        ) from problem
+    present = [plan.name for plan in plans if plan.name in metadata.topics]
+    configs: dict[str, dict[str, str]] = {}
+    mistakes: list[str] = []
+    for name, future in _describe_configs(admin, present, timeout_s).items():
+        try:
+            configs[name] = {key: str(entry.value) for key, entry in future.result().items()}
+        except KafkaException as problem:
+            if problem.args[0].code() not in _NOT_YET:
+                mistakes.append(f"{name}: its settings cannot be read: {_text(problem)}.")
+    _raise_if(mistakes)
+    found = {
+        name: _Found(partitions=len(metadata.topics[name].partitions), config=config) for name, config in configs.items()
+    }
+    return found, len(metadata.brokers)
+
+
+def _describe_configs(admin: AdminClient, names: list[str], timeout_s: float) -> dict[str, Future[dict[str, ConfigEntry]]]:
+    if not names:
+        return {}
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    futures = admin.describe_configs(resources, request_timeout=timeout_s)
+    return {resource.name: future for resource, future in futures.items()}
+
+
+def _find_all(admin: AdminClient, plans: list[_Plan], timeout_s: float) -> dict[str, _Found]:
+    """All of the planned topics, once the brokers have heard of those that were just created."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found, _ = _find(admin, plans, timeout_s)
+        unseen = [plan.name for plan in plans if plan.name not in found]
+        if not unseen:
+            return found
+        if time.monotonic() >= deadline:
+            raise TopicError([f"{name} was created but is not to be seen after {timeout_s:g} s." for name in unseen])
+        time.sleep(0.05)
+
+
+def _create(admin: AdminClient, plans: list[_Plan], replication_factor: int, timeout_s: float) -> list[str]:
+    futures: dict[str, Future[None]] = admin.create_topics(
+        [NewTopic(plan.name, plan.partitions, replication_factor, config=plan.config) for plan in plans],
+        operation_timeout=timeout_s,
+        request_timeout=timeout_s,
+    )
+    created: list[str] = []
+    mistakes: list[str] = []
+    for plan in plans:
+        try:
+            futures[plan.name].result()
+            created.append(plan.name)
+        except KafkaException as problem:
+            if problem.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                continue
+            config = ", ".join(f"{name}={value}" for name, value in plan.config.items())
+            mistakes.append(
+                f"{plan.name} cannot be created: {_text(problem)}. "
+                f"Create it yourself with {plan.partitions} partitions, {replication_factor} replicas and {config}."
+            )
+    _raise_if(mistakes)
+    return created
+
+
+def _mistakes(settings: TopicSettings, found: Mapping[str, _Found]) -> list[str]:
+    mistakes: list[str] = []
+    events = found.get(settings.topics.events)
+    if events and events.partitions != settings.shards:
+        mistakes.append(
+            f"{settings.topics.events} has {events.partitions} partitions but --shards is {settings.shards}: "
+            "each partition is one shard, and their number is fixed for the life of the topic."
+        )
+    input_max_bytes = events.max_message_bytes if events else settings.event_max_bytes
+    output_max_bytes = max(settings.output_max_bytes, input_max_bytes + RECORD_OVERHEAD_BYTES)
+    if settings.output_max_bytes < input_max_bytes + RECORD_OVERHEAD_BYTES:
+        mistakes.append(
+            f"The output limit is {settings.output_max_bytes} bytes, but an event may have {input_max_bytes}, which must "
+            f"fit into a dead letter: set it to {input_max_bytes + RECORD_OVERHEAD_BYTES} or more."
+        )
+    for plan in _plans(settings):
+        topic = found.get(plan.name)
+        if topic is None:
+            continue
+        policy, wanted = topic.config["cleanup.policy"], plan.config["cleanup.policy"]
+        if policy != wanted:
+            mistakes.append(f"{plan.name} has cleanup.policy={policy}: {_POLICY_REASONS[wanted]}; set it to {wanted}.")
+        if plan.name in settings.topics.outputs and topic.max_message_bytes < output_max_bytes:
+            mistakes.append(
+                f"{plan.name} has max.message.bytes={topic.max_message_bytes}, but records of {output_max_bytes} bytes "
+                f"may be written to it: set it to {output_max_bytes + RECORD_OVERHEAD_BYTES}."
+            )
+    return mistakes
+
+
+_POLICY_REASONS = {
+    "delete": "compaction would drop all records of a key but the last",
+    "compact": "it is read as a table, and deletion by age would drop live groups and offsets",
+}
+
+
+def _warnings(settings: TopicSettings, found: Mapping[str, _Found]) -> list[str]:
+    topics, warnings = settings.topics, []
+    timestamp_type = found[topics.events].config["message.timestamp.type"]
+    if timestamp_type != "LogAppendTime":
+        warnings.append(
+            f"{topics.events} has message.timestamp.type={timestamp_type}: commit times and reports will show the "
+            "senders' clocks; LogAppendTime shows the broker's."
+        )
+    retention_ms = int(found[topics.events].config["retention.ms"])
+    if 0 <= retention_ms < 24 * _HOUR_MS:
+        warnings.append(
+            f"{topics.events} has retention.ms={retention_ms}: a coordinator that is down for longer than that loses requests."
+        )
+    return warnings
+
+
+def _raise_if(mistakes: list[str]) -> None:
+    if mistakes:
+        raise TopicError(mistakes)
+
+
+def _text(problem: KafkaException) -> str:
+    error = problem.args[0]
+    return (error.str() if isinstance(error, KafkaError) else str(error)).rstrip(".")

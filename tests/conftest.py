@@ -1,0 +1,89 @@
+"""What tests share: the jars, one broker and one Spark session for the whole run, started when first asked for."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streaming.embedded_kafka import EmbeddedKafka
+from streaming.jars import resolve_jars, spark_jars
+from streaming.topics import TopicSettings, admin_client
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+    from pyspark.sql import SparkSession
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by what they use, so that `-m "not kafka and not spark"` is right without anybody's care."""
+    for item in items:
+        for name in ("kafka", "spark"):
+            if name in getattr(item, "fixturenames", ()):
+                item.add_marker(name)
+
+
+@pytest.fixture(scope="session")
+def kafka_jars() -> Path:
+    """The directory of the resolved jars (resolved now when the cache is empty)."""
+    return resolve_jars()
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_jars: Path) -> Iterator[EmbeddedKafka]:
+    """One broker for all tests: never stop it, and use topics under `topic_prefix`."""
+    with EmbeddedKafka() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def admin(kafka: EmbeddedKafka) -> AdminClient:
+    """An admin client of the shared broker."""
+    return admin_client(kafka.bootstrap_servers)
+
+
+@pytest.fixture
+def topic_prefix(request: pytest.FixtureRequest, _test_numbers: Iterator[int]) -> str:
+    """A prefix for topics that no other test of this run has."""
+    name = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name)[:80].strip("-")
+    return f"{name}-{next(_test_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def _test_numbers() -> Iterator[int]:
+    return iter(range(1, sys.maxsize))
+
+
+@pytest.fixture
+def topic_settings(topic_prefix: str) -> TopicSettings:
+    """Topic settings under this test's own prefix, with few partitions: quick to create."""
+    return TopicSettings(prefix=topic_prefix, responses_partitions=2, offsets_partitions=4)
+
+
+@pytest.fixture(scope="session")
+def spark(kafka_jars: Path) -> Iterator[SparkSession]:
+    """One small Spark session for all tests: UTC, two shuffle partitions, no UI, the project's jars."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("tests")
+        .config("spark.jars", ",".join(map(str, spark_jars())))
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

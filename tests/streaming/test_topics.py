@@ -1,0 +1,147 @@
+"""Topics are created right when absent and judged when present."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from streaming.embedded_kafka import EmbeddedKafka, free_port
+from streaming.topics import TopicError, Topics, TopicSettings, admin_client, ensure_topics
+
+
+def configs_of(admin: AdminClient, topic: str) -> dict[str, str]:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    return {name: entry.value for name, entry in admin.describe_configs([resource])[resource].result().items()}
+
+
+def make(admin: AdminClient, name: str, partitions: int = 1, **config: str) -> None:
+    config = {key.replace("_", "."): value for key, value in config.items()}
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result()
+    while name not in admin.list_topics().topics:  # a broker hears of it some milliseconds later
+        time.sleep(0.01)
+
+
+def test_names() -> None:
+    topics = Topics.of_prefix("coordinator")
+    assert topics.events == "coordinator.events"
+    assert topics.outputs == (
+        "coordinator.responses",
+        "coordinator.assignments",
+        "coordinator.offsets",
+        "coordinator.history",
+        "coordinator.dead-letters",
+    )
+
+
+def test_creates_all_six_as_designed(admin: AdminClient, topic_prefix: str) -> None:
+    report = ensure_topics(admin, TopicSettings(prefix=topic_prefix, shards=3))
+    topics = report.topics
+    assert report.created == (topics.events, *topics.outputs)
+    assert report.warnings == ()
+    assert report.partitions == {
+        topics.events: 3,
+        topics.responses: 8,
+        topics.assignments: 1,
+        topics.offsets: 50,
+        topics.history: 1,
+        topics.dead_letters: 1,
+    }
+    policies = {name: configs_of(admin, name)["cleanup.policy"] for name in report.partitions}
+    assert policies == {
+        topics.events: "delete",
+        topics.responses: "delete",
+        topics.assignments: "compact",
+        topics.offsets: "compact",
+        topics.history: "delete",
+        topics.dead_letters: "delete",
+    }
+    events = configs_of(admin, topics.events)
+    assert events["message.timestamp.type"] == "LogAppendTime"
+    assert events["retention.ms"] == "-1"
+    assert configs_of(admin, topics.responses)["retention.ms"] == "3600000"
+    for name in topics.outputs:
+        assert int(configs_of(admin, name)["max.message.bytes"]) > 4 * 1024 * 1024 > int(events["max.message.bytes"])
+
+
+def test_the_largest_record_fits_with_its_headers(kafka: EmbeddedKafka, admin: AdminClient, topic_settings: TopicSettings) -> None:
+    report = ensure_topics(admin, topic_settings)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "message.max.bytes": 8_000_000})
+    problems: list[object] = []
+    producer.produce(
+        report.topics.dead_letters,
+        key=b"k" * 249,
+        value=b"v" * topic_settings.output_max_bytes,
+        headers={"reason": b"r" * 10_000},
+        on_delivery=lambda error, _: problems.append(error),
+    )
+    assert producer.flush(30) == 0
+    assert problems == [None]
+
+
+def test_a_second_time_creates_nothing(admin: AdminClient, topic_settings: TopicSettings) -> None:
+    first = ensure_topics(admin, topic_settings)
+    second = ensure_topics(admin, topic_settings)
+    assert second.created == ()
+    assert second.partitions == first.partitions
+
+
+def test_partition_counts_are_those_found_not_those_wished_for(admin: AdminClient, topic_prefix: str) -> None:
+    make(admin, f"{topic_prefix}.responses", 5, max_message_bytes="5000000")
+    report = ensure_topics(admin, TopicSettings(prefix=topic_prefix, responses_partitions=2, offsets_partitions=4))
+    assert report.partitions[report.topics.responses] == 5
+    assert report.topics.responses not in report.created
+
+
+def test_every_mistake_is_told_at_once_and_nothing_is_created(admin: AdminClient, topic_prefix: str) -> None:
+    make(admin, f"{topic_prefix}.events", 2, cleanup_policy="compact")
+    make(admin, f"{topic_prefix}.offsets", 4, cleanup_policy="delete", max_message_bytes="5000000")
+    make(admin, f"{topic_prefix}.assignments", 1, cleanup_policy="compact,delete", max_message_bytes="5000000")
+    make(admin, f"{topic_prefix}.history", 1, max_message_bytes="1048588")
+    with pytest.raises(TopicError) as raised:
+        ensure_topics(admin, TopicSettings(prefix=topic_prefix, shards=4))
+    shards, events_policy, assignments_policy, offsets_policy, size = raised.value.mistakes
+    assert shards.startswith(f"{topic_prefix}.events has 2 partitions but --shards is 4")
+    assert events_policy.startswith(f"{topic_prefix}.events has cleanup.policy=compact")
+    assert assignments_policy.startswith(f"{topic_prefix}.assignments has cleanup.policy=")
+    assert assignments_policy.endswith("set it to compact.")
+    assert offsets_policy.startswith(f"{topic_prefix}.offsets has cleanup.policy=delete")
+    assert size.startswith(f"{topic_prefix}.history has max.message.bytes=1048588")
+    assert str(raised.value).count("\n") == 4
+    assert f"{topic_prefix}.responses" not in admin.list_topics().topics
+
+
+def test_an_event_must_fit_into_a_dead_letter(admin: AdminClient, topic_prefix: str) -> None:
+    make(admin, f"{topic_prefix}.events", 1, max_message_bytes="4194304", message_timestamp_type="LogAppendTime")
+    with pytest.raises(TopicError, match="must fit into a dead letter: set it to 4259840 or more"):
+        ensure_topics(admin, TopicSettings(prefix=topic_prefix))
+    report = ensure_topics(admin, TopicSettings(prefix=topic_prefix, output_max_bytes=4_259_840, offsets_partitions=1))
+    assert report.warnings == ()
+
+
+def test_create_time_and_short_retention_are_warnings(admin: AdminClient, topic_prefix: str) -> None:
+    make(admin, f"{topic_prefix}.events", 1, message_timestamp_type="CreateTime", retention_ms="3600000")
+    timestamps, retention = ensure_topics(admin, TopicSettings(prefix=topic_prefix, offsets_partitions=1)).warnings
+    assert "message.timestamp.type=CreateTime" in timestamps
+    assert "retention.ms=3600000" in retention
+
+
+def test_a_refused_creation_says_what_to_create(admin: AdminClient, topic_prefix: str) -> None:
+    settings = TopicSettings(prefix=topic_prefix, replication_factor=3, offsets_partitions=1)
+    with pytest.raises(TopicError) as raised:
+        ensure_topics(admin, settings)
+    assert len(raised.value.mistakes) == 6
+    assert f"{topic_prefix}.events cannot be created" in raised.value.mistakes[0]
+    assert "1 partitions, 3 replicas and cleanup.policy=delete" in raised.value.mistakes[0]
+
+
+def test_no_broker() -> None:
+    with pytest.raises(TopicError, match="Kafka does not answer within 1 s"):
+        ensure_topics(admin_client(f"127.0.0.1:{free_port()}", {"log_level": "0"}), timeout_s=1)
+
+
+def test_client_properties_reach_the_client() -> None:
+    with pytest.raises(Exception, match="protocol"):
+        admin_client("127.0.0.1:1", {"security.protocol": "nonsense"})
