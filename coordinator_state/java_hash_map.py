@@ -1,0 +1,84 @@
+"""The order in which Java walks a `HashMap` or `HashSet`: Kafka's clients let it decide, so a port must know it.
+
+Source: `java.util.HashMap` of JDK 17. A bucket of eight or more entries becomes a tree there; that order is not
+modelled, entries of one bucket always come in the order of their insertion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Generic, TypeVar
+
+from schemas.java_hash import java_string_hash
+
+T = TypeVar("T")
+
+_INITIAL_CAPACITY = 16
+
+
+class JavaHashSet(Generic[T]):
+    """A set that iterates as a default `java.util.HashSet` with the same history does.
+
+    `hash_code` gives the Java hash of an element. The table doubles when it is more than three quarters full and
+    never shrinks, so the order depends on the largest size so far and, inside a bucket, on the order of insertion.
+    """
+
+    def __init__(self, hash_code: Callable[[T], int], elements: Iterable[T] = ()) -> None:
+        self._hash_code = hash_code
+        self._capacity = _INITIAL_CAPACITY
+        self._places: dict[T, int] = {}
+        """Each element with the running number of its insertion."""
+        self._insertions = 0
+        self._heap: list[tuple[int, int, T]] | None = None
+        """By bucket, then insertion; may hold elements that are gone. Made when `first` is asked for."""
+        for element in elements:
+            self.add(element)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(sorted(self._places, key=self._bucket))  # a stable sort keeps insertion order inside a bucket
+
+    def add(self, element: T) -> None:
+        """Insert `element`; no effect when it is there."""
+        if element in self._places:
+            return
+        self._places[element] = self._insertions
+        self._insertions += 1
+        if len(self._places) > self._capacity * 3 // 4:
+            self._capacity *= 2
+            self._heap = None
+        if self._heap is not None:
+            heappush(self._heap, self._entry(element))
+
+    def remove(self, element: T) -> None:
+        """Take `element` out; KeyError when it is not there."""
+        del self._places[element]
+
+    def first(self) -> T:
+        """The element that iteration meets first; IndexError when there is none."""
+        if self._heap is None:
+            self._heap = [self._entry(element) for element in self._places]
+            heapify(self._heap)
+        while self._places.get(self._heap[0][2]) != self._heap[0][1]:
+            heappop(self._heap)
+        return self._heap[0][2]
+
+    def _entry(self, element: T) -> tuple[int, int, T]:
+        return (self._bucket(element), self._places[element], element)
+
+    def _bucket(self, element: T) -> int:
+        hashed = self._hash_code(element) & 0xFFFF_FFFF
+        return (hashed ^ hashed >> 16) & (self._capacity - 1)
+
+
+def java_map_order(keys: Iterable[str]) -> list[str]:
+    """The keys, inserted in the given order into an empty `HashMap<String, ...>`, in its iteration order."""
+    return list(JavaHashSet(java_string_hash, keys))
+
+
+def java_topic_partition_hash(topic_hash: int, partition: int) -> int:
+    """Hash of Kafka's `TopicPartition`, from `java_string_hash` of its topic; not cut to 32 bits."""
+    return 31 * (31 + partition) + topic_hash
