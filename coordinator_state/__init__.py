@@ -1,1 +1,23 @@
 """What is decided: the pure group state machine and the assignors. Imports `schemas` only; no clock, no chance, no I/O."""
+
+from coordinator_state.config import GroupConfig
+from coordinator_state.coordinator import Coordinator, GroupCoordinator
+from coordinator_state.group import Group, StateError, decode_group, encode_group
+from coordinator_state.outputs import Answer, AssignmentChange, LogRecord, Output, RequestEvent
+from coordinator_state.states import GroupState
+
+__all__ = [
+    "Answer",
+    "AssignmentChange",
+    "Coordinator",
+    "Group",
+    "GroupConfig",
+    "GroupCoordinator",
+    "GroupState",
+    "LogRecord",
+    "Output",
+    "RequestEvent",
+    "StateError",
+    "decode_group",
+    "encode_group",
+]

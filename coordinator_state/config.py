@@ -33,6 +33,9 @@ class GroupConfig(Struct, frozen=True, kw_only=True):
     """`offsets.retention.check.interval.ms`: offsets expire only at multiples of this."""
     offsets_retention_check_phase_ms: int = 0
     """Shifts those multiples, so that a history recorded by another coordinator can be reproduced."""
+    group_max_bytes: int = 1_048_576
+    """Most bytes that the ids, metadata and assignments of one group's members may take together: what keeps its record
+    and its answers within the topics' limits. Kafka's limit is that of one record (`max.message.bytes`)."""
     offset_commit_value_version: Literal[3, 4] = 4
     """Version of offset commit values in the offsets log: 4 as Kafka 4.1 and later write, 3 as earlier ones and for older readers."""
     shard_count: int = 1
@@ -49,6 +52,7 @@ class GroupConfig(Struct, frozen=True, kw_only=True):
             "group_max_session_timeout_ms": 1,
             "group_initial_rebalance_delay_ms": 0,
             "group_max_size": 1,
+            "group_max_bytes": 1_000,
             "offset_metadata_max_bytes": 0,
             "offsets_retention_minutes": 1,
             "offsets_retention_check_interval_ms": 1,

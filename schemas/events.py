@@ -7,6 +7,7 @@ what it is: `request` (one request to one group) or, with a null key, `tick` (th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -134,8 +135,12 @@ class ResponseEnvelope(Struct, frozen=True, kw_only=True, tag_field="type", tag=
 _decode_envelope = msgspec.json.Decoder(RequestEnvelope).decode
 _decode_tick = msgspec.json.Decoder(Tick).decode
 _decode_response_envelope = msgspec.json.Decoder(ResponseEnvelope).decode
-_decode_request = {name: msgspec.json.Decoder(api.request).decode for name, api in APIS.items()}
-_decode_response = {name: msgspec.json.Decoder(api.response).decode for name, api in APIS.items()}
+_decode_request: dict[str, Callable[[Raw], Any]] = {
+    name: msgspec.json.Decoder(api.request).decode for name, api in APIS.items()
+}
+_decode_response: dict[str, Callable[[Raw], Any]] = {
+    name: msgspec.json.Decoder(api.response).decode for name, api in APIS.items()
+}
 _encoder = msgspec.json.Encoder()
 encode_json = _encoder.encode
 

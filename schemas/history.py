@@ -174,6 +174,7 @@ RebalanceTrigger = Literal[
     "pending_member_left",
     "member_expired",
     "members_did_not_sync",
+    "assignment_too_large",
 ]
 
 
@@ -349,7 +350,7 @@ History = (
     | RequestRefused
 )
 
-_decoder = msgspec.json.Decoder(History)
+_decoder: msgspec.json.Decoder[History] = msgspec.json.Decoder(History)
 
 
 def decode_history(value: bytes) -> History:

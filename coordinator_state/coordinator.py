@@ -1,0 +1,189 @@
+"""The door of the core: `GroupCoordinator` lives one group, `Coordinator` many. Events go in, outputs come out.
+
+Nothing else comes in: no clock, no chance, no I/O. The same log and settings give the same outputs, whatever the
+batches in which the log is fed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from coordinator_state import timers
+from coordinator_state.config import GroupConfig
+from coordinator_state.dispatch import error_response, handle_request, handle_timer
+from coordinator_state.errors import Refusal
+from coordinator_state.group import Group
+from coordinator_state.outputs import Output, RequestEvent
+from coordinator_state.retention import plan_expiry
+from coordinator_state.turn import Turn
+from schemas.error_codes import ErrorCode
+from schemas.java_hash import group_partition
+from schemas.messages import APIS, FindCoordinatorRequest, JoinGroupResponse, ListedGroup
+
+_NEVER_MS = 2**63
+
+
+class GroupCoordinator:
+    """One group: handles its requests in the order of the log and fires its timers as the clock of the log says.
+
+    `group` is what must be kept between batches (`encode_group`); None when there is no such group.
+    `outputs` grows; whoever drives takes them with `take_outputs`.
+    """
+
+    __slots__ = ("_belongs_elsewhere", "_turn")
+
+    def __init__(self, group_id: str, config: GroupConfig, *, partition: int = 0, group: Group | None = None) -> None:
+        self._turn = Turn(group_id, config, partition, group)
+        self._belongs_elsewhere = (
+            config.shard_count > 1 and group_partition(group_id, config.shard_count) != partition
+        )
+
+    @property
+    def group(self) -> Group | None:
+        return self._turn.group
+
+    @property
+    def outputs(self) -> list[Output]:
+        return self._turn.outputs
+
+    def take_outputs(self) -> list[Output]:
+        """The outputs since the last call, in order of their seq."""
+        outputs, self._turn.outputs = self._turn.outputs, []
+        return outputs
+
+    def next_deadline_ms(self) -> int | None:
+        """When the next timer is due; None: no timer is armed."""
+        found = self._next_timer()
+        return None if found is None else found[1].deadline_ms
+
+    def advance_to(self, clock_ms: int) -> None:
+        """The clock has reached `clock_ms`: fire what is due, each timer at its own deadline, in order."""
+        turn = self._turn
+        while clock_ms >= turn.earliest_ms:
+            found = self._next_timer()
+            turn.earliest_ms = _NEVER_MS if found is None else found[1].deadline_ms
+            if found is None or found[1].deadline_ms > clock_ms:
+                return
+            self._fire(*found)
+
+    def handle(self, event: RequestEvent) -> None:
+        """Handle one request, after the timers that were due before it."""
+        turn = self._turn
+        clock_ms = event.clock_ms
+        if clock_ms >= turn.earliest_ms:
+            self.advance_to(clock_ms)
+        turn.begin_request(event)
+        try:
+            self._require_ours(event)
+            handle_request(turn, event.request)
+        except Refusal as refusal:
+            self._refuse(event, refusal)
+        self._end_turn()
+        if turn.now_ms >= turn.earliest_ms:
+            self.advance_to(turn.now_ms)
+
+    def _require_ours(self, event: RequestEvent) -> None:
+        api = APIS[event.envelope.api]
+        if not api.min_version <= event.envelope.api_version <= api.max_version:
+            raise Refusal(
+                ErrorCode.UNSUPPORTED_VERSION,
+                "unsupported_version",
+                f"{event.envelope.api} is answered in versions {api.min_version} to {api.max_version}, not {event.envelope.api_version}",
+            )
+        if self._belongs_elsewhere and not isinstance(event.request, FindCoordinatorRequest):
+            raise Refusal(
+                ErrorCode.NOT_COORDINATOR,
+                "another_shard",
+                f"the group belongs to partition {group_partition(self._turn.group_id, self._turn.config.shard_count)}",
+            )
+
+    def _refuse(self, event: RequestEvent, refusal: Refusal) -> None:
+        response = error_response(event.request, refusal.error_code)
+        if not refusal.echo_member_id and isinstance(response, JoinGroupResponse):
+            response = replace(response, member_id="")
+        self._turn.tell_refused(refusal)
+        self._turn.answer(response)
+
+    def _fire(self, name: str, timer: timers.Timer) -> None:
+        turn = self._turn
+        turn.cancel(name)
+        turn.begin_timer(name, timer)
+        handle_timer(turn, name, timer)
+        self._end_turn()
+
+    def _end_turn(self) -> None:
+        turn = self._turn
+        if turn.expiry_changed:
+            turn.expiry_changed = False
+            if turn.group is not None:
+                plan_expiry(turn)
+        turn.end()
+
+    def _next_timer(self) -> tuple[str, timers.Timer] | None:
+        group = self._turn.group
+        if group is None:
+            return None
+        return timers.earliest(group.timers, self._turn.config.offsets_retention_check_interval_ms)
+
+
+
+
+class Coordinator:
+    """Many groups in one process, with the same rules: for tests, verification and other people's tests."""
+
+    def __init__(self, config: GroupConfig, *, partition: int = 0) -> None:
+        self.config = config
+        self.partition = partition
+        self._groups: dict[str, GroupCoordinator] = {}
+
+    @property
+    def groups(self) -> dict[str, Group]:
+        """The groups that exist, by id, in order of creation."""
+        return {group_id: each.group for group_id, each in self._groups.items() if each.group is not None}
+
+    def advance_to(self, clock_ms: int) -> list[Output]:
+        """The clock has reached `clock_ms`: fire what is due in any group, in order of deadline, then of arming."""
+        outputs: list[Output] = []
+        while (due := self._next_due(clock_ms)) is not None:
+            due.advance_to(due.next_deadline_ms() or 0)
+            outputs += due.take_outputs()
+        return outputs
+
+    def handle(self, group_id: str, event: RequestEvent) -> list[Output]:
+        """Handle one request to one group, after whatever was due before it in any group."""
+        outputs = self.advance_to(event.clock_ms)
+        coordinator = self._groups.get(group_id)
+        if coordinator is None:
+            coordinator = GroupCoordinator(group_id, self.config, partition=self.partition)
+        coordinator.handle(event)
+        if coordinator.group is None:
+            self._groups.pop(group_id, None)
+        else:
+            self._groups[group_id] = coordinator
+        return outputs + coordinator.take_outputs()
+
+    def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
+        """ListGroups: filters are case-insensitive; a state is trimmed, a type is not (as in Kafka)."""
+        wanted_states = {state.strip().lower() for state in states}
+        wanted_types = {kind.lower() for kind in types}
+        return [
+            ListedGroup(group_id=group_id, protocol_type=group.protocol_type or "", group_state=group.state.value)
+            for group_id, group in self.groups.items()
+            if (not wanted_states or group.state.value.lower() in wanted_states)
+            and (not wanted_types or "classic" in wanted_types)
+        ]
+
+    def _next_due(self, clock_ms: int) -> GroupCoordinator | None:
+        best: tuple[int, int] | None = None
+        found: GroupCoordinator | None = None
+        for coordinator in self._groups.values():
+            timer = coordinator._next_timer()
+            if timer is not None and timer[1].deadline_ms <= clock_ms:
+                key = (timer[1].deadline_ms, timer[1].armed_ms)
+                if best is None or key < best:
+                    best, found = key, coordinator
+        for group_id in [group_id for group_id, each in self._groups.items() if each.group is None]:
+            del self._groups[group_id]
+        return found

@@ -1,0 +1,73 @@
+"""Committed offsets of one group, kept apart from its membership: a heartbeat need not decode them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Struct
+
+
+class CommittedOffset(Struct, array_like=True, frozen=True):
+    """One committed offset."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    """What the offsets log says (append time of the commit)."""
+    committed_ms: int
+    """The group's time of the commit: what retention counts from."""
+    expire_timestamp_ms: int | None = None
+    """Explicit expiry (OffsetCommit v2-4 with a retention of its own)."""
+    topic_id: str | None = None
+
+
+_decode = msgspec.msgpack.Decoder(dict[str, dict[int, CommittedOffset]]).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Offsets:
+    """topic -> partition -> committed offset, decoded from its blob when first looked at."""
+
+    __slots__ = ("_packed", "_topics")
+
+    def __init__(self, packed: bytes = b"") -> None:
+        self._packed: bytes | None = packed
+        self._topics: dict[str, dict[int, CommittedOffset]] = {}
+
+    @property
+    def topics(self) -> dict[str, dict[int, CommittedOffset]]:
+        """All offsets; a topic without any is not in it. Change them by `put` and `remove` only."""
+        if self._packed is not None:
+            self._topics = _decode(self._packed) if self._packed else {}
+            self._packed = None
+        return self._topics
+
+    def pack(self) -> bytes:
+        """The blob; the one it was made from if nobody looked."""
+        if self._packed is not None:
+            return self._packed
+        return _encode(self._topics) if self._topics else b""
+
+    def get(self, topic: str, partition: int) -> CommittedOffset | None:
+        return self.topics.get(topic, {}).get(partition)
+
+    def put(self, topic: str, partition: int, committed: CommittedOffset) -> None:
+        self.topics.setdefault(topic, {})[partition] = committed
+
+    def remove(self, topic: str, partition: int) -> CommittedOffset | None:
+        """Forget one; returns it."""
+        partitions = self.topics.get(topic)
+        if partitions is None:
+            return None
+        removed = partitions.pop(partition, None)
+        if not partitions:
+            del self.topics[topic]
+        return removed
+
+    def __iter__(self) -> Iterator[tuple[str, int, CommittedOffset]]:
+        """All offsets by topic, then partition."""
+        for topic in sorted(self.topics):
+            for partition in sorted(self.topics[topic]):
+                yield topic, partition, self.topics[topic][partition]

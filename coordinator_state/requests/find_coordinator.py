@@ -1,0 +1,30 @@
+"""FindCoordinator: API key 10, versions 0-6. A pure function of the group id and the number of shards."""
+
+from __future__ import annotations
+
+from coordinator_state.errors import Refusal
+from coordinator_state.turn import Turn
+from schemas.error_codes import ErrorCode
+from schemas.java_hash import group_partition
+from schemas.messages import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+GROUP_KEY_TYPE = 0
+
+
+def find_coordinator(turn: Turn, request: FindCoordinatorRequest) -> None:
+    """The shard that coordinates the group. Transactions and share groups are not coordinated here."""
+    if request.key_type != GROUP_KEY_TYPE:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST, "not_a_group", f"only groups (key type 0) are coordinated here, not type {request.key_type}"
+        )
+    shard = group_partition(turn.group_id, turn.config.shard_count)
+    turn.answer(FindCoordinatorResponse(coordinators=(Coordinator(key=turn.group_id, node_id=shard),)))
+
+
+def find_coordinator_error(request: FindCoordinatorRequest, error_code: ErrorCode) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(
+        coordinators=tuple(
+            Coordinator(key=key, node_id=-1, error_code=error_code, error_message=error_code.meaning)
+            for key in request.coordinator_keys
+        )
+    )

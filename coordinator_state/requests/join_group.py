@@ -1,0 +1,327 @@
+"""JoinGroup: API key 11, versions 0-9 (4: the member id is given out first; 5: group instance id; 8: reason; 9: skipAssignment)."""
+
+from __future__ import annotations
+
+from typing import Literal
+from uuid import UUID, uuid5
+
+from msgspec.structs import replace
+
+from coordinator_state import timers
+from coordinator_state.errors import Refusal, require_group_id, require_member
+from coordinator_state.group import CONSUMER, Group, Member, Protocols
+from coordinator_state.offset_log import append_group_metadata
+from coordinator_state.rebalance import (
+    add_member,
+    answer_join_error,
+    drop_member,
+    join_response,
+    join_response_members,
+    maybe_complete_join,
+    park_join,
+    prepare_rebalance,
+    rebalance_or_complete,
+    still_votes_for_the_same,
+    tell_leader,
+)
+from coordinator_state.states import GroupState
+from coordinator_state.turn import Turn
+from schemas.consumer_protocol import subscribed_topics
+from schemas.error_codes import ErrorCode
+from schemas.history import (
+    GroupCreated,
+    MemberIdAssigned,
+    MemberIdentity,
+    MemberJoined,
+    MemberRejoined,
+    MemberReplaced,
+    PendingMemberRemoved,
+)
+from schemas.messages import JoinGroupRequest, JoinGroupResponse, SyncGroupResponse
+
+MEMBER_ID_NAMESPACE = UUID("6f2c3a0e-3c1b-5d57-9d0a-5d1f6b3f7a11")
+"""Member ids are UUIDv5 of the request id in this namespace (time.md, 11)."""
+MEMBER_ID_REQUIRED_VERSION = 4
+SKIP_ASSIGNMENT_VERSION = 9
+
+
+def join_group(turn: Turn, request: JoinGroupRequest) -> None:
+    """A member joins, or joins again. The answer comes at once or when the join phase ends."""
+    require_group_id(request.group_id)
+    _require_session_timeout(turn, request)
+    if turn.group is None:
+        if request.member_id:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "unknown_group", "there is no such group, so no such member")
+        turn.create_group()
+        append_group_metadata(turn)
+        turn.cause_seq = turn.tell(GroupCreated)
+    group = turn.require_group()
+    protocols = _protocols(request)
+    _require_room(turn, group, request)
+    if not group.supports_protocols(request.protocol_type, protocols):
+        raise Refusal(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            "no_common_protocol",
+            f"the group is of type {group.protocol_type or ''!r:.100} and its members share "
+            f"{[name[:100] for name, count in group.protocol_counts.items() if count == len(group.members)][:10]}; "
+            f"the request offers type {request.protocol_type!r:.100} and {[name[:100] for name, _ in protocols][:10]}",
+        )
+    _require_size(turn, group, request, protocols)
+    if not request.member_id:
+        _join_anonymous(turn, group, request, protocols)
+    elif request.member_id in group.pending_join:
+        _join_pending(turn, request, protocols)
+    else:
+        _rejoin(turn, group, request, protocols)
+
+
+def join_group_error(request: JoinGroupRequest, error_code: ErrorCode) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=error_code, member_id=request.member_id)
+
+
+# ------------------------------------------------------------------------------------------------------------- checks
+
+
+def _require_session_timeout(turn: Turn, request: JoinGroupRequest) -> None:
+    least, most = turn.config.group_min_session_timeout_ms, turn.config.group_max_session_timeout_ms
+    if not least <= request.session_timeout_ms <= most:
+        raise Refusal(
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            "session_timeout_out_of_bounds",
+            f"the session timeout of {request.session_timeout_ms} ms is not between {least} and {most} ms",
+        )
+
+
+def _protocols(request: JoinGroupRequest) -> Protocols:
+    """The protocols in order of preference; a name listed twice counts once (in Kafka it wedges the group)."""
+    protocols: dict[str, bytes] = {}
+    for protocol in request.protocols:
+        protocols.setdefault(protocol.name, protocol.metadata)
+    return tuple(protocols.items())
+
+
+def _require_room(turn: Turn, group: Group, request: JoinGroupRequest) -> None:
+    """`group.max.size`. Kafka takes a member that finds no room out of the group, without a completion check."""
+    most = turn.config.group_max_size
+    member = group.members.get(request.member_id)
+    match group.state:
+        case GroupState.EMPTY | GroupState.DEAD:
+            has_room = True
+        case GroupState.PREPARING_REBALANCE:
+            has_room = (member is not None and member.awaiting_join is not None) or group.awaiting_join_count < most
+        case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
+            has_room = member is not None or len(group.members) < most
+    if has_room:
+        return
+    if member is not None:
+        drop_member(turn, member, "group_full")
+    elif group.pending_join.pop(request.member_id, None) is not None:
+        turn.cancel(timers.session(request.member_id))
+        turn.tell(PendingMemberRemoved, member_id=request.member_id, reason="group_full")
+    raise Refusal(
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        "group_is_full",
+        f"the group has as many members as group.max.size allows ({most})",
+        echo_member_id=False,
+    )
+
+
+def _require_size(turn: Turn, group: Group, request: JoinGroupRequest, protocols: Protocols) -> None:
+    """`group_max_bytes`: a group whose records would not fit into the topics takes no further member."""
+    member = group.members.get(request.member_id)
+    if member is None and request.group_instance_id is not None:
+        member = group.members.get(group.static_members.get(request.group_instance_id, ""))
+    before = 0 if member is None else sum(len(name) + len(metadata) for name, metadata in member.protocols)
+    after = group.members_bytes - before + sum(len(name) + len(metadata) for name, metadata in protocols)
+    if after > turn.config.group_max_bytes:
+        raise Refusal(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            "group_is_too_large",
+            f"the members' metadata would exceed group_max_bytes ({turn.config.group_max_bytes})",
+            echo_member_id=False,
+        )
+
+
+# ------------------------------------------------------------------------------------------------------ a new member
+
+
+def _join_anonymous(turn: Turn, group: Group, request: JoinGroupRequest, protocols: Protocols) -> None:
+    assert turn.event is not None
+    envelope = turn.event.envelope
+    prefix = envelope.client_id if request.group_instance_id is None else request.group_instance_id
+    member_id = envelope.new_member_id or f"{prefix}-{uuid5(MEMBER_ID_NAMESPACE, envelope.request_id)}"
+    if member_id in group.members or member_id in group.pending_join:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST, "member_id_is_taken", f"the new member id {member_id!r:.300} is in use already"
+        )
+    turn.about(member_id, request.group_instance_id, reason=request.reason)
+    if request.group_instance_id is not None and request.group_instance_id in group.static_members:
+        _replace_static(turn, group, request, protocols, member_id)
+    elif request.group_instance_id is None and envelope.api_version >= MEMBER_ID_REQUIRED_VERSION:
+        identity = MemberIdentity(member_id=member_id, client_id=envelope.client_id, client_host=envelope.client_host)
+        group.pending_join[member_id] = identity
+        turn.arm(timers.session(member_id), request.session_timeout_ms)
+        turn.tell(MemberIdAssigned, member=identity, session_timeout_ms=request.session_timeout_ms)
+        turn.answer(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
+    else:
+        _add(turn, request, protocols, member_id)
+
+
+def _join_pending(turn: Turn, request: JoinGroupRequest, protocols: Protocols) -> None:
+    if request.group_instance_id is not None:
+        raise Refusal(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            "pending_member_with_instance_id",
+            "a handed-out member id cannot be used together with an instance id",
+            echo_member_id=False,
+        )
+    _add(turn, request, protocols, request.member_id)
+
+
+def _add(turn: Turn, request: JoinGroupRequest, protocols: Protocols, member_id: str) -> None:
+    assert turn.event is not None
+    envelope = turn.event.envelope
+    member = Member(
+        member_id=member_id,
+        group_instance_id=request.group_instance_id,
+        client_id=envelope.client_id,
+        client_host=envelope.client_host,
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=_rebalance_timeout_ms(request),
+        protocols=protocols,
+    )
+    turn.cause_seq = turn.tell(
+        MemberJoined,
+        member=member.identity,
+        session_timeout_ms=member.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        protocols=tuple(name for name, _ in protocols),
+        subscribed_topics=_topics(request.protocol_type, protocols),
+    )
+    add_member(turn, member, request.protocol_type)
+    rebalance_or_complete(turn, "member_joined", f"member {member_id} joins", member)
+
+
+def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
+    """v0 has none; it, and any negative one, means the session timeout."""
+    return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
+
+
+def _topics(protocol_type: str | None, protocols: Protocols) -> tuple[str, ...] | None:
+    return subscribed_topics(protocols[0][1]) if protocol_type == CONSUMER and protocols else None
+
+
+# ------------------------------------------------------------------------------------- a static member that comes back
+
+
+def _replace_static(
+    turn: Turn, group: Group, request: JoinGroupRequest, protocols: Protocols, member_id: str
+) -> None:
+    """KIP-345: the instance keeps its place under a new member id; the old id is fenced."""
+    assert request.group_instance_id is not None
+    old_id = group.static_members[request.group_instance_id]
+    old_leader_id = group.leader_id
+    member = group.members.pop(old_id)
+    _fence_parked(turn, group, member)
+    turn.cancel(timers.session(old_id))
+    group.members_bytes += len(member_id) - len(old_id)
+    member.member_id = member_id
+    member.is_new = False
+    group.members[member_id] = member
+    group.static_members[request.group_instance_id] = member_id
+    if group.leader_id == old_id:
+        group.leader_id = member_id
+    if group.rebalance is not None and old_id in group.rebalance.waited:
+        group.rebalance.waited[member_id] = group.rebalance.waited.pop(old_id)
+    turn.arm(timers.session(member_id), member.session_timeout_ms)
+    group.update_member(member, protocols, request.session_timeout_ms, _rebalance_timeout_ms(request))
+    stays = group.state is GroupState.STABLE and still_votes_for_the_same(group)
+    turn.cause_seq = turn.tell(
+        MemberReplaced, member=member.identity, old_member_id=old_id, rebalanced=not stays
+    )
+    if stays:
+        _answer_without_rebalance(turn, group, member, old_leader_id)
+        return
+    park_join(turn, member)
+    reason = f"static member {request.group_instance_id} came back as {member_id}"
+    if group.state is GroupState.PREPARING_REBALANCE:
+        maybe_complete_join(turn)
+    else:
+        prepare_rebalance(turn, "static_member_replaced", reason, member)
+
+
+def _fence_parked(turn: Turn, group: Group, member: Member) -> None:
+    """Whoever waits under the old id is fenced."""
+    if member.awaiting_join is not None:
+        answer_join_error(turn, member.awaiting_join, ErrorCode.FENCED_INSTANCE_ID, member.member_id)
+        group.park_join(member, None)
+    if member.awaiting_sync is not None:
+        fenced = SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID)
+        turn.answer_parked("SyncGroup", member.awaiting_sync, fenced)
+        member.awaiting_sync = None
+
+
+def _answer_without_rebalance(turn: Turn, group: Group, member: Member, old_leader_id: str | None) -> None:
+    """The vote is the same: the group goes on, and the member takes over what its predecessor held."""
+    assert turn.event is not None
+    append_group_metadata(turn)
+    turn.changed = True
+    tell_leader(turn)
+    leads = group.leader_id == member.member_id
+    if turn.event.envelope.api_version >= SKIP_ASSIGNMENT_VERSION:
+        everybody = join_response_members(group) if leads else ()
+        response = join_response(group, member.member_id, everybody)
+        if leads:
+            response = replace(response, skip_assignment=True)
+    else:
+        # An older client that read its own id here would compute an assignment that nobody asked for.
+        response = replace(join_response(group, member.member_id, ()), leader=old_leader_id or "")
+    turn.answer(response)
+
+
+# -------------------------------------------------------------------------------------------------- a known member
+
+
+def _rejoin(turn: Turn, group: Group, request: JoinGroupRequest, protocols: Protocols) -> None:
+    member = require_member(group, request.member_id, request.group_instance_id)
+    leads = member.member_id == group.leader_id
+    same = member.protocols == protocols
+    match group.state:
+        case GroupState.PREPARING_REBALANCE:
+            _update_and_park(turn, group, member, request, protocols)
+            maybe_complete_join(turn)
+        case GroupState.COMPLETING_REBALANCE if same:
+            turn.answer(join_response(group, member.member_id, join_response_members(group) if leads else ()))
+        case GroupState.STABLE if same and not leads:
+            turn.answer(join_response(group, member.member_id, ()))
+        case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
+            _update_and_park(turn, group, member, request, protocols)
+            if same:
+                prepare_rebalance(turn, "leader_rejoined", f"leader {member.member_id} rejoins", member)
+            else:
+                prepare_rebalance(turn, "member_changed", f"member {member.member_id} has other protocols or metadata", member)
+        case GroupState.EMPTY | GroupState.DEAD:
+            raise AssertionError(f"a group in state {group.state} has a member")
+
+
+def _update_and_park(
+    turn: Turn, group: Group, member: Member, request: JoinGroupRequest, protocols: Protocols
+) -> None:
+    rebalance_timeout_ms = _rebalance_timeout_ms(request)
+    changed: list[Literal["protocols", "metadata", "session_timeout", "rebalance_timeout"]] = []
+    if [name for name, _ in member.protocols] != [name for name, _ in protocols]:
+        changed.append("protocols")
+    elif member.protocols != protocols:
+        changed.append("metadata")
+    if member.session_timeout_ms != request.session_timeout_ms:
+        changed.append("session_timeout")
+    if member.rebalance_timeout_ms != rebalance_timeout_ms:
+        changed.append("rebalance_timeout")
+    turn.cause_seq = turn.tell(
+        MemberRejoined,
+        member=member.identity,
+        changed=tuple(changed),
+        subscribed_topics=_topics(group.protocol_type, protocols),
+    )
+    group.update_member(member, protocols, request.session_timeout_ms, rebalance_timeout_ms)
+    park_join(turn, member)

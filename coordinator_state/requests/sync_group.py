@@ -1,0 +1,117 @@
+"""SyncGroup: API key 14, versions 0-5 (3: group instance id; 5: protocol type and name are mandatory)."""
+
+from __future__ import annotations
+
+from coordinator_state import timers
+from coordinator_state.errors import Refusal, require_generation, require_group, require_group_id, require_member
+from coordinator_state.group import Group, Member
+from coordinator_state.offset_log import append_group_metadata
+from coordinator_state.rebalance import (
+    answer_parked_syncs,
+    complete_rebalance,
+    prepare_rebalance,
+    sync_response,
+    told_of_rebalance,
+)
+from coordinator_state.states import GroupState
+from coordinator_state.turn import Turn, assigned_topics
+from schemas.error_codes import ErrorCode
+from schemas.history import AssignmentReceived, GroupStable, MemberAssignment
+from schemas.messages import SyncGroupRequest, SyncGroupResponse
+
+PROTOCOL_MANDATORY_VERSION = 5
+
+
+def sync_group(turn: Turn, request: SyncGroupRequest) -> None:
+    """A member asks for its assignment; the leader brings everybody's."""
+    assert turn.event is not None
+    mandatory = turn.event.envelope.api_version >= PROTOCOL_MANDATORY_VERSION
+    if mandatory and (request.protocol_type is None or request.protocol_name is None):
+        raise Refusal(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "protocol_missing", "protocol type and name are mandatory since version 5"
+        )
+    require_group_id(request.group_id)
+    group = require_group(turn.group)
+    member = require_member(group, request.member_id, request.group_instance_id)
+    require_generation(group, request.generation_id)
+    _require_protocol(group, request)
+    match group.state:
+        case GroupState.PREPARING_REBALANCE:
+            told_of_rebalance(turn, member.member_id)
+            turn.answer(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        case GroupState.COMPLETING_REBALANCE:
+            _park(turn, group, member)
+            _has_synced(turn, group, member)
+            if member.member_id == group.leader_id:
+                _receive_assignments(turn, group, request)
+        case GroupState.STABLE:
+            _has_synced(turn, group, member)
+            turn.answer(sync_response(group, member))
+        case GroupState.EMPTY | GroupState.DEAD:
+            raise AssertionError(f"a group in state {group.state} has a member")
+
+
+def sync_group_error(request: SyncGroupRequest, error_code: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=error_code)
+
+
+def _require_protocol(group: Group, request: SyncGroupRequest) -> None:
+    for what, asked, actual in (
+        ("type", request.protocol_type, group.protocol_type),
+        ("name", request.protocol_name, group.protocol_name),
+    ):
+        if asked is not None and asked != actual:
+            raise Refusal(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                "protocol_differs",
+                f"the request names protocol {what} {asked!r:.100}, the group has {actual!r:.100}",
+            )
+
+
+def _park(turn: Turn, group: Group, member: Member) -> None:
+    """Park the request; one that is already parked is superseded, and told so (Kafka leaves it unanswered)."""
+    if member.awaiting_sync is not None:
+        superseded = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+        turn.answer_parked("SyncGroup", member.awaiting_sync, superseded)
+    member.awaiting_sync = turn.park()
+
+
+def _has_synced(turn: Turn, group: Group, member: Member) -> None:
+    group.pending_sync.pop(member.member_id, None)
+    if not group.pending_sync:
+        turn.cancel(timers.SYNC)
+
+
+def _receive_assignments(turn: Turn, group: Group, request: SyncGroupRequest) -> None:
+    """The leader's assignments: members that it does not list get nothing, ids that are no members are ignored."""
+    given = {assignment.member_id: assignment.assignment for assignment in request.assignments}
+    growth = sum(len(given.get(each.member_id, b"")) - len(each.assignment) for each in group.members.values())
+    if group.members_bytes + growth > turn.config.group_max_bytes:
+        _fail(turn, group)
+        return
+    for each in group.members.values():
+        group.set_assignment(each, given.get(each.member_id, b""))
+    append_group_metadata(turn)
+    turn.cause_seq = turn.tell(
+        AssignmentReceived,
+        rebalance=group.rebalance.seq if group.rebalance is not None else None,
+        leader_id=request.member_id,
+        assignments=tuple(
+            MemberAssignment(member_id=each.member_id, topics=assigned_topics(group.protocol_type, each.assignment))
+            for each in group.members.values()
+        ),
+    )
+    turn.transition_to(GroupState.STABLE)
+    answer_parked_syncs(turn, ErrorCode.NONE)
+    turn.tell(
+        GroupStable, leader_id=request.member_id, protocol_name=group.protocol_name, members=tuple(group.members)
+    )
+    complete_rebalance(turn, "stable")
+
+
+def _fail(turn: Turn, group: Group) -> None:
+    """The group's record would be too large: what Kafka does when the log refuses it (RECORD_LIST_TOO_LARGE)."""
+    answer_parked_syncs(turn, ErrorCode.UNKNOWN_SERVER_ERROR)
+    leader = group.members.get(group.leader_id or "")
+    reason = f"the assignments would exceed group_max_bytes ({turn.config.group_max_bytes})"
+    prepare_rebalance(turn, "assignment_too_large", reason, leader)

@@ -1,0 +1,53 @@
+"""The states of a group and which may follow which. Rule 1: transitions are written here and nowhere else.
+
+Source: `ClassicGroupState` (Kafka 4.3). `Group.transition_to` asserts this table; the README's diagram is made from it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class GroupState(StrEnum):
+    """The values are the names that DescribeGroups and ListGroups answer."""
+
+    EMPTY = "Empty"
+    """No members; it may have committed offsets and handed-out member ids."""
+    PREPARING_REBALANCE = "PreparingRebalance"
+    """Members must (re)join; each JoinGroup is parked until all have, or the time is over."""
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    """All know the new generation; their SyncGroups are parked until the leader's brings the assignments."""
+    STABLE = "Stable"
+    """Every member has, or can fetch, its assignment."""
+    DEAD = "Dead"
+    """The group is gone; the next event begins another life of it."""
+
+
+VALID_PREVIOUS_STATES: dict[GroupState, tuple[GroupState, ...]] = {
+    GroupState.EMPTY: (GroupState.PREPARING_REBALANCE,),
+    GroupState.PREPARING_REBALANCE: (GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY),
+    GroupState.COMPLETING_REBALANCE: (GroupState.PREPARING_REBALANCE,),
+    GroupState.STABLE: (GroupState.COMPLETING_REBALANCE,),
+    GroupState.DEAD: (GroupState.EMPTY,),
+}
+
+TRANSITION_CAUSES: dict[tuple[GroupState, GroupState], str] = {
+    (GroupState.EMPTY, GroupState.PREPARING_REBALANCE): "first member joins",
+    (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE): "all have joined, or time is over",
+    (GroupState.PREPARING_REBALANCE, GroupState.EMPTY): "nobody is left",
+    (GroupState.COMPLETING_REBALANCE, GroupState.STABLE): "leader syncs",
+    (GroupState.COMPLETING_REBALANCE, GroupState.PREPARING_REBALANCE): "member joins, changes, leaves, expires, does not sync",
+    (GroupState.STABLE, GroupState.PREPARING_REBALANCE): "member joins, changes, leaves, expires; leader rejoins",
+    (GroupState.EMPTY, GroupState.DEAD): "deleted, or the last offset expired",
+}
+
+
+def state_diagram() -> str:
+    """The transitions as a Mermaid state diagram: what the README shows (a test compares them)."""
+    lines = ["stateDiagram-v2", "    [*] --> Empty: first JoinGroup or OffsetCommit"]
+    lines += [
+        f"    {previous} --> {state}: {TRANSITION_CAUSES[previous, state]}"
+        for state, all_previous in VALID_PREVIOUS_STATES.items()
+        for previous in all_previous
+    ]
+    return "\n".join([*lines, "    Dead --> [*]"])

@@ -1,0 +1,64 @@
+"""Timers as data: a group's timers are a dict, name -> Timer, in the order of arming.
+
+Arming a name again deletes and inserts it, so the order of the dict is the order in which equal deadlines fire
+(time.md, rule 8 of the order of events: by deadline, then arming order). No callback is stored: the state stays plain.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+JOIN = "join"
+"""Initial delay and rebalance timeout: one timer, as in Kafka."""
+SYNC = "sync"
+"""Members that were told of the generation must have sent SyncGroup."""
+OFFSETS_EXPIRY = "offsets_expiry"
+"""The next run of the retention check at which something of this group can expire."""
+_SESSION_PREFIX = "session:"
+
+
+def session(member_id: str) -> str:
+    """Name of a member's session timer; a handed-out member id that is not yet used has one too."""
+    return _SESSION_PREFIX + member_id
+
+
+def member_of(name: str) -> str | None:
+    """The member whose session timer this is, if it is one."""
+    return name[len(_SESSION_PREFIX) :] if name.startswith(_SESSION_PREFIX) else None
+
+
+class Timer(Struct, array_like=True, frozen=True):
+    """One armed timer."""
+
+    deadline_ms: int
+    armed_ms: int
+    armed_offset: int
+    """The event that armed it: for a session, when the member was last heard."""
+
+
+Timers = dict[str, Timer]
+
+
+def earliest(timers: Timers, check_interval_ms: int) -> tuple[str, Timer] | None:
+    """The timer that fires next, if any is armed.
+
+    Kafka's retention check is one task that re-arms itself at each run. Ours is armed late, only where something can
+    expire; among equal deadlines it takes the place that Kafka's task would have: armed one interval before.
+    """
+    best_name, best = None, None
+    for name, timer in timers.items():
+        if name != OFFSETS_EXPIRY and (best is None or timer.deadline_ms < best.deadline_ms):
+            best_name, best = name, timer
+    expiry = timers.get(OFFSETS_EXPIRY)
+    if expiry is not None and (
+        best is None
+        or expiry.deadline_ms < best.deadline_ms
+        or (expiry.deadline_ms == best.deadline_ms and runs_before(expiry.deadline_ms, best, check_interval_ms))
+    ):
+        return OFFSETS_EXPIRY, expiry
+    return None if best_name is None or best is None else (best_name, best)
+
+
+def runs_before(run_ms: int, timer: Timer, check_interval_ms: int) -> bool:
+    """Whether the retention check at `run_ms` comes before a timer of the same deadline."""
+    return timer.armed_ms >= run_ms - check_interval_ms

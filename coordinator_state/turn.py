@@ -1,0 +1,371 @@
+"""One turn of the machine: the event or timer that is being handled, and everything that it leads to.
+
+Handlers change the group and say what follows through this object; it numbers outputs, names causes and arms timers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator_state import timers
+from coordinator_state.config import GroupConfig
+from coordinator_state.errors import Refusal
+from coordinator_state.group import CONSUMER, Group, ParkedRequest
+from coordinator_state.outputs import Answer, AssignmentChange, LogRecord, Output, RequestEvent
+from coordinator_state.states import GroupState
+from coordinator_state.timers import Timer
+from schemas.consumer_protocol import decode_assignment
+from schemas.error_codes import ErrorCode
+from schemas.history import (
+    AssignedTopic,
+    Cause,
+    GroupSnapshot,
+    History,
+    MemberFenced,
+    RequestRefused,
+    SnapshotMember,
+    TimerName,
+)
+from schemas.messages import Response
+from schemas.wire import DecodeError
+
+REASON_MAX_CHARACTERS = 255
+"""Kafka shortens the reasons of clients to this (KIP-800)."""
+
+
+class Turn:
+    """What a handler sees and does. One object serves all turns of a group; `begin_*` starts the next."""
+
+    __slots__ = (
+        "_cause",
+        "cause_seq",
+        "changed",
+        "config",
+        "earliest_ms",
+        "epoch",
+        "event",
+        "expiry_changed",
+        "expiry_run_is_over",
+        "group",
+        "group_id",
+        "now_ms",
+        "offset",
+        "outputs",
+        "partition",
+        "seq",
+        "subject",
+        "timer",
+        "timestamp_ms",
+    )
+
+    def __init__(self, group_id: str, config: GroupConfig, partition: int, group: Group | None) -> None:
+        self.group_id = group_id
+        self.config = config
+        self.partition = partition
+        self.group = group
+        self.outputs: list[Output] = []
+        self.epoch = 0
+        self.seq = 0
+        self.now_ms = 0
+        """The group's clock."""
+        self.timestamp_ms = 0
+        """The same moment by append time."""
+        self.offset = 0
+        """The event being handled; in a timer's turn, the event that armed the timer."""
+        self.event: RequestEvent | None = None
+        self.timer: tuple[str, Timer] | None = None
+        self.subject: dict[str, str | None] = {}
+        """Who a timer, or one entry of a batch, is about: goes into the cause."""
+        self.cause_seq: int | None = None
+        """The history record that the next ones follow from."""
+        self.changed = False
+        """The assignments topic must be told."""
+        self.expiry_changed = False
+        """The retention timer must be looked at."""
+        self.expiry_run_is_over = True
+        """Whether the retention check of this very millisecond has already run."""
+        self.earliest_ms = 0
+        """No timer is due before this: a lower bound, so that most turns need not look at the timers."""
+        self._cause: Cause | None = None
+
+    # ------------------------------------------------------------------------------------------- beginning and end
+
+    def begin_request(self, event: RequestEvent) -> None:
+        group = self.group
+        self.offset = event.offset
+        self.event = event
+        self.timer = None
+        self.timestamp_ms = event.timestamp_ms
+        self.expiry_run_is_over = True
+        self._cause = None
+        if group is None:
+            self.epoch, self.seq, self.now_ms, self.cause_seq = event.offset, 0, event.clock_ms, None
+        else:
+            self.epoch, self.seq = group.epoch, group.seq
+            if event.clock_ms > group.now_ms:
+                group.now_ms = event.clock_ms
+            self.now_ms = group.now_ms
+            group.timestamp_ms = event.timestamp_ms
+            self.cause_seq = group.rebalance.last_seq if group.rebalance is not None else None
+        if self.subject:
+            self.subject = {}
+
+    def begin_timer(self, name: str, timer: Timer) -> None:
+        group = self.require_group()
+        now_ms = max(timer.deadline_ms, group.now_ms)
+        # The append time moves on by as much as the clock does.
+        self.timestamp_ms = group.timestamp_ms = group.timestamp_ms + (now_ms - group.now_ms)
+        self.now_ms = group.now_ms = now_ms
+        self.offset = timer.armed_offset
+        self.event = None
+        self.timer = (name, timer)
+        self.expiry_run_is_over = name == timers.OFFSETS_EXPIRY or timers.runs_before(
+            timer.deadline_ms, timer, self.config.offsets_retention_check_interval_ms
+        )
+        self._cause = None
+        self.subject = {}
+        self.epoch, self.seq = group.epoch, group.seq
+        self.cause_seq = group.rebalance.last_seq if group.rebalance is not None else None
+
+    def end(self) -> None:
+        """Close the turn: tell the assignments topic, and keep the numbers."""
+        if self.changed:
+            self.changed = False
+            snapshot = None if self.group is None else self._snapshot(self.group)
+            self.outputs.append(AssignmentChange(self.group_id, self.epoch, self._next_seq(), snapshot))
+        if self.group is not None:
+            self.group.seq = self.seq
+
+    # ---------------------------------------------------------------------------------------------------- the group
+
+    def require_group(self) -> Group:
+        assert self.group is not None
+        return self.group
+
+    def create_group(self) -> Group:
+        """Begin a life of the group with this event."""
+        assert self.group is None
+        self.group = Group(
+            group_id=self.group_id,
+            epoch=self.epoch,
+            now_ms=self.now_ms,
+            timestamp_ms=self.timestamp_ms,
+            state_since_ms=self.now_ms,
+        )
+        self.changed = True
+        self.expiry_changed = True
+        return self.group
+
+    def remove_group(self) -> None:
+        """End the life of the group."""
+        group = self.require_group()
+        group.transition_to(GroupState.DEAD, self.now_ms)
+        self.group = None
+        self.changed = True
+
+    def transition_to(self, state: GroupState) -> None:
+        self.require_group().transition_to(state, self.now_ms)
+        self.changed = True
+        self.expiry_changed = True
+
+    # ------------------------------------------------------------------------------------------------------- timers
+
+    def arm(self, name: str, delay_ms: int) -> None:
+        """Arm a timer, or arm it again: it goes to the end of the order of arming."""
+        armed = self.require_group().timers
+        armed.pop(name, None)
+        deadline_ms = self.now_ms + delay_ms
+        armed[name] = Timer(deadline_ms, self.now_ms, self.offset)
+        if deadline_ms < self.earliest_ms:
+            self.earliest_ms = deadline_ms
+
+    def cancel(self, name: str) -> None:
+        self.require_group().timers.pop(name, None)
+
+    # ------------------------------------------------------------------------------------------------------ outputs
+
+    def _next_seq(self) -> int:
+        self.seq += 1
+        return self.seq
+
+    def park(self) -> ParkedRequest:
+        """Keep what the answer to the current request will need."""
+        assert self.event is not None
+        envelope = self.event.envelope
+        return ParkedRequest(envelope.request_id, envelope.reply_partition, envelope.api_version, self.event.offset)
+
+    def answer(self, response: Response) -> None:
+        """Answer the request of this turn."""
+        event = self.event
+        assert event is not None
+        envelope = event.envelope
+        self.seq += 1
+        self.outputs.append(
+            Answer(
+                self.group_id,
+                self.epoch,
+                self.seq,
+                self.now_ms,
+                envelope.request_id,
+                envelope.reply_partition,
+                envelope.api,
+                envelope.api_version,
+                event.offset,
+                response,
+            )
+        )
+
+    def answer_parked(self, api: str, parked: ParkedRequest, response: Response) -> None:
+        """Answer a request of an earlier turn."""
+        self.outputs.append(
+            Answer(
+                self.group_id,
+                self.epoch,
+                self._next_seq(),
+                self.now_ms,
+                parked.request_id,
+                parked.reply_partition,
+                api,
+                parked.api_version,
+                parked.offset,
+                response,
+            )
+        )
+
+    def record(self, key: bytes, value: bytes | None) -> None:
+        """Append to the offsets log."""
+        self.outputs.append(LogRecord(self.group_id, self.epoch, self._next_seq(), self.now_ms, self.offset, key, value))
+
+    def tell(self, kind: type[Any], **fields: Any) -> int:
+        """Append to history; returns the record's seq."""
+        group = self.group
+        record: History = kind(
+            group_id=self.group_id,
+            epoch=self.epoch,
+            seq=self._next_seq(),
+            time_ms=self.now_ms,
+            timestamp_ms=self.timestamp_ms,
+            generation_id=group.generation_id if group is not None else -1,
+            cause=self.cause(),
+            caused_by=fields.pop("caused_by", self.cause_seq),
+            **fields,
+        )
+        self.outputs.append(record)
+        return self.seq
+
+    def tell_refused(self, refusal: Refusal) -> None:
+        """Tell of a request, or a part of one, that is refused; and of a client that is fenced by it."""
+        assert self.event is not None
+        group = self.group
+        self.tell(
+            RequestRefused,
+            api=self.event.envelope.api,
+            error_code=int(refusal.error_code),
+            error=refusal.error_code.name,
+            rule=refusal.rule,
+            detail=refusal.detail,
+            state=group.state.value if group is not None else "none",
+        )
+        cause = self.cause()
+        if refusal.error_code is ErrorCode.FENCED_INSTANCE_ID and group is not None and cause.group_instance_id:
+            self.tell(
+                MemberFenced,
+                member_id=cause.member_id or "",
+                group_instance_id=cause.group_instance_id,
+                owner_member_id=group.static_members.get(cause.group_instance_id),
+            )
+
+    def about(self, member_id: str | None, group_instance_id: str | None, **names: str | None) -> None:
+        """Say who the turn (or one entry of a batch) is about."""
+        self.subject = {"member_id": member_id, "group_instance_id": group_instance_id, **names}
+        self._cause = None
+
+    def cause(self) -> Cause:
+        """The request or timer of this turn, as history tells it."""
+        if self._cause is None:
+            self._cause = self._request_cause() if self.event is not None else self._timer_cause()
+        return self._cause
+
+    def _request_cause(self) -> Cause:
+        assert self.event is not None
+        envelope, request = self.event.envelope, self.event.request
+        subject: dict[str, Any] = {
+            "member_id": getattr(request, "member_id", None),
+            "group_instance_id": getattr(request, "group_instance_id", None),
+            "reason": getattr(request, "reason", None),
+        } | self.subject
+        reason = subject.pop("reason")
+        return Cause(
+            kind="request",
+            partition=self.partition,
+            offset=self.event.offset,
+            api=envelope.api,
+            api_version=envelope.api_version,
+            request_id=envelope.request_id,
+            client_id=envelope.client_id,
+            client_host=envelope.client_host,
+            reason=reason[:REASON_MAX_CHARACTERS] if reason else None,
+            **subject,
+        )
+
+    def _timer_cause(self) -> Cause:
+        assert self.timer is not None
+        name, timer = self.timer
+        member_id = timers.member_of(name)
+        kind: TimerName = "session" if member_id is not None else name  # type: ignore[assignment]
+        if member_id is not None and self.group is not None and member_id in self.group.pending_join:
+            kind = "pending_member"
+        subject: dict[str, Any] = {"member_id": member_id} | self.subject
+        return Cause(
+            kind="timer",
+            partition=self.partition,
+            offset=timer.armed_offset,
+            timer=kind,
+            armed_ms=timer.armed_ms,
+            deadline_ms=timer.deadline_ms,
+            **subject,
+        )
+
+    def _snapshot(self, group: Group) -> GroupSnapshot:
+        return GroupSnapshot(
+            group_id=self.group_id,
+            epoch=self.epoch,
+            seq=self.seq + 1,
+            time_ms=self.now_ms,
+            state=group.state.value,
+            state_since_ms=group.state_since_ms,
+            generation_id=group.generation_id,
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol_name,
+            leader_id=group.leader_id,
+            members=tuple(
+                SnapshotMember(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    session_timeout_ms=member.session_timeout_ms,
+                    rebalance_timeout_ms=member.rebalance_timeout_ms,
+                    metadata=member.metadata_of(group.protocol_name),
+                    assignment=member.assignment,
+                    partitions=assigned_topics(group.protocol_type, member.assignment),
+                )
+                for member in group.members.values()
+            ),
+        )
+
+
+def assigned_topics(protocol_type: str | None, assignment: bytes) -> tuple[AssignedTopic, ...] | None:
+    """An assignment blob as topics and partitions; None if it is not one of the consumer protocol."""
+    if protocol_type != CONSUMER:
+        return None
+    if not assignment:
+        return ()
+    try:
+        partitions = decode_assignment(assignment).partitions
+    except DecodeError:
+        return None
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    return tuple(AssignedTopic(topic=topic, partitions=tuple(numbers)) for topic, numbers in by_topic.items())

@@ -1,0 +1,40 @@
+"""The vote for a protocol. Source: `ClassicGroup.selectProtocol` (Kafka 4.3)."""
+
+from __future__ import annotations
+
+from coordinator_state.group import Group
+from schemas.java_hash import java_string_hash
+
+
+def vote(group: Group) -> dict[str, tuple[str, ...]]:
+    """Protocol name -> members that vote for it: each for the first of its own that all members list."""
+    votes: dict[str, list[str]] = {}
+    counts, size = group.protocol_counts, len(group.members)
+    for member in group.members.values():
+        choice = next(name for name, _ in member.protocols if counts[name] == size)
+        votes.setdefault(choice, []).append(member.member_id)
+    return {name: tuple(voters) for name, voters in votes.items()}
+
+
+def winner(votes: dict[str, tuple[str, ...]]) -> tuple[str, bool]:
+    """The protocol with most votes, and whether a tie was settled: by Kafka's order, that of a Java hash map."""
+    most = max(len(voters) for voters in votes.values())
+    best = [name for name in _java_hash_map_order(votes) if len(votes[name]) == most]
+    return best[0], len(best) > 1
+
+
+def selected_protocol(group: Group) -> str:
+    """The protocol that the members would choose now."""
+    return winner(vote(group))[0]
+
+
+def _java_hash_map_order(names: dict[str, tuple[str, ...]]) -> list[str]:
+    capacity = 16
+    while len(names) > capacity * 3 // 4:
+        capacity *= 2
+
+    def bucket(name: str) -> int:
+        unsigned = java_string_hash(name) & 0xFFFFFFFF
+        return (unsigned ^ (unsigned >> 16)) & (capacity - 1)
+
+    return sorted(names, key=bucket)
