@@ -53,7 +53,7 @@ _GUARD = ("/bin/sh", "-c", "read _; kill -9 0")
 
 
 class EmbeddedKafkaError(RuntimeError):
-    """The broker did not start, or ended by itself. The message has the last lines of its log and the log's path."""
+    """The broker did not start, or ended by itself. The message has what its log says, and the log's path."""
 
 
 class EmbeddedKafka:
@@ -130,7 +130,7 @@ class EmbeddedKafka:
         return self._broker is not None and self._broker.poll() is None
 
     def check(self) -> None:
-        """Raises EmbeddedKafkaError, with the end of the log, when the broker was started and ended by itself."""
+        """Raises EmbeddedKafkaError, with what its log says, when the broker was started and ended by itself."""
         if self._broker is not None and self._guard is not None and self._broker.poll() is not None:
             raise self._failure(f"The broker ended by itself with exit code {self._broker.returncode}.")
 
@@ -267,10 +267,10 @@ class EmbeddedKafka:
     def _failure(self, what: str) -> EmbeddedKafkaError:
         with self.log_file.open("rb") as log:
             log.seek(self._log_start)
-            lines = log.read().decode(errors="replace").splitlines()[-_LOG_LINES_SHOWN:]
+            lines = _telling_lines(log.read().decode(errors="replace"))
         # A temporary directory will be gone when somebody reads this.
         where = "" if self._delete_data else f" ({self.log_file})"
-        return EmbeddedKafkaError("\n".join([f"{what} The end of its log{where}:", *(f"  {line}" for line in lines)]))
+        return EmbeddedKafkaError("\n".join([f"{what} Its log{where}:", *(f"  {line}" for line in lines)]))
 
     def _end_group(self) -> None:
         """Close the guard's input, which ends whatever is left of the group, and wait for both."""
@@ -280,6 +280,14 @@ class EmbeddedKafka:
         if self._broker is not None:
             self._broker.wait()
         self._guard = None
+
+
+def _telling_lines(log: str) -> list[str]:
+    """From the last error on, without stack frames; the end where there is no error."""
+    lines = [line for line in log.splitlines() if not line.startswith("\tat ")]
+    errors = [number for number, line in enumerate(lines) if " ERROR " in line]
+    start = errors[-1] if errors else max(0, len(lines) - _LOG_LINES_SHOWN)
+    return lines[start : start + _LOG_LINES_SHOWN]
 
 
 def free_port(host: str = "127.0.0.1", but: int | None = None) -> int:

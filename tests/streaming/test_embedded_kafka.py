@@ -1,0 +1,200 @@
+"""The embedded broker: real, small, faithful to its data, and gone when its parent is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from streaming import broker_properties
+from streaming.embedded_kafka import EmbeddedKafka, EmbeddedKafkaError, free_port
+from streaming.jars import tools_jars
+from streaming.java import find_java
+
+
+def produce(bootstrap_servers: str, topic: str, value: bytes) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    producer.produce(topic, value)
+    assert producer.flush(20) == 0
+
+
+def values(bootstrap_servers: str, topic: str) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "none", "auto.offset.reset": "earliest"})
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    messages = consumer.consume(end, timeout=20) if end else []
+    consumer.close()
+    return [message.value() for message in messages]
+
+
+def eventually(condition: Callable[[], bool], timeout_s: float = 10) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def lives(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def listening_child(process: subprocess.Popen[str]) -> int:
+    """The broker's process id, of a `python -m streaming.embedded_kafka`."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return next(int(child) for child in children if b"kafka.Kafka" in Path(f"/proc/{child}/cmdline").read_bytes())
+
+
+@pytest.mark.kafka
+def test_data_cluster_and_port_survive_stop_and_kill(kafka_jars: Path, tmp_path: Path) -> None:
+    second = free_port()
+    properties = {
+        "listeners": f"SECOND://127.0.0.1:{second}",
+        "advertised.listeners": f"SECOND://127.0.0.1:{second}",
+        "listener.security.protocol.map": "SECOND:PLAINTEXT",
+        "offsets.topic.num.partitions": "7",
+    }
+    broker = EmbeddedKafka(tmp_path / "data", properties=properties)
+    try:
+        # The thread that starts a broker may end; the broker stays.
+        starter = threading.Thread(target=broker.start)
+        starter.start()
+        starter.join()
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result()
+        produce(f"127.0.0.1:{second}", "kept", b"before the stop")
+        former = (broker.port, broker.cluster_id)
+
+        broker.stop()
+        assert not broker.running
+        assert broker.pid is None
+        broker.check()
+        broker.start()
+        assert (broker.port, broker.cluster_id) == former
+        produce(broker.bootstrap_servers, "kept", b"before the kill")
+
+        broker.kill()
+        assert not broker.running
+        broker.start()
+        assert values(broker.bootstrap_servers, "kept") == [b"before the stop", b"before the kill"]
+    finally:
+        broker.close()
+    assert (tmp_path / "data").exists()
+
+    with EmbeddedKafka(tmp_path / "data") as again:
+        assert (again.port, again.cluster_id) == former
+        assert values(again.bootstrap_servers, "kept") == [b"before the stop", b"before the kill"]
+        assert again.pid is not None
+        os.kill(again.pid, signal.SIGKILL)
+        assert eventually(lambda: not again.running)
+        with pytest.raises(EmbeddedKafkaError, match="ended by itself with exit code -9"):
+            again.check()
+
+
+@pytest.mark.kafka
+def test_the_program_stops_on_sigterm_and_its_broker_dies_with_it(kafka_jars: Path, tmp_path: Path) -> None:
+    port = free_port()
+    command = [sys.executable, "-m", "streaming.embedded_kafka", "--port", str(port), "--data", str(tmp_path / "data")]
+
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert f"Apache Kafka answers at 127.0.0.1:{port}" in process.stdout.readline()
+    broker = listening_child(process)
+    process.terminate()
+    assert process.wait(30) == 0
+    assert not lives(broker)
+
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    broker = listening_child(process)
+    process.kill()
+    process.wait()
+    assert eventually(lambda: not lives(broker)), "the broker outlived its killed parent"
+
+
+@pytest.mark.kafka
+def test_topics_are_not_made_by_mistake(kafka: EmbeddedKafka, topic_prefix: str) -> None:
+    problems: list[KafkaError | None] = []
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "message.timeout.ms": 1000})
+    producer.produce(f"{topic_prefix}-mistyped", b"", on_delivery=lambda error, _: problems.append(error))
+    producer.flush(20)
+    assert problems[0] is not None
+    assert f"{topic_prefix}-mistyped" not in AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics().topics
+
+
+@pytest.mark.kafka
+def test_kafkas_own_tools_speak_to_it(kafka: EmbeddedKafka) -> None:
+    command = [str(find_java()), "-cp", os.pathsep.join(map(str, tools_jars())), "org.apache.kafka.tools.ClusterTool"]
+    done = subprocess.run(
+        [*command, "cluster-id", "--bootstrap-server", kafka.bootstrap_servers], capture_output=True, text=True, timeout=60
+    )
+    assert kafka.cluster_id in done.stdout
+
+
+@pytest.mark.kafka
+def test_a_broker_that_cannot_start_shows_why(kafka_jars: Path) -> None:
+    broker = EmbeddedKafka(properties={"num.io.threads": "none"})
+    with pytest.raises(EmbeddedKafkaError, match=r"(?s)could not be formatted.*Invalid value none for configuration num.io.threads"):
+        broker.__enter__()
+    assert not broker.data_directory.exists()
+
+
+@pytest.mark.kafka
+def test_a_broker_that_ends_while_it_starts_shows_why(kafka_jars: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        listener = f"SECOND://127.0.0.1:{taken.getsockname()[1]}"
+        properties = {"listeners": listener, "advertised.listeners": listener, "listener.security.protocol.map": "SECOND:PLAINTEXT"}
+        broker = EmbeddedKafka(port=free_port(), properties=properties)
+        with pytest.raises(EmbeddedKafkaError, match=r"(?s)ended by itself with exit code 1.*Address already in use") as raised:
+            broker.__enter__()
+    assert "\tat " not in str(raised.value)
+    assert not broker.running
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(EmbeddedKafkaError, match=f"cannot listen on 127.0.0.1:{port}"):
+            EmbeddedKafka(port=port).__enter__()
+
+
+def test_before_the_first_start_nothing_is_known(tmp_path: Path) -> None:
+    broker = EmbeddedKafka(tmp_path)
+    assert not broker.running
+    broker.check()
+    with pytest.raises(EmbeddedKafkaError, match="not started yet"):
+        _ = broker.bootstrap_servers
+    with pytest.raises(EmbeddedKafkaError, match="not started yet"):
+        _ = broker.cluster_id
+
+
+def test_properties_of_the_caller(tmp_path: Path) -> None:
+    mine = {"listeners": "SECOND://127.0.0.1:7", "log.dirs": "/elsewhere", "compression.type": "zstd"}
+    settings = broker_properties.server("127.0.0.1", 5, 6, tmp_path, mine)
+    assert settings["listeners"] == "PLAINTEXT://127.0.0.1:5,CONTROLLER://127.0.0.1:6,SECOND://127.0.0.1:7"
+    assert settings["advertised.listeners"] == "PLAINTEXT://127.0.0.1:5"
+    assert settings["compression.type"] == "zstd"
+    assert settings["log.dirs"] == "/elsewhere"
+    assert settings["auto.create.topics.enable"] == "false"
+    broker_properties.write(tmp_path / "server.properties", settings)
+    assert broker_properties.read(tmp_path / "server.properties") == settings
