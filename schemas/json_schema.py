@@ -1,0 +1,55 @@
+"""JSON Schema (2020-12) of everything that lies on the topics as JSON, made from the types.
+
+The files in `schemas/json/` are what `json_schemas` returns; a test compares them, and `make schemas` writes them anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from schemas.events import RequestDocument, ResponseDocument, Tick
+from schemas.history import GroupSnapshot, History
+from schemas.messages import APIS
+
+Schema = dict[str, Any]
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schemas() -> dict[str, Schema]:
+    """File name -> schema."""
+    return {
+        "event.schema.json": _event(),
+        "response.schema.json": _enveloped(
+            "coordinator.responses: the answer to one request", ResponseDocument, {name: api.response for name, api in APIS.items()}
+        ),
+        "history.schema.json": _plain("coordinator.history: one thing that happened in a group", History),
+        "assignment.schema.json": _plain("coordinator.assignments: the group as it is", GroupSnapshot),
+    }
+
+
+def _plain(title: str, kind: Any) -> Schema:
+    (schema,), components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    return {"$schema": _DIALECT, "title": title, **schema, "$defs": components}
+
+
+def _event() -> Schema:
+    requests = _enveloped(
+        "coordinator.events: a request to one group, or a tick of the clock",
+        RequestDocument,
+        {name: api.request for name, api in APIS.items()},
+    )
+    (tick,), components = msgspec.json.schema_components([Tick], ref_template="#/$defs/{name}")
+    return requests | {"oneOf": [tick, *requests["oneOf"]], "$defs": requests["$defs"] | components}
+
+
+def _enveloped(title: str, envelope: type, bodies: dict[str, type]) -> Schema:
+    """An envelope whose `api` says what its `body` is."""
+    kinds = [envelope, *bodies.values()]
+    (schema, *body_schemas), components = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    alternatives = [
+        {"allOf": [schema, {"properties": {"api": {"const": name}, "body": body}}]}
+        for name, body in zip(bodies, body_schemas, strict=True)
+    ]
+    return {"$schema": _DIALECT, "title": title, "oneOf": alternatives, "$defs": components}
