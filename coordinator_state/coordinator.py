@@ -171,7 +171,8 @@ class Coordinator:
         return [
             ListedGroup(group_id=group_id, protocol_type=group.protocol_type or "", group_state=group.state.value)
             for group_id, group in self.groups.items()
-            if (not wanted_states or group.state.value.lower() in wanted_states)
+            if group.is_logged
+            and (not wanted_states or group.state.value.lower() in wanted_states)
             and (not wanted_types or "classic" in wanted_types)
         ]
 

@@ -154,6 +154,8 @@ class Group(Struct, array_like=True):
     """(delay_ms, remaining_ms) of the running initial delay."""
     timers: Timers = field(default_factory=dict)
     rebalance: Rebalance | None = None
+    is_logged: bool = False
+    """It has a record in the offsets log. Until then Kafka neither describes nor lists it: both read what is committed."""
     retention: dict[str, TopicRetention] = field(default_factory=dict)
     offsets: Offsets = field(default_factory=Offsets)
 

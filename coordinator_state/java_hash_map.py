@@ -47,7 +47,7 @@ class JavaHashSet(Generic[T]):
             return
         self._places[element] = self._insertions
         self._insertions += 1
-        if len(self._places) > self._capacity * 3 // 4:
+        if _overfull(len(self._places), self._capacity):
             self._capacity *= 2
             self._heap = None
         if self._heap is not None:
@@ -70,15 +70,27 @@ class JavaHashSet(Generic[T]):
         return (self._bucket(element), self._places[element], element)
 
     def _bucket(self, element: T) -> int:
-        hashed = self._hash_code(element) & 0xFFFF_FFFF
-        return (hashed ^ hashed >> 16) & (self._capacity - 1)
+        return _bucket(self._hash_code(element), self._capacity)
 
 
 def java_map_order(keys: Iterable[str]) -> list[str]:
     """The keys, inserted in the given order into an empty `HashMap<String, ...>`, in its iteration order."""
-    return list(JavaHashSet(java_string_hash, keys))
+    different = dict.fromkeys(keys)
+    capacity = _INITIAL_CAPACITY
+    while _overfull(len(different), capacity):
+        capacity *= 2
+    return sorted(different, key=lambda key: _bucket(java_string_hash(key), capacity))
 
 
 def java_topic_partition_hash(topic_hash: int, partition: int) -> int:
     """Hash of Kafka's `TopicPartition`, from `java_string_hash` of its topic; not cut to 32 bits."""
     return 31 * (31 + partition) + topic_hash
+
+
+def _overfull(size: int, capacity: int) -> bool:
+    return size > capacity * 3 // 4
+
+
+def _bucket(hash_code: int, capacity: int) -> int:
+    hashed = hash_code & 0xFFFF_FFFF
+    return (hashed ^ hashed >> 16) & (capacity - 1)

@@ -234,6 +234,7 @@ class Turn:
 
     def record(self, key: bytes, value: bytes | None) -> None:
         """Append to the offsets log."""
+        self.require_group().is_logged = True
         self.outputs.append(LogRecord(self.group_id, self.epoch, self._next_seq(), self.now_ms, self.offset, key, value))
 
     def tell(self, kind: type[Any], **fields: Any) -> int:

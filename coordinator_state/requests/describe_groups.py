@@ -14,7 +14,7 @@ UNKNOWN_IS_AN_ERROR_VERSION = 6
 def describe_groups(turn: Turn, request: DescribeGroupsRequest) -> None:
     """The group as it is. Ids that were handed out and not used are not shown."""
     assert turn.event is not None
-    if turn.group is not None:
+    if turn.group is not None and turn.group.is_logged:
         described = describe(turn.group)
     elif turn.event.envelope.api_version >= UNKNOWN_IS_AN_ERROR_VERSION:
         described = DescribedGroup(

@@ -1,0 +1,310 @@
+"""Histories recorded from another coordinator under a virtual clock: replayed step by step and compared.
+
+A file holds one history a line: settings, steps (requests at exact milliseconds), every answer, every record of the
+offsets log, and the state of each group after each step as a JSON merge patch (RFC 7386).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Raw, Struct, field
+from msgspec.structs import replace
+
+from coordinator_state import Answer, Coordinator, Group, GroupConfig, LogRecord, Output, RequestEvent
+from coordinator_state import timers as timer_names
+from recordings.kafka_json import list_groups_from_kafka, merge, request_from_kafka, response_to_kafka
+from schemas.events import RequestEnvelope
+from schemas.messages import ListGroupsResponse
+from schemas.records import GroupMetadataValue, decode_record, encode_group_metadata_value
+
+Json = dict[str, Any]
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """One step at which the two parted: what was recorded, and what came here."""
+
+    history: str
+    step: int
+    what: str
+    recorded: Any
+    actual: Any
+
+    def lines(self) -> Iterator[str]:
+        """For people: where, and both sides."""
+        yield f"{self.history} step {self.step}: {self.what}"
+        yield f"  recorded: {json.dumps(self.recorded, sort_keys=True)}"
+        yield f"  here:     {json.dumps(self.actual, sort_keys=True)}"
+
+
+class HistoryReport(Struct, kw_only=True):
+    """What a verification found."""
+
+    histories: int = 0
+    steps: int = 0
+    answers: int = 0
+    records: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+    def summary(self) -> str:
+        return f"{self.histories} histories, {self.steps} steps, {len(self.differences)} differences"
+
+
+def verify_histories(paths: Iterable[Path], progress: Callable[[HistoryReport], None] | None = None) -> HistoryReport:
+    """Replay every history of the files (plain or gzip) and compare. Raises `ValueError` for a file of another form."""
+    report = HistoryReport()
+    for path in paths:
+        for number, line in enumerate(_lines(path), start=1):
+            try:
+                history = json.loads(line)
+                replay = _Replay(history, report)
+            except (ValueError, KeyError, TypeError) as error:
+                raise ValueError(f"{path}, line {number}: not a recorded history ({error!r})") from error
+            replay.run()
+            report.histories += 1
+            if progress is not None:
+                progress(report)
+    return report
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with gzip.open(path, "rt") if path.suffix == ".gz" else open(path, encoding="utf-8") as file:
+        yield from (line for line in file if line.strip())
+
+
+def history_config(settings: Json) -> GroupConfig:
+    """The settings of a history: broker settings by their Kafka names, and `start_ms`, when the coordinator started."""
+    known = {name: settings[name.replace("_", ".")] for name in GroupConfig.__struct_fields__ if name.replace("_", ".") in settings}
+    config = GroupConfig(**known)
+    phase_ms = settings["start_ms"] % config.offsets_retention_check_interval_ms
+    return replace(config, offsets_retention_check_phase_ms=phase_ms)
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patch(merged.get(key), value)
+    return merged
+
+
+class _Replay:
+    """One history against one coordinator."""
+
+    def __init__(self, history: Json, report: HistoryReport) -> None:
+        self.name: str = history["name"]
+        self.steps: list[Json] = history["steps"]
+        self.report = report
+        self.coordinator = Coordinator(history_config(history["config"]))
+        self.recorded_groups: Json = {}
+        self.members_made = 0
+        self.never_answered = set(history.get("never_answered", ()))
+        for step in self.steps:
+            self.never_answered |= set(step.get("never_answered", ()))
+
+    def run(self) -> None:
+        for step in self.steps:
+            self.recorded_groups = merge_patch(self.recorded_groups, step.get("groups", {}))
+            outputs = self.coordinator.advance_to(step["at_ms"])
+            answers: list[Json] = []
+            if "api" in step:
+                self._compare(step, "state_before", step.get("state_before"), self._state_before(step))
+                outputs += self._handle(step, answers)
+            answers += self._answers(outputs)
+            recorded = [each for each in step.get("answers", ()) if each["id"] not in self.never_answered]
+            self._compare(step, "answers", _sorted_answers(recorded), _sorted_answers(answers))
+            self._compare(step, "records", _recorded_records(step), _records(outputs))
+            actual = {group_id: group_state(group) for group_id, group in self.coordinator.groups.items()}
+            self._compare(step, "groups", _comparable(self.recorded_groups), _comparable(actual))
+            self.report.steps += 1
+            self.report.answers += len(recorded)
+            self.report.records += len(step.get("records", ()))
+
+    def _compare(self, step: Json, what: str, recorded: Any, actual: Any) -> None:
+        if recorded != actual:
+            self.report.differences.append(
+                Difference(history=self.name, step=step["id"], what=what, recorded=recorded, actual=actual)
+            )
+
+    def _state_before(self, step: Json) -> str | None:
+        if "state_before" not in step:
+            return None
+        ((group_id, _),) = request_from_kafka(step["api"], step["version"], step["request"])
+        group = self.coordinator.groups.get(group_id)
+        return "none" if group is None else group.state.value
+
+    def _handle(self, step: Json, answers: list[Json]) -> list[Output]:
+        """Send the step's request. An answer that is put together from several groups' goes to `answers`."""
+        api, version, at_ms = step["api"], step["version"], step["at_ms"]
+        if api == "ListGroups":
+            answers.append({"id": step["id"], "at_ms": at_ms, "response": self._list_groups(version, step["request"])})
+            return []
+        outputs: list[Output] = []
+        requests = request_from_kafka(api, version, step["request"])
+        for group_id, request in requests:
+            envelope = RequestEnvelope(
+                request_id=str(step["id"]),
+                reply_partition=0,
+                api=api,
+                api_version=version,
+                client_id=step["client_id"],
+                new_member_id=f"m{self.members_made + 1}",
+                body=Raw(),
+            )
+            event = RequestEvent(step["id"], at_ms, at_ms, envelope, request)
+            outputs += self.coordinator.handle(group_id, event)
+            self._count_new_member(group_id)
+        own = [each for each in outputs if isinstance(each, Answer) and each.request_id == str(step["id"])]
+        if len(requests) != 1 and len(own) == len(requests):
+            response = response_to_kafka(api, version, merge(api, [each.response for each in own]))
+            answers.append({"id": step["id"], "at_ms": at_ms, "response": response})
+            return [each for each in outputs if each not in own]
+        return outputs
+
+    def _count_new_member(self, group_id: str) -> None:
+        group = self.coordinator.groups.get(group_id)
+        member_id = f"m{self.members_made + 1}"
+        if group is not None and (member_id in group.members or member_id in group.pending_join):
+            self.members_made += 1
+
+    def _list_groups(self, version: int, body: Json) -> Json:
+        request = list_groups_from_kafka(version, body)
+        listed = self.coordinator.list_groups(request.states_filter, request.types_filter)
+        return response_to_kafka("ListGroups", version, ListGroupsResponse(groups=tuple(listed)))
+
+    def _answers(self, outputs: list[Output]) -> list[Json]:
+        return [
+            {
+                "id": int(output.request_id),
+                "at_ms": output.time_ms,
+                "response": response_to_kafka(output.api, output.api_version, output.response),
+            }
+            for output in outputs
+            if isinstance(output, Answer) and int(output.request_id) not in self.never_answered
+        ]
+
+
+def _number(member_id: str) -> tuple[int, str]:
+    digits = member_id[1:]
+    return (int(digits), member_id) if member_id[:1] == "m" and digits.isdigit() else (0, member_id)
+
+
+def _sorted_answers(answers: list[Json]) -> list[Json]:
+    """Order inside one millisecond, and the order of lists that Kafka makes from hash maps, is no part of the comparison."""
+    for answer in answers:
+        response = answer["response"]
+        if "members" in response and "generationId" in response:
+            response["members"].sort(key=lambda member: _number(member["memberId"]))
+        for group in response.get("groups", ()):
+            group.pop("errorMessage", None)
+            if "groupState" in group and "members" in group:
+                group["members"].sort(key=lambda member: _number(member["memberId"]))
+            group.get("topics", []).sort(key=lambda topic: topic["name"])
+        for name in ("groups", "results"):
+            if name in response:
+                response[name].sort(key=lambda group: group["groupId"])
+    return sorted(answers, key=lambda answer: (answer["at_ms"], answer["id"]))
+
+
+def _recorded_records(step: Json) -> list[Json]:
+    return _sorted_records(
+        [
+            {"at_ms": record["at_ms"], "group": record["key"]["group"], "key": record["key_b64"], "value": record.get("value_b64")}
+            for record in step.get("records", ())
+        ]
+    )
+
+
+def _records(outputs: list[Output]) -> list[Json]:
+    return _sorted_records(
+        [
+            {
+                "at_ms": output.time_ms,
+                "group": output.group_id,
+                "key": b64encode(output.key).decode(),
+                "value": None if output.value is None else b64encode(_members_by_number(output.key, output.value)).decode(),
+            }
+            for output in outputs
+            if isinstance(output, LogRecord)
+        ]
+    )
+
+
+def _sorted_records(records: list[Json]) -> list[Json]:
+    """The order of one group's records counts; that of different groups at one instant does not."""
+    return sorted(records, key=lambda record: (record["at_ms"], record["group"]))
+
+
+def _members_by_number(key: bytes, value: bytes) -> bytes:
+    _, decoded = decode_record(key, value)
+    if not isinstance(decoded, GroupMetadataValue):
+        return value
+    members = tuple(sorted(decoded.members, key=lambda member: _number(member.member_id)))
+    return encode_group_metadata_value(replace(decoded, members=members), 3)
+
+
+def group_state(group: Group) -> Json:
+    """A group in the words of a history's `groups`."""
+    deadlines: Json = {}
+    for name, timer in group.timers.items():
+        member_id = timer_names.member_of(name)
+        if name != timer_names.OFFSETS_EXPIRY:
+            deadlines[member_id or name] = timer.deadline_ms
+    state: Json = {
+        "state": group.state.value,
+        "state_since_ms": group.state_since_ms,
+        "generation": group.generation_id,
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol_name,
+        "leader": group.leader_id,
+        "members": {
+            member.member_id: _without_none(
+                {
+                    "instance_id": member.group_instance_id,
+                    "client_id": member.client_id,
+                    "session_timeout_ms": member.session_timeout_ms,
+                    "rebalance_timeout_ms": member.rebalance_timeout_ms,
+                    "protocols": [name for name, _ in member.protocols],
+                    "assignment": b64encode(member.assignment).decode(),
+                    "parked": "+".join(
+                        what
+                        for what, parked in (("join", member.awaiting_join), ("sync", member.awaiting_sync))
+                        if parked is not None
+                    )
+                    or None,
+                }
+            )
+            for member in group.members.values()
+        },
+        "pending_join": sorted(group.pending_join),
+        "pending_sync": sorted(group.pending_sync),
+        "subscribed_topics": None if group.subscribed_topics is None else sorted(group.subscribed_topics),
+        "deadlines": deadlines,
+    }
+    return _without_none(state)
+
+
+def _without_none(fields: Json) -> Json:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _comparable(groups: Json) -> Json:
+    """Sets as sorted lists; and what is empty is as good as absent."""
+    return {
+        group_id: {
+            name: sorted(value) if isinstance(value, list) else value
+            for name, value in group.items()
+            if value not in ([], {}) or name == "subscribed_topics"
+        }
+        for group_id, group in groups.items()
+    }
