@@ -218,7 +218,7 @@ def _read(
 ) -> _Struct:
     try:
         return msgspec.convert(_snake_case(message, version, body, topic_names), message)
-    except (msgspec.ValidationError, KafkaJsonError) as error:
+    except (msgspec.ValidationError, ValueError) as error:
         raise KafkaJsonError(f"{api} version {version}: {error}") from None
 
 

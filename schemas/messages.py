@@ -346,7 +346,7 @@ class ListGroupsRequest(Message, frozen=True, kw_only=True):
 class ListedGroup(Message, frozen=True, kw_only=True):
     group_id: str
     protocol_type: str
-    group_state: str
+    group_state: str = ""
     group_type: str = "classic"
 
 
