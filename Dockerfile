@@ -1,0 +1,33 @@
+# The coordinator: python, a Java runtime, and every jar resolved at build time, so that it starts without a network.
+FROM python:3.11-slim-bookworm
+
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
+ && rm -rf /var/lib/apt/lists/*
+
+# What changes seldom comes first: the dependencies, then the jars, then our own code.
+WORKDIR /opt/group-coordinator
+COPY pyproject.toml requirements.lock ./
+RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > requirements.txt \
+ && pip install --no-cache-dir --constraint requirements.lock --requirement requirements.txt
+
+ENV GROUP_COORDINATOR_CACHE=/opt/group-coordinator/cache
+COPY streaming/__init__.py streaming/java.py streaming/jars.py streaming/jars_progress.py streaming/ivy.xml streaming/
+RUN python -m streaming.jars
+
+COPY . source/
+RUN pip install --no-cache-dir --no-deps ./source && rm -rf source streaming
+
+# Spark wants a user with a name and a home. /data holds the checkpoint: give it a volume.
+RUN useradd --uid 10001 --create-home coordinator && install --directory --owner coordinator /data
+USER coordinator
+WORKDIR /data
+VOLUME /data
+
+ENV PYTHONUNBUFFERED=1 GROUP_COORDINATOR_HEALTH_FILE=/tmp/group-coordinator.health
+# `run` touches the file after every batch and every tick that Kafka has taken.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
+  CMD test "$(($(date +%s) - $(stat --format=%Y "$GROUP_COORDINATOR_HEALTH_FILE")))" -lt 60
+
+ENTRYPOINT ["group-coordinator"]
+CMD ["run"]

@@ -1,0 +1,49 @@
+# `make help` lists the targets. All of them work from a fresh clone with Python 3.11 to 3.13 and Java 17, nothing else.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help install jars run test test-fast test-slow lint bench clean
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+SLOW := spark or kafka or end_to_end or docker
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## make .venv with the pinned dependencies and the project (once)
+
+$(INSTALLED): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
+	  echo "Python 3.11, 3.12 or 3.13 is needed, and $(PYTHON) is $$($(PYTHON) --version 2>&1 || true)." \
+	       "Name another one: make install PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[dev]'
+	touch $@
+
+jars: $(INSTALLED) ## resolve the jars of Spark's connectors and of Kafka into the cache (once, about a minute)
+	$(BIN)/python -m streaming.jars
+
+run: $(INSTALLED) ## the demo: an embedded Kafka, the coordinator, groups with real members (ARGS="--duration 90s")
+	$(BIN)/group-coordinator demo $(ARGS)
+
+test: test-fast test-slow ## all tests
+
+test-fast: $(INSTALLED) ## the tests that need neither Kafka nor Spark
+	$(BIN)/python -m pytest -m "not ($(SLOW))" -n auto
+
+test-slow: jars ## the tests on a real broker and a real Spark
+	$(BIN)/python -m pytest -m "$(SLOW)"
+
+lint: $(INSTALLED) ## style, types, and who may import whom
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: jars ## the benchmarks (ARGS="--help")
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## remove what builds and tests leave behind; .venv and the jar cache stay
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
