@@ -1,0 +1,77 @@
+"""How a member ends: it commits, gives up its partitions, leaves. Source: `close` of Kafka's `ConsumerCoordinator`."""
+
+from __future__ import annotations
+
+from members.commits import Commits
+from members.effects import Closed, Lost, Revoked
+from members.membership import REASON_LENGTH_MAX, Membership, MemberState
+from members.positions import Positions
+from schemas.messages import LeaveGroupMember, LeaveGroupRequest
+
+
+class Closing:
+    """The last steps of a member; none of them is waited for longer than `request.timeout.ms` in all."""
+
+    def __init__(self, membership: Membership, commits: Commits, positions: Positions) -> None:
+        self.begun = False
+        self.done = False
+        self._membership = membership
+        self._commits = commits
+        self._positions = positions
+        self._leave_group = False
+        self._gave_up_partitions = False
+        self._until_ms = 0
+
+    def begin(self, leave_group: bool | None) -> None:
+        """Commit what is to be committed automatically, then go on."""
+        if self.begun:
+            return
+        membership = self._membership
+        self.begun = True
+        self._leave_group = not membership.config.is_static if leave_group is None else leave_group
+        self._until_ms = membership.now_ms + membership.config.request_timeout_ms
+        self._commits.commit_positions(self._positions.to_commit())
+
+    def go_on(self) -> None:
+        """Take the next step if the last one has been answered or waited for long enough."""
+        if not self.begun or self.done:
+            return
+        membership = self._membership
+        out_of_time = self._until_ms <= membership.now_ms
+        if not self._gave_up_partitions:
+            if self._commits.any_open and not out_of_time:
+                return
+            self._gave_up_partitions = True
+            self.give_up_all()
+            if self._leave_group:
+                self.send_leave("the consumer is being closed")
+            membership.reset_and_rejoin("consumer pro-actively leaving the group")
+        if membership.requests.in_flight("LeaveGroup") and not out_of_time:
+            return
+        membership.requests.cancel("LeaveGroup", "OffsetCommit", "OffsetFetch")
+        self.done = True
+        membership.notify(Closed())
+
+    def next_deadline_ms(self) -> int | None:
+        return self._until_ms if self.begun and not self.done else None
+
+    def give_up_all(self) -> None:
+        """Nothing is owned any more; it is lost rather than revoked when the place in the group is."""
+        membership = self._membership
+        partitions, membership.owned = membership.owned, ()
+        self._positions.dropped(partitions)
+        if partitions:
+            lost = membership.generation.is_lost
+            membership.notify(Lost(partitions=partitions) if lost else Revoked(partitions=partitions))
+
+    def send_leave(self, reason: str) -> None:
+        """Leave, if the coordinator knows the member: it is told once, and the answer changes nothing."""
+        membership = self._membership
+        if membership.state is MemberState.UNJOINED or not membership.generation.member_id:
+            return
+        leaver = LeaveGroupMember(
+            member_id=membership.generation.member_id,
+            group_instance_id=membership.config.group_instance_id,
+            reason=reason[:REASON_LENGTH_MAX],
+        )
+        membership.send("LeaveGroup", LeaveGroupRequest(group_id=membership.config.group_id, members=(leaver,)))

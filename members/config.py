@@ -1,0 +1,109 @@
+"""The settings of a member: those of Kafka's consumer, with its names (in snake case), defaults and meaning.
+
+Source: Kafka's `ConsumerConfig` (4.3). Durations are milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")
+
+
+class MemberConfig(Struct, frozen=True, kw_only=True):
+    """How one member behaves. `problems()` says what is wrong with it, one sentence each."""
+
+    group_id: str
+    """`group.id`: the group to be a member of."""
+    client_id: str = "member"
+    """`client.id`: in front of the member id that the coordinator gives to a dynamic member."""
+    group_instance_id: str | None = None
+    """`group.instance.id`: makes the member static. It keeps its place over a restart within the session timeout (KIP-345)."""
+    client_rack: str = ""
+    """`client.rack`: where the member runs; empty when that is unknown (KIP-881)."""
+    partition_assignment_strategy: tuple[str, ...] = DEFAULT_ASSIGNORS
+    """`partition.assignment.strategy`: names of assignors, the preferred one first. Cooperative only if all of them are."""
+    session_timeout_ms: int = 45_000
+    """`session.timeout.ms`: how long the coordinator waits for a sign of life before it expels the member."""
+    heartbeat_interval_ms: int = 3_000
+    """`heartbeat.interval.ms`: time between two heartbeats; less than the session timeout, usually a third of it."""
+    max_poll_interval_ms: int = 300_000
+    """`max.poll.interval.ms`: longest time between two polls; it is also the rebalance timeout that the member asks for."""
+    enable_auto_commit: bool = True
+    """`enable.auto.commit`: commit positions at an interval, before partitions are given up, and on close."""
+    auto_commit_interval_ms: int = 5_000
+    """`auto.commit.interval.ms`: time between two automatic commits; positions that did not move are not sent again."""
+    auto_offset_reset: Literal["earliest", "latest", "none"] = "latest"
+    """`auto.offset.reset`: where to begin in a partition without a committed offset; `none`: tell the application."""
+    request_timeout_ms: int = 30_000
+    """`request.timeout.ms`: how long an answer may take; a JoinGroup may take as long as the rebalance and 5 s."""
+    default_api_timeout_ms: int = 60_000
+    """`default.api.timeout.ms`: how long a commit is tried again before it has failed."""
+    retry_backoff_ms: int = 100
+    """`retry.backoff.ms`: pause before the first repetition of a request; it doubles with each one."""
+    retry_backoff_max_ms: int = 1_000
+    """`retry.backoff.max.ms`: longest pause before a repetition."""
+    metadata_max_age_ms: int = 300_000
+    """`metadata.max.age.ms`: how often the partition counts of the subscribed topics are looked up again."""
+    max_poll_records: int = 500
+    """`max.poll.records`: most records that one poll returns."""
+
+    @property
+    def is_static(self) -> bool:
+        return self.group_instance_id is not None
+
+    @property
+    def join_timeout_ms(self) -> int:
+        """How long a JoinGroup may be unanswered: the coordinator may hold it for the rebalance timeout."""
+        return max(self.request_timeout_ms, self.max_poll_interval_ms + JOIN_TIMEOUT_LAPSE_MS)
+
+    @property
+    def heartbeat_timeout_ms(self) -> int:
+        """How long the next heartbeat waits for the answer to the last one: half a session at most.
+
+        One lost answer must not cost the session: there is as much time again for another heartbeat.
+        """
+        return min(self.request_timeout_ms, max(self.heartbeat_interval_ms, self.session_timeout_ms // 2))
+
+    def backoff_ms(self, attempt: int) -> int:
+        """Pause before repetition number `attempt` (0 is the first), without Kafka's jitter."""
+        doublings = min(attempt, 30)
+        return min(self.retry_backoff_ms << doublings, self.retry_backoff_max_ms)
+
+    def problems(self) -> list[str]:
+        """What is wrong, one sentence for each mistake; empty when all is well."""
+        positive = (
+            "session_timeout_ms",
+            "heartbeat_interval_ms",
+            "max_poll_interval_ms",
+            "auto_commit_interval_ms",
+            "request_timeout_ms",
+            "default_api_timeout_ms",
+            "retry_backoff_ms",
+            "retry_backoff_max_ms",
+            "metadata_max_age_ms",
+            "max_poll_records",
+        )
+        found = [
+            f"{name} is {getattr(self, name)}, but must be at least 1." for name in positive if getattr(self, name) < 1
+        ]
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            found.append(
+                f"heartbeat_interval_ms ({self.heartbeat_interval_ms}) must be less than "
+                f"session_timeout_ms ({self.session_timeout_ms})."
+            )
+        if not self.group_id:
+            found.append("group_id is empty.")
+        if self.group_instance_id == "":
+            found.append("group_instance_id is empty; leave it out for a dynamic member.")
+        if not self.partition_assignment_strategy:
+            found.append("partition_assignment_strategy names no assignor.")
+        if len(set(self.partition_assignment_strategy)) < len(self.partition_assignment_strategy):
+            found.append("partition_assignment_strategy names an assignor twice.")
+        return found
+
+
+JOIN_TIMEOUT_LAPSE_MS = 5_000
+"""What a JoinGroup may take beyond the rebalance timeout, for small delays (a constant in Kafka's client)."""

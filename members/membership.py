@@ -1,0 +1,114 @@
+"""What the parts of a member share: its place in the group, its partitions, its requests and its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
+
+from members.config import MemberConfig
+from members.effects import CoordinatorUnknown, Failed, Lost, Notification, Output
+from members.requests import Generation, PendingRequest, Requests
+from schemas.consumer_protocol import TopicPartition
+from schemas.error_codes import ErrorCode
+from schemas.java_hash import group_partition
+from schemas.messages import NO_GENERATION, Request
+
+REASON_LENGTH_MAX = 255
+"""Longest reason that the wire takes (KIP-800)."""
+
+
+class MemberState(StrEnum):
+    """Where a member stands; the names are those of Kafka's client."""
+
+    UNJOINED = "unjoined"
+    """It has no place in the group."""
+    PREPARING_REBALANCE = "preparing_rebalance"
+    """It has sent JoinGroup, or has to send it again; no heartbeats."""
+    COMPLETING_REBALANCE = "completing_rebalance"
+    """It has joined and waits for its assignment."""
+    STABLE = "stable"
+    """It has its assignment."""
+
+
+class Membership:
+    """The member's place in the group. Changed by what the coordinator answers, and by giving up."""
+
+    def __init__(self, config: MemberConfig, ids: Iterator[str], shard_count: int) -> None:
+        self.config = config
+        self.now_ms = 0
+        self.outputs: list[Output] = []
+        self.requests = Requests(ids, self.outputs, group_partition(config.group_id, shard_count))
+        self.state = MemberState.UNJOINED
+        self.generation = Generation()
+        self.owned: tuple[TopicPartition, ...] = ()
+        self.rejoin_needed = False
+        self.rejoin_reason = ""
+        self.needs_prepare = True
+        """Before the next JoinGroup, what the member must not keep has to be committed and given up."""
+        self.assignment_waiting: bytes | None = None
+        """What SyncGroup brought and the application, which has not polled since, does not know yet."""
+        self.failed: Failed | None = None
+        self.on_reset: Callable[[], None] = lambda: None
+        """Called when the place in the group is gone, for whoever has something under way in it."""
+
+    def notify(self, notification: Notification) -> None:
+        self.outputs.append(notification)
+
+    def send(self, api: str, request: Request, *, timeout_ms: int | None = None, tag: int = 0) -> PendingRequest:
+        """Send a request; without an answer it is given up after `timeout_ms` (default: `request.timeout.ms`)."""
+        wait_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
+        return self.requests.send(api, request, sent_as=self.generation, deadline_ms=self.now_ms + wait_ms, tag=tag)
+
+    def is_current(self, pending: PendingRequest) -> bool:
+        """Whether the member still is who it was when it sent the request."""
+        return pending.sent_as == self.generation
+
+    def request_rejoin(self, reason: str) -> None:
+        """Join again at the next opportunity, and tell the coordinator why."""
+        self.rejoin_needed = True
+        self.rejoin_reason = reason[:REASON_LENGTH_MAX]
+
+    def reset_and_rejoin(self, reason: str, *, keep_member_id: bool = False) -> None:
+        """The place in the group is gone. After ILLEGAL_GENERATION the member id may still be good."""
+        self.state = MemberState.UNJOINED
+        self.generation = Generation(NO_GENERATION, self.generation.member_id if keep_member_id else "", None)
+        self.assignment_waiting = None
+        self.requests.cancel("JoinGroup", "SyncGroup", "Heartbeat")
+        self.needs_prepare = True
+        self.on_reset()
+        self.request_rejoin(reason)
+
+    def reset_on_error(self, api: str, error_code: ErrorCode) -> None:
+        reason = f"encountered {error_code.name} from {api} response"
+        self.reset_and_rejoin(reason, keep_member_id=error_code is ErrorCode.ILLEGAL_GENERATION)
+
+    def coordinator_unknown(self, reason: str) -> None:
+        self.notify(CoordinatorUnknown(reason=reason))
+
+    def note_error(self, error_code: ErrorCode) -> None:
+        """Look for the coordinator again if the error says that it is not where the request went."""
+        if error_code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
+            self.coordinator_unknown(f"error response {error_code.name}")
+
+    def give_up_partitions(self) -> None:
+        """All partitions are lost: their offsets are no longer this member's to commit."""
+        if self.owned:
+            lost, self.owned = self.owned, ()
+            self.notify(Lost(partitions=lost))
+
+    def fail(self, error_code: ErrorCode, reason: str) -> None:
+        """End for good: what is on its way does not matter any more."""
+        self.state = MemberState.UNJOINED
+        self.generation = Generation()
+        self.rejoin_needed = False
+        self.assignment_waiting = None
+        self.requests.cancel("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch", "LeaveGroup")
+        self.on_reset()
+        self.give_up_partitions()
+        self.failed = Failed(error_code=error_code, reason=reason)
+        self.notify(self.failed)
+
+    def without(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+        """What is owned, less these, in the same order."""
+        gone = frozenset(partitions)
+        return tuple(partition for partition in self.owned if partition not in gone)
