@@ -380,8 +380,6 @@ def tell_leader(turn: Turn) -> None:
         reason = "first_member"
     elif previous in group.members:
         reason = "leader_did_not_rejoin"
-    elif member.group_instance_id is not None and previous.startswith(f"{member.group_instance_id}-"):
-        reason = "leader_replaced"
     else:
         reason = "leader_gone"
     turn.tell(LeaderElected, leader=member.identity, previous_leader_id=previous, reason=reason)

@@ -22,7 +22,6 @@ from coordinator_state.rebalance import (
     prepare_rebalance,
     rebalance_or_complete,
     still_votes_for_the_same,
-    tell_leader,
 )
 from coordinator_state.states import GroupState
 from coordinator_state.turn import Turn
@@ -30,6 +29,7 @@ from schemas.consumer_protocol import subscribed_topics
 from schemas.error_codes import ErrorCode
 from schemas.history import (
     GroupCreated,
+    LeaderElected,
     MemberIdAssigned,
     MemberIdentity,
     MemberJoined,
@@ -236,9 +236,10 @@ def _replace_static(
     turn.arm(timers.session(member_id), member.session_timeout_ms)
     group.update_member(member, protocols, request.session_timeout_ms, _rebalance_timeout_ms(request))
     stays = group.state is GroupState.STABLE and still_votes_for_the_same(group)
-    turn.cause_seq = turn.tell(
-        MemberReplaced, member=member.identity, old_member_id=old_id, rebalanced=not stays
-    )
+    turn.cause_seq = turn.tell(MemberReplaced, member=member.identity, old_member_id=old_id, rebalanced=not stays)
+    if group.elected_leader_id == old_id:
+        group.elected_leader_id = member_id
+        turn.tell(LeaderElected, leader=member.identity, previous_leader_id=old_id, reason="leader_replaced")
     if stays:
         _answer_without_rebalance(turn, group, member, old_leader_id)
         return
@@ -266,7 +267,6 @@ def _answer_without_rebalance(turn: Turn, group: Group, member: Member, old_lead
     assert turn.event is not None
     append_group_metadata(turn)
     turn.changed = True
-    tell_leader(turn)
     leads = group.leader_id == member.member_id
     if turn.event.envelope.api_version >= SKIP_ASSIGNMENT_VERSION:
         everybody = join_response_members(group) if leads else ()

@@ -1,0 +1,204 @@
+"""A group under test: send requests at a time, let time pass, look at what came out."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from msgspec import Raw
+
+from coordinator_state import (
+    Answer,
+    AssignmentChange,
+    Group,
+    GroupConfig,
+    GroupCoordinator,
+    LogRecord,
+    Output,
+    RequestEvent,
+    decode_group,
+    encode_group,
+)
+from schemas.consumer_protocol import Assignment, Subscription, TopicPartition, encode_assignment, encode_subscription
+from schemas.error_codes import ErrorCode
+from schemas.events import RequestEnvelope
+from schemas.messages import (
+    HeartbeatRequest,
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupMember,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    SyncGroupAssignment,
+    SyncGroupRequest,
+)
+
+T = TypeVar("T")
+MINUTE_MS = 60_000
+DAY_MS = 24 * 60 * MINUTE_MS
+
+
+def subscription(*topics: str) -> bytes:
+    return encode_subscription(Subscription(topics=topics))
+
+
+def assignment(topic: str, *partitions: int) -> bytes:
+    return encode_assignment(Assignment(partitions=tuple(TopicPartition(topic, partition) for partition in partitions)))
+
+
+class GroupHarness:
+    """One group; every step is also a batch of its own: the state is packed and unpacked in between."""
+
+    def __init__(self, group_id: str = "g", now_ms: int = 1_000_000, **config: Any) -> None:
+        self.group_id = group_id
+        self.config = GroupConfig(**{"group_initial_rebalance_delay_ms": 0, **config})
+        self.now_ms = now_ms
+        self.offset = 0
+        self.outputs: list[Output] = []
+        self._packed: tuple[bytes, bytes] | None = None
+
+    # ---------------------------------------------------------------------------------------------------- in and out
+
+    @property
+    def group(self) -> Group | None:
+        return None if self._packed is None else decode_group(*self._packed)
+
+    @property
+    def state(self) -> str:
+        group = self.group
+        return "none" if group is None else group.state.value
+
+    def _run(self, work: Any) -> list[Output]:
+        coordinator = GroupCoordinator(self.group_id, self.config, group=self.group)
+        work(coordinator)
+        group = coordinator.group
+        self._packed = None if group is None else encode_group(group)
+        outputs = coordinator.take_outputs()
+        self.outputs += outputs
+        return outputs
+
+    def sleep(self, duration_ms: int) -> list[Output]:
+        """Let the clock move on; returns what the timers gave."""
+        self.now_ms += duration_ms
+        return self._run(lambda coordinator: coordinator.advance_to(self.now_ms))
+
+    def send(self, api: str, request: Any, version: int | None = None, **envelope: Any) -> list[Output]:
+        """One request at the present time; returns everything that came out."""
+        self.offset += 1
+        versions = {"JoinGroup": 9, "SyncGroup": 5, "Heartbeat": 4, "LeaveGroup": 5, "OffsetCommit": 9, "OffsetFetch": 9}
+        fields = {"client_id": "client", "request_id": f"r{self.offset}", "reply_partition": 0} | envelope
+        header = RequestEnvelope(
+            api=api, api_version=versions.get(api, 0) if version is None else version, body=Raw(), **fields
+        )
+        event = RequestEvent(self.offset, self.now_ms, self.now_ms, header, request)
+        return self._run(lambda coordinator: coordinator.handle(event))
+
+    def answers(self, outputs: list[Output]) -> dict[str, Any]:
+        """request id -> response."""
+        return {each.request_id: each.response for each in outputs if isinstance(each, Answer)}
+
+    def answer(self, outputs: list[Output]) -> Any:
+        """The answer to the last request."""
+        return self.answers(outputs)[f"r{self.offset}"]
+
+    # ------------------------------------------------------------------------------------------------------ requests
+
+    def join(self, member_id: str = "", **fields: Any) -> list[Output]:
+        envelope = {name: fields.pop(name) for name in ("client_id", "new_member_id", "version") if name in fields}
+        protocols = fields.pop("protocols", {"range": subscription("t")})
+        defaults = {
+            "group_id": self.group_id,
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 60_000,
+            "protocol_type": "consumer",
+            "protocols": tuple(JoinGroupProtocol(name=name, metadata=data) for name, data in protocols.items()),
+            "member_id": member_id,
+        }
+        return self.send("JoinGroup", JoinGroupRequest(**(defaults | fields)), **envelope)
+
+    def add(self, member_id: str, **fields: Any) -> list[Output]:
+        """A new dynamic member: both of its joins."""
+        assert self.answer(self.join(new_member_id=member_id, **fields)).error_code is ErrorCode.MEMBER_ID_REQUIRED
+        return self.join(member_id, **fields)
+
+    def sync(self, member_id: str, generation_id: int, assignments: dict[str, bytes] | None = None, **fields: Any) -> list[Output]:
+        request = SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=generation_id,
+            member_id=member_id,
+            assignments=tuple(
+                SyncGroupAssignment(member_id=each, assignment=data) for each, data in (assignments or {}).items()
+            ),
+            **({"protocol_type": "consumer", "protocol_name": "range"} | fields),
+        )
+        return self.send("SyncGroup", request)
+
+    def heartbeat(self, member_id: str, generation_id: int, **fields: Any) -> list[Output]:
+        return self.send(
+            "Heartbeat",
+            HeartbeatRequest(group_id=self.group_id, generation_id=generation_id, member_id=member_id, **fields),
+        )
+
+    def leave(self, *members: str | LeaveGroupMember, version: int = 5) -> list[Output]:
+        entries = tuple(
+            LeaveGroupMember(member_id=each, reason="done") if isinstance(each, str) else each for each in members
+        )
+        return self.send("LeaveGroup", LeaveGroupRequest(group_id=self.group_id, members=entries), version)
+
+    def commit(
+        self,
+        member_id: str = "",
+        generation_id: int = -1,
+        offsets: dict[tuple[str, int], int] | None = None,
+        version: int = 9,
+        metadata: str = "",
+        **fields: Any,
+    ) -> list[Output]:
+        by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for (topic, partition), offset in ({("t", 0): 1} if offsets is None else offsets).items():
+            by_topic.setdefault(topic, []).append(
+                OffsetCommitRequestPartition(
+                    partition_index=partition, committed_offset=offset, committed_metadata=metadata
+                )
+            )
+        request = OffsetCommitRequest(
+            group_id=self.group_id,
+            generation_id_or_member_epoch=generation_id,
+            member_id=member_id,
+            topics=tuple(
+                OffsetCommitRequestTopic(name=topic, partitions=tuple(partitions))
+                for topic, partitions in by_topic.items()
+            ),
+            **fields,
+        )
+        return self.send("OffsetCommit", request, version)
+
+    def stable(self, *member_ids: str, **fields: Any) -> int:
+        """Bring the group to Stable with these members, the first one leading; returns the generation."""
+        for member_id in member_ids:
+            outputs = self.add(member_id, **fields)
+            if member_id != member_ids[0]:
+                for other in member_ids[: member_ids.index(member_id)]:
+                    outputs = self.join(other, **fields)
+            else:
+                outputs += self.sleep(0)
+            generation_id = next(
+                each.response.generation_id
+                for each in outputs
+                if isinstance(each, Answer) and isinstance(each.response, JoinGroupResponse) and not each.response.error_code
+            )
+            joined = member_ids[: member_ids.index(member_id) + 1]
+            plan = {each: assignment("t", number) for number, each in enumerate(joined)}
+            for each in reversed(joined):
+                self.sync(each, generation_id, plan)
+        assert self.state == "Stable"
+        return generation_id
+
+
+def of_type(outputs: list[Output], kind: type[T]) -> list[T]:
+    return [each for each in outputs if isinstance(each, kind)]
+
+
+__all__ = ["DAY_MS", "MINUTE_MS", "AssignmentChange", "GroupHarness", "LogRecord", "assignment", "of_type", "subscription"]

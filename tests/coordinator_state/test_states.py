@@ -1,0 +1,38 @@
+"""The table of transitions: what is legal, what is not, and the diagram made from it."""
+
+from pathlib import Path
+
+import pytest
+
+from coordinator_state.group import Group
+from coordinator_state.states import TRANSITION_CAUSES, VALID_PREVIOUS_STATES, GroupState, state_diagram
+
+EDGES = [(previous, state) for state, all_previous in VALID_PREVIOUS_STATES.items() for previous in all_previous]
+
+
+@pytest.mark.parametrize(("previous", "state"), EDGES)
+def test_legal_transition(previous: GroupState, state: GroupState) -> None:
+    group = Group(group_id="g", epoch=0, state=previous)
+    group.transition_to(state, 7)
+    assert (group.state, group.previous_state, group.state_since_ms) == (state, previous, 7)
+
+
+@pytest.mark.parametrize(("previous", "state"), [(a, b) for a in GroupState for b in GroupState if (a, b) not in EDGES])
+def test_illegal_transition_is_a_bug(previous: GroupState, state: GroupState) -> None:
+    with pytest.raises(AssertionError, match="cannot become"):
+        Group(group_id="g", epoch=0, state=previous).transition_to(state, 7)
+
+
+def test_each_transition_has_its_cause_in_words() -> None:
+    assert set(TRANSITION_CAUSES) == set(EDGES)
+
+
+def test_state_is_set_in_one_place_only() -> None:
+    package = Path(__file__).parents[2] / "coordinator_state"
+    assigning = [path.name for path in package.rglob("*.py") if ".state = " in path.read_text()]
+    assert assigning == ["group.py"]
+
+
+def test_diagram_in_the_architecture_document() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+    assert state_diagram() in text
