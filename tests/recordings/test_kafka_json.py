@@ -171,12 +171,15 @@ def test_offset_fetch_of_one_group(topics: list[Json] | None) -> None:
 def test_find_coordinator_of_one_key() -> None:
     requests = request_from_kafka("FindCoordinator", 2, {"key": "g", "keyType": 0})
     assert requests == (("g", messages.FindCoordinatorRequest(coordinator_keys=("g",))),)
+    with pytest.raises(KafkaJsonError, match="keyType is missing"):
+        request_from_kafka("FindCoordinator", 1, {"key": "g"})
+    assert request_from_kafka("FindCoordinator", 0, {"key": "g"}) == requests
     response = messages.FindCoordinatorResponse(
         coordinators=(messages.Coordinator(key="g", node_id=3, host="h", port=9092),)
     )
     address = {"nodeId": 3, "host": "h", "port": 9092}
     assert response_to_kafka("FindCoordinator", 0, response) == {"errorCode": 0, **address}
-    assert response_to_kafka("FindCoordinator", 3, response) == {"errorCode": 0, "errorMessage": None, **address}
+    assert response_to_kafka("FindCoordinator", 1, response) == {"errorCode": 0, "errorMessage": None, **address}
     assert response_to_kafka("FindCoordinator", 4, response) == {
         "coordinators": [{"key": "g", **address, "errorCode": 0, "errorMessage": None}]
     }
