@@ -1,0 +1,249 @@
+"""A logged request as the group coordinator got it: one for each group that it names, in our own messages.
+
+What a broker decides before it asks the group coordinator (is it the right one, is it loaded, does the topic exist, may
+the client do this) is no history of the group: such requests and partitions are set aside.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID, uuid5
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from recordings.kafka_json import KafkaJsonError, request_from_kafka, topic_id_from_kafka
+from recordings.request_lines import LoggedRequest
+from schemas.error_codes import ErrorCode
+from schemas.events import RequestEnvelope
+from schemas.messages import (
+    FindCoordinatorRequest,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    Request,
+)
+
+Json = dict[str, Any]
+
+REQUEST_ID_NAMESPACE = UUID("3f1b6d0e-52a4-5b0c-8a55-7d1f0a4c9e21")
+"""Request ids are UUIDv5 of file name, line number and place within the line."""
+
+TOPIC_ID_VERSION = 10
+"""From this version on OffsetCommit and OffsetFetch name topics by id alone."""
+
+_NOT_OF_THE_GROUP = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+_NOT_OF_THE_PARTITION = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+
+_PER_GROUP = {
+    "FindCoordinator": ("coordinators", "key", 4),
+    "OffsetFetch": ("groups", "groupId", 8),
+    "DescribeGroups": ("groups", "groupId", 0),
+    "DeleteGroups": ("results", "groupId", 0),
+}
+"""API -> the list in its answer that has an entry for each group, the entry's name of the group, since which version."""
+
+
+class GroupRequest(Struct, frozen=True, kw_only=True):
+    """One request to one group, and what the broker answered."""
+
+    logged: LoggedRequest
+    group_id: str
+    request_id: str
+    request: Request
+    response: Json
+    """The broker's answer as far as it is about this group, in Kafka's names of this version."""
+    new_member_id: str | None
+    """The member id that the broker gave out with its answer."""
+    set_aside: str | None = None
+    """Why the group coordinator never saw it; None: it did."""
+
+    @property
+    def envelope(self) -> RequestEnvelope:
+        return RequestEnvelope(
+            request_id=self.request_id,
+            reply_partition=0,
+            api=self.logged.api,
+            api_version=self.logged.api_version,
+            client_id=self.logged.client_id,
+            client_host=self.logged.client_host,
+            new_member_id=self.new_member_id,
+            body=Raw(b"null"),
+        )
+
+
+def group_requests(logged: LoggedRequest, file_name: str, topic_ids: Mapping[str, str]) -> tuple[GroupRequest, ...]:
+    """The requests to groups that one logged request holds. Raises `KafkaJsonError`.
+
+    `topic_ids`: topic name -> id. A commit that names its topic gets the id from there, as the broker adds it.
+    """
+    body, response = _object(logged.request), _object(logged.response)
+    names = {topic_id: name for name, topic_id in topic_ids.items()}
+    return tuple(
+        _group_request(logged, file_name, ordinal, group_id, request, response, topic_ids)
+        for ordinal, (group_id, request) in enumerate(
+            request_from_kafka(logged.api, logged.api_version, body, names)
+        )
+    )
+
+
+def _object(text: bytes) -> Json:
+    read = json.loads(text)
+    if not isinstance(read, dict):
+        raise KafkaJsonError("the log has no request or no answer on this line")
+    return read
+
+
+def _group_request(
+    logged: LoggedRequest,
+    file_name: str,
+    ordinal: int,
+    group_id: str,
+    request: Request,
+    response: Json,
+    topic_ids: Mapping[str, str],
+) -> GroupRequest:
+    answer = _answer_of_group(logged, group_id, response)
+    refused = _codes(answer) & _NOT_OF_THE_GROUP
+    set_aside = f"the broker answered {min(refused).name} before it asked the group" if refused else None
+    if isinstance(request, FindCoordinatorRequest) and request.key_type != 0:
+        set_aside = "it looks for the coordinator of no group"
+    if isinstance(request, OffsetCommitRequest | OffsetDeleteRequest | OffsetFetchRequest) and set_aside is None:
+        request, answer = _without_refused_partitions(logged, request, answer)
+        if isinstance(request, OffsetCommitRequest):
+            if not request.topics:
+                set_aside = "the broker refused all of its topics before it asked the group"
+            request = _with_topic_ids(request, topic_ids)
+    return GroupRequest(
+        logged=logged,
+        group_id=group_id,
+        request_id=str(uuid5(REQUEST_ID_NAMESPACE, f"{file_name}:{logged.line_number}:{ordinal}")),
+        request=request,
+        response=answer,
+        new_member_id=_new_member_id(request, answer),
+        set_aside=set_aside,
+    )
+
+
+def _answer_of_group(logged: LoggedRequest, group_id: str, response: Json) -> Json:
+    """The part of an answer that is about one group, in the shape of an answer to a request for this group alone."""
+    answer = {name: value for name, value in response.items() if name != "throttleTimeMs"}
+    entries, name, since = _PER_GROUP.get(logged.api, ("", "", 0))
+    if entries and logged.api_version >= since:
+        listed = answer.get(entries)
+        answer[entries] = [each for each in listed if each.get(name) == group_id] if isinstance(listed, list) else []
+    return answer
+
+
+def _codes(answer: object) -> set[ErrorCode]:
+    """Every error code in an answer."""
+    found: set[ErrorCode] = set()
+    if isinstance(answer, dict):
+        code = answer.get("errorCode")
+        if isinstance(code, int) and code in ErrorCode._value2member_map_:
+            found.add(ErrorCode(code))
+        for value in answer.values():
+            found |= _codes(value)
+    elif isinstance(answer, list):
+        for value in answer:
+            found |= _codes(value)
+    return found
+
+
+def _new_member_id(request: Request, answer: Json) -> str | None:
+    if isinstance(request, JoinGroupRequest) and not request.member_id:
+        return answer.get("memberId") or None
+    return None
+
+
+# -------------------------------------------------------------------------- topics and partitions that never got there
+
+
+def _without_refused_partitions(
+    logged: LoggedRequest, request: OffsetCommitRequest | OffsetDeleteRequest | OffsetFetchRequest, answer: Json
+) -> tuple[Request, Json]:
+    """Leave out the partitions that the broker refused by itself; answers list the partitions in the request's order."""
+    if not _codes(answer) & _NOT_OF_THE_PARTITION:
+        return request, answer
+    in_group = logged.api == "OffsetFetch" and logged.api_version >= 8
+    topics = answer["groups"][0]["topics"] if in_group else answer["topics"]
+    refused = {
+        (_name_or_id(topic), partition["partitionIndex"])
+        for topic in topics
+        for partition in topic["partitions"]
+        if partition.get("errorCode") in _NOT_OF_THE_PARTITION
+    }
+    kept = _kept_topics(topics, refused)
+    if in_group:
+        answer = {**answer, "groups": [{**answer["groups"][0], "topics": kept}]}
+    else:
+        answer = {**answer, "topics": kept}
+    by_id = logged.api_version >= TOPIC_ID_VERSION
+    return _without_partitions(request, refused, by_id), answer
+
+
+def _name_or_id(topic: Json) -> str:
+    """How this version names a topic."""
+    return topic["name"] if "name" in topic else topic_id_from_kafka(topic["topicId"]) or ""
+
+
+def _kept_topics(topics: list[Json], refused: set[tuple[str, int]]) -> list[Json]:
+    kept = []
+    for topic in topics:
+        name = _name_or_id(topic)
+        partitions = [each for each in topic["partitions"] if (name, each["partitionIndex"]) not in refused]
+        if partitions:
+            kept.append({**topic, "partitions": partitions})
+    return kept
+
+
+def _without_partitions(
+    request: OffsetCommitRequest | OffsetDeleteRequest | OffsetFetchRequest,
+    refused: set[tuple[str, int]],
+    by_id: bool,
+) -> Request:
+    def name_of(topic: Any) -> str:
+        return topic.topic_id if by_id else topic.name
+
+    if isinstance(request, OffsetFetchRequest):
+        (group,) = request.groups
+        fetched = tuple(
+            replace(
+                topic,
+                partition_indexes=tuple(
+                    index for index in topic.partition_indexes if (name_of(topic), index) not in refused
+                ),
+            )
+            for topic in group.topics or ()
+        )
+        wanted = None if group.topics is None else tuple(topic for topic in fetched if topic.partition_indexes)
+        return replace(request, groups=(replace(group, topics=wanted),))
+    topics: list[Any] = [
+        replace(
+            topic,
+            partitions=tuple(
+                each for each in topic.partitions if (name_of(topic), each.partition_index) not in refused
+            ),
+        )
+        for topic in request.topics
+    ]
+    return replace(request, topics=tuple(topic for topic in topics if topic.partitions))
+
+
+def _with_topic_ids(request: OffsetCommitRequest, topic_ids: Mapping[str, str]) -> OffsetCommitRequest:
+    """From Kafka 4.1 on the broker looks up the ids of the topics that a commit names, and stores them."""
+    topics = tuple(
+        replace(topic, topic_id=topic.topic_id or topic_ids.get(topic.name)) for topic in request.topics
+    )
+    return replace(request, topics=topics)
