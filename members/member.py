@@ -204,6 +204,11 @@ class GroupMember:
         return self._membership.generation.protocol_name
 
     @property
+    def is_rejoining(self) -> bool:
+        """Whether the member means to join again, or is about to."""
+        return self._membership.rejoin_needed
+
+    @property
     def is_leader(self) -> bool:
         return self._joining.is_leader
 

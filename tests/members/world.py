@@ -1,0 +1,352 @@
+"""A world in one process under virtual time: a log with ticks, the real coordinator core, and members with applications.
+
+Everything that happens is an entry of one agenda, ordered by time and then by when it was entered, so a world that is
+built the same way runs the same way. Requests and answers travel as the bytes that lie on the topics.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
+
+from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
+from coordinator_state import Output as CoordinatorOutput
+from members.config import MemberConfig
+from members.effects import (
+    Assigned,
+    GaveUp,
+    LogBoundsNeeded,
+    Lost,
+    Notification,
+    PartitionCountsNeeded,
+    Revoked,
+    Send,
+)
+from members.member import GroupMember
+from members.requests import request_ids
+from schemas.consumer_protocol import TopicPartition
+from schemas.events import (
+    ResponseDocument,
+    decode_request_event,
+    decode_response_event,
+    decode_tick,
+    encode_json,
+    encode_request_event,
+    encode_tick,
+)
+
+GROUP = "readers"
+START_MS = 1_700_000_000_000
+CATCH_UP = 1.1
+"""How much faster than real time a clock that is behind may go."""
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """A record of the events topic."""
+
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes
+
+
+class Application:
+    """A program with one member: it polls, processes what it owns, and keeps a diary of what it was told."""
+
+    def __init__(
+        self, world: World, name: str, config: MemberConfig, topics: Iterable[str], poll_every_ms: int
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.poll_every_ms = poll_every_ms
+        self.member = GroupMember(config, request_ids(uuid5(NAMESPACE_OID, name)))
+        self.alive = True
+        self.polling = True
+        self.owned: dict[TopicPartition, None] = {}
+        self.diary: list[Notification] = []
+        self.sent: list[Send] = []
+        self._wake_at_ms: int | None = None
+        self.member.start(world.now_ms, topics)
+
+    def told(self, kind: type[Any]) -> list[Any]:
+        """The notifications of this kind, oldest first."""
+        return [notification for notification in self.diary if isinstance(notification, kind)]
+
+    def requests(self, api: str) -> list[Any]:
+        """The requests of this API that the member has sent, oldest first."""
+        return [send.request for send in self.sent if send.api == api]
+
+    def poll(self) -> None:
+        """One turn of the application's loop: process what the last poll gave, poll, act on what it says."""
+        if self.member.may_process:
+            self._process()
+        self.member.poll(self.world.now_ms)
+        self.act()
+
+    def act(self) -> None:
+        """Do what the member says, until it has nothing more to say; then see when it must be woken."""
+        while outputs := self.member.take_outputs():
+            for output in outputs:
+                match output:
+                    case Send():
+                        self.sent.append(output)
+                        self.world.carry_request(self, output)
+                    case GaveUp():
+                        pass
+                    case _:
+                        self.diary.append(output)
+                        self._heed(output)
+        self._set_alarm()
+
+    def _heed(self, notification: Notification) -> None:
+        match notification:
+            case Assigned(partitions=partitions):
+                self.owned.update(dict.fromkeys(partitions))
+            case Revoked(partitions=partitions) | Lost(partitions=partitions):
+                for partition in partitions:
+                    del self.owned[partition]
+            case PartitionCountsNeeded(topics=topics):
+                self.member.partitions_changed({topic: self.world.topics.get(topic, 0) for topic in topics})
+            case LogBoundsNeeded(partitions=partitions):
+                self.member.log_bounds({each: (0, self.world.log_ends.get(each, 0)) for each in partitions})
+            case _:
+                pass
+
+    def _process(self) -> None:
+        for partition, position in dict(self.member.positions).items():
+            if partition not in self.owned:
+                continue
+            for offset in range(position, self.world.log_ends.get(partition, 0)):
+                self.world.processed.append((partition, offset, self.name))
+                self.member.processed(partition, offset)
+
+    def _set_alarm(self) -> None:
+        deadline_ms = self.member.next_deadline_ms()
+        if deadline_ms is None or deadline_ms == self._wake_at_ms:
+            return
+        self._wake_at_ms = deadline_ms
+        self.world.at(deadline_ms, lambda: self._wake(deadline_ms))
+
+    def _wake(self, deadline_ms: int) -> None:
+        if self.alive and self._wake_at_ms == deadline_ms:
+            self._wake_at_ms = None
+            self.member.advance_to(self.world.now_ms)
+            self.act()
+
+
+class World:
+    """The agenda, the events log, the coordinator that reads it, and the applications."""
+
+    def __init__(
+        self,
+        topics: dict[str, int],
+        *,
+        config: GroupConfig | None = None,
+        tick_ms: int = 500,
+        batch_ms: int = 100,
+        latency_ms: int = 5,
+    ) -> None:
+        self.now_ms = START_MS
+        self.topics = dict(topics)
+        self.log_ends: dict[TopicPartition, int] = {}
+        self.processed: list[tuple[TopicPartition, int, str]] = []
+        """Every record that an application has processed, in order: partition, offset, application."""
+        self.applications: dict[str, Application] = {}
+        self.coordinator = Coordinator(config or GroupConfig(group_initial_rebalance_delay_ms=0))
+        self.coordinator_runs = True
+        self.outputs: list[CoordinatorOutput] = []
+        self.request_delays: Callable[[Application, Send], tuple[int, ...]] = lambda _, __: (latency_ms,)
+        """After how many milliseconds a request reaches the log, once for each; none: it is lost."""
+        self.answer_delays: Callable[[Application, Answer], tuple[int, ...]] = lambda _, __: (latency_ms,)
+        """The same for an answer on its way to its member."""
+        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self._entered = count()
+        self._log: list[LogEntry] = []
+        self._next_offset = 0
+        self._ticker_ms = START_MS
+        self._log_clock_ms = START_MS
+        self._tick_ms = tick_ms
+        self._batch_ms = batch_ms
+        self._senders: dict[str, Application] = {}
+        self._tick()
+        self._batch()
+
+    # ----------------------------------------------------------------------------------------------------- the agenda
+
+    def at(self, time_ms: int, action: Callable[[], None]) -> None:
+        """Enter something that is to happen; what lies in the past happens now."""
+        heapq.heappush(self._agenda, (max(time_ms, self.now_ms), next(self._entered), action))
+
+    def run(self, duration_ms: int) -> None:
+        """Let this much time pass."""
+        end_ms = self.now_ms + duration_ms
+        while self._agenda[0][0] <= end_ms:
+            self.now_ms, _, action = heapq.heappop(self._agenda)
+            action()
+        self.now_ms = end_ms
+
+    def run_until(self, condition: Callable[[], bool], limit_ms: int = 60_000) -> int:
+        """Let time pass until the condition holds; returns how long it took. Fails when it never does."""
+        begin_ms = self.now_ms
+        while not condition():
+            assert self.now_ms - begin_ms < limit_ms, f"not within {limit_ms} ms"
+            self.run(10)
+        return self.now_ms - begin_ms
+
+    # ------------------------------------------------------------------------------------------------ the applications
+
+    def start(
+        self, name: str, topics: Iterable[str] = ("orders",), poll_every_ms: int = 100, **settings: Any
+    ) -> Application:
+        """Start an application with one member; a name may come back after it has ended."""
+        config = MemberConfig(**({"group_id": GROUP, "client_id": name, "auto_offset_reset": "earliest"} | settings))
+        run = sum(1 for each in self.applications if each.split("#")[0] == name)
+        application = Application(self, f"{name}#{run}" if run else name, config, topics, poll_every_ms)
+        self.applications[application.name] = application
+        self._poll(application)
+        return application
+
+    def crash(self, application: Application) -> None:
+        """It is gone without a word."""
+        application.alive = False
+
+    def close(self, application: Application, **options: Any) -> None:
+        """It closes its member and ends when that is done."""
+        application.member.close(self.now_ms, **options)
+        application.act()
+        self.run_until(lambda: application.member.is_closed)
+        application.alive = False
+
+    def owners(self) -> dict[TopicPartition, str]:
+        """Who owns each partition; fails when two living applications own the same."""
+        owners: dict[TopicPartition, str] = {}
+        for application in self.applications.values():
+            for partition in application.owned if application.alive else ():
+                assert partition not in owners, f"{partition} belongs to {owners[partition]} and {application.name}"
+                owners[partition] = application.name
+        return owners
+
+    def is_shared(self) -> bool:
+        """Whether every partition has an owner, and nobody means to change that."""
+        alive = [each for each in self.applications.values() if each.alive]
+        settled = all(each.member.state == "stable" and not each.member.is_rejoining for each in alive)
+        return settled and len(self.owners()) == sum(self.topics.values())
+
+    def history(self, kind: type[Any]) -> list[Any]:
+        """The history records of this kind, oldest first."""
+        return [output for output in self.outputs if isinstance(output, kind)]
+
+    def _poll(self, application: Application) -> None:
+        if not application.alive:
+            return
+        if application.polling:
+            application.poll()
+        self.at(self.now_ms + application.poll_every_ms, lambda: self._poll(application))
+
+    # --------------------------------------------------------------------------------------------------- the data
+
+    def produce(self, topic: str, records: int) -> None:
+        """Append this many records to every partition of a topic."""
+        for partition in range(self.topics[topic]):
+            key = TopicPartition(topic, partition)
+            self.log_ends[key] = self.log_ends.get(key, 0) + records
+
+    def grow(self, topic: str, partition_count: int) -> None:
+        """A topic gets more partitions, and everybody's metadata is refreshed."""
+        self.topics[topic] = partition_count
+        for application in self.applications.values():
+            if topic in application.member.topics_of_interest:
+                application.member.partitions_changed({topic: partition_count})
+
+    def committed(self, group_id: str = GROUP) -> dict[TopicPartition, int]:
+        """The committed offsets that the coordinator holds."""
+        group = self.coordinator.groups[group_id]
+        return {
+            TopicPartition(topic, partition): committed.offset
+            for topic, partitions in group.offsets.topics.items()
+            for partition, committed in partitions.items()
+        }
+
+    # ------------------------------------------------------------------------------------- the log and its coordinator
+
+    def carry_request(self, application: Application, send: Send) -> None:
+        """A request leaves its member: it reaches the log later, not at all, or more than once."""
+        self._senders[send.request_id] = application
+        value = encode_request_event(
+            send.api,
+            send.api_version,
+            send.request,
+            request_id=send.request_id,
+            reply_partition=0,
+            client_id=application.member.config.client_id,
+        )
+        entry_key = application.member.config.group_id.encode()
+        for delay_ms in self.request_delays(application, send):
+            self.at(self.now_ms + delay_ms, lambda: self._append(entry_key, value))
+
+    def _append(self, key: bytes | None, value: bytes) -> None:
+        self._log.append(LogEntry(self.now_ms, key, value))
+
+    def _tick(self) -> None:
+        """The ticker lives in the coordinator's driver: while that is down nothing moves time, and it never jumps."""
+        if self.coordinator_runs:
+            self._ticker_ms = min(self.now_ms, self._ticker_ms + int(self._tick_ms * CATCH_UP))
+            self._append(None, encode_tick(self._ticker_ms))
+        self.at(self.now_ms + self._tick_ms, self._tick)
+
+    def _batch(self) -> None:
+        """The coordinator handles what the log has."""
+        while self.coordinator_runs and self._next_offset < len(self._log):
+            self._handle(self._next_offset, self._log[self._next_offset])
+            self._next_offset += 1
+        self.at(self.now_ms + self._batch_ms, self._batch)
+
+    def _handle(self, offset: int, entry: LogEntry) -> None:
+        if entry.key is None:
+            self._log_clock_ms = decode_tick(entry.value).clock_ms
+            self._publish(self.coordinator.advance_to(self._log_clock_ms))
+            return
+        group_id = entry.key.decode()
+        envelope, request = decode_request_event(group_id, entry.value, reply_partition_count=1)
+        event = RequestEvent(
+            offset=offset,
+            clock_ms=self._log_clock_ms,
+            timestamp_ms=entry.timestamp_ms,
+            envelope=envelope,
+            request=request,
+        )
+        self._publish(self.coordinator.handle(group_id, event))
+
+    def _publish(self, outputs: list[CoordinatorOutput]) -> None:
+        self.outputs += outputs
+        for output in outputs:
+            if isinstance(output, Answer):
+                self._carry_answer(output)
+
+    def _carry_answer(self, answer: Answer) -> None:
+        application = self._senders[answer.request_id]
+        value = encode_json(
+            ResponseDocument(
+                request_id=answer.request_id,
+                group_id=answer.group_id,
+                epoch=answer.epoch,
+                seq=answer.seq,
+                api=answer.api,
+                api_version=answer.api_version,
+                answers_offset=answer.answers_offset,
+                time_ms=answer.time_ms,
+                body=answer.response,
+            )
+        )
+        for delay_ms in self.answer_delays(application, answer):
+            self.at(self.now_ms + delay_ms, lambda: self._deliver(application, value))
+
+    def _deliver(self, application: Application, value: bytes) -> None:
+        if application.alive:
+            envelope, response = decode_response_event(value)
+            application.member.receive(envelope, response, self.now_ms)
+            application.act()
