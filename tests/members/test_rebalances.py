@@ -219,7 +219,7 @@ def test_a_lost_join_answer_is_asked_for_again_and_a_late_one_ignored() -> None:
     lost: list[str] = []
 
     def answer_delays(_: object, answer: object) -> tuple[int, ...]:
-        if answer.api == "JoinGroup" and not lost:  # type: ignore[attr-defined]
+        if answer.api == "JoinGroup" and not lost:
             lost.append("first")
             return (20_000,)
         return (5,)
