@@ -1,0 +1,38 @@
+"""What all commands print with: plain aligned columns (that pipes can cut), and consoles that do not wrap them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.console import Console
+
+_PLAIN_WIDTH = 100_000
+
+
+def out() -> Console:
+    """Standard output. Without a terminal lines are as long as they are."""
+    return _console(stderr=False)
+
+
+def err() -> Console:
+    """Standard error: for progress and for what is wrong."""
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=None if is_terminal else _PLAIN_WIDTH)
+
+
+def say(text: str = "", *, error: bool = False) -> None:
+    """Print lines as they are, at once."""
+    print(text, file=sys.stderr if error else sys.stdout, flush=True)
+
+
+def aligned(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """A table as lines: columns as wide as their widest cell, two spaces apart."""
+    cells = [list(header), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    for row in cells:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
