@@ -157,9 +157,14 @@ def _ivy_jar() -> Path:
 
 
 def _failure(log: str, path: Path) -> str:
-    unreachable = re.search(r"Server access error at url \S+ \((.+)\)", log) or re.search(r"\((java\.net\.\S+:? .*)\)", log)
+    unreachable = re.search(r"Server access error at url \S+ \((.+)\)", log)
     missing = sorted(set(re.findall(r":: (\S+#\S+;\S+): not found", log)))
-    if unreachable:
+    if unreachable and "SSL" in unreachable.group(1):
+        cause = (
+            f"Java does not trust the certificate of the jars' repository ({unreachable.group(1)}). If a proxy of your "
+            "company's stands between, add its certificate to Java's: keytool -importcert -cacerts -file CERTIFICATE."
+        )
+    elif unreachable:
         cause = (
             f"The repository of the jars cannot be reached ({unreachable.group(1)}). Check the network. Behind a proxy, "
             "set JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'; for a mirror of your own, "

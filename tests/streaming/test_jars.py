@@ -123,6 +123,19 @@ def test_no_network(ivy: FakeIvy) -> None:
     assert resolve_jars() == jars_directory(), "a failure does not stand in the way of the next attempt"
 
 
+def test_a_certificate_that_java_does_not_trust(ivy: FakeIvy) -> None:
+    problem = "javax.net.ssl.SSLHandshakeException: PKIX path building failed"
+    ivy.fail_with(f"\tServer access error at url https://repository.example/a.pom ({problem})\n")
+    with pytest.raises(JarsError, match="does not trust the certificate.*keytool"):
+        resolve_jars()
+
+
+def test_any_other_failure_of_ivy(ivy: FakeIvy) -> None:
+    ivy.fail_with("Exception in thread main\njava.lang.OutOfMemoryError\n\n")
+    with pytest.raises(JarsError, match=r"Ivy failed: java\.lang\.OutOfMemoryError\. Everything"):
+        resolve_jars()
+
+
 def test_a_module_that_the_repository_lacks(ivy: FakeIvy) -> None:
     ivy.fail_with("\t\t:: org.apache.kafka#kafka_2.13;4.3.1: not found\n")
     with pytest.raises(JarsError, match=r"has no org.apache.kafka#kafka_2.13;4.3.1\. .*GROUP_COORDINATOR_IVY_SETTINGS"):
