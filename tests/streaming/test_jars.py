@@ -126,7 +126,7 @@ def test_no_network(ivy: FakeIvy) -> None:
 def test_a_certificate_that_java_does_not_trust(ivy: FakeIvy) -> None:
     problem = "javax.net.ssl.SSLHandshakeException: PKIX path building failed"
     ivy.fail_with(f"\tServer access error at url https://repository.example/a.pom ({problem})\n")
-    with pytest.raises(JarsError, match="does not trust the certificate.*keytool"):
+    with pytest.raises(JarsError, match=r"does not trust the certificate.*keytool"):
         resolve_jars()
 
 
