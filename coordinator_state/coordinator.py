@@ -23,6 +23,7 @@ from schemas.java_hash import group_partition
 from schemas.messages import APIS, FindCoordinatorRequest, JoinGroupResponse, ListedGroup
 
 _NEVER_MS = 2**63
+_VERSIONS = {name: frozenset(range(api.min_version, api.max_version + 1)) for name, api in APIS.items()}
 
 
 class GroupCoordinator:
@@ -85,8 +86,8 @@ class GroupCoordinator:
             self.advance_to(turn.now_ms)
 
     def _require_ours(self, event: RequestEvent) -> None:
-        api = APIS[event.envelope.api]
-        if not api.min_version <= event.envelope.api_version <= api.max_version:
+        if event.envelope.api_version not in _VERSIONS[event.envelope.api]:
+            api = APIS[event.envelope.api]
             raise Refusal(
                 ErrorCode.UNSUPPORTED_VERSION,
                 "unsupported_version",

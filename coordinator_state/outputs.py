@@ -9,7 +9,7 @@ from schemas.history import GroupSnapshot, History
 from schemas.messages import Request, Response
 
 
-class RequestEvent(Struct, frozen=True):
+class RequestEvent(Struct, frozen=True, gc=False):
     """One request as it lies in the log, decoded."""
 
     offset: int
@@ -22,7 +22,7 @@ class RequestEvent(Struct, frozen=True):
     request: Request
 
 
-class Answer(Struct, frozen=True):
+class Answer(Struct, frozen=True, gc=False):
     """The answer to one request."""
 
     group_id: str
@@ -37,7 +37,7 @@ class Answer(Struct, frozen=True):
     response: Response
 
 
-class LogRecord(Struct, frozen=True):
+class LogRecord(Struct, frozen=True, gc=False):
     """A record of the offsets log, as Kafka's `__consumer_offsets` has it; a null value is a tombstone."""
 
     group_id: str
@@ -49,7 +49,7 @@ class LogRecord(Struct, frozen=True):
     value: bytes | None
 
 
-class AssignmentChange(Struct, frozen=True):
+class AssignmentChange(Struct, frozen=True, gc=False):
     """The group as it is now; None: it is gone."""
 
     group_id: str

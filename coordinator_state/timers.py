@@ -27,7 +27,7 @@ def member_of(name: str) -> str | None:
     return name[len(_SESSION_PREFIX) :] if name.startswith(_SESSION_PREFIX) else None
 
 
-class Timer(Struct, array_like=True, frozen=True):
+class Timer(Struct, array_like=True, frozen=True, gc=False):
     """One armed timer."""
 
     deadline_ms: int

@@ -65,7 +65,7 @@ class Tick(Struct, frozen=True, kw_only=True, tag_field="type", tag="tick"):
     clock_ms: INT64
 
 
-class RequestEnvelope(Struct, frozen=True, kw_only=True, tag_field="type", tag="request"):
+class RequestEnvelope(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="request"):
     """One request to one group."""
 
     request_id: str
@@ -189,8 +189,7 @@ def decode_request_event(
             EventProblem.NO_SUCH_REPLY_PARTITION,
             f"reply_partition is {envelope.reply_partition}, the responses topic has {reply_partition_count} partitions",
         )
-    named = groups_named(request)
-    if named != (group_id,):
+    if getattr(request, "group_id", None) != group_id and (named := groups_named(request)) != (group_id,):
         raise EventError(
             EventProblem.GROUP_DIFFERS_FROM_KEY,
             f"the event of one group names {len(named)} groups" if len(named) != 1 else "body and key name different groups",

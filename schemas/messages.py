@@ -44,8 +44,8 @@ class ApiKey(IntEnum):
     OFFSET_DELETE = 47
 
 
-class Message(Struct, frozen=True, kw_only=True):
-    """Base of all messages: immutable, compared by value, built by keyword."""
+class Message(Struct, frozen=True, kw_only=True, gc=False):
+    """Base of all messages: immutable, compared by value, built by keyword. They cannot form cycles, hence `gc=False`."""
 
 
 # ---------------------------------------------------------------------------------------------- FindCoordinator (10)
