@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain, repeat
 
 from msgspec import Struct
 
@@ -41,8 +41,7 @@ class GroupLayout:
             raise ValueError("two members of the group share a member id")
         self.map_order = [self.number_of_member[name] for name in java_map_order(m.member_id for m in members)]
         """The members as Kafka's leader iterates over them."""
-        self._topics = topics
-        subscribed = {topic for topic_list in self._subscriptions for topic in topic_list}
+        subscribed = set(chain.from_iterable(self._subscriptions))
         self.topic_names = sorted(
             (topic for topic in subscribed if topic in topics and topics[topic].partition_count), key=java_string_order
         )
@@ -64,7 +63,7 @@ class GroupLayout:
     def topic_map_order(self) -> list[int]:
         """The topics as Kafka's leader iterates over them: a map filled from the set of all subscribed names."""
         subscribed = java_map_order(
-            topic for member in self.map_order for topic in self.members[member].subscription.topics
+            chain.from_iterable(self.members[member].subscription.topics for member in self.map_order)
         )
         return [
             self.number_of_topic[topic]
@@ -81,28 +80,30 @@ class GroupLayout:
 
     def subscribers(self, member_order: Iterable[int]) -> Subscribers:
         """Who subscribes to each topic, in the given order of all members."""
-        subscriptions_of_topic: list[list[int]] = [[] for _ in self.topic_names]
-        for number, topic_set in enumerate(self._topics_of_subscription):
-            for topic in topic_set:
-                subscriptions_of_topic[topic].append(number)
         order = list(member_order)
+        places: list[list[int]] = [[] for _ in self._subscriptions]
+        for place, member in enumerate(order):
+            places[self._subscription_of[member]].append(place)
+        subscriptions_of_topic: list[list[int]] = [[] for _ in self.topic_names]
+        for subscription, topics in enumerate(self._topics_of_subscription):
+            for topic in topics:
+                subscriptions_of_topic[topic].append(subscription)
         number_of_group: dict[tuple[int, ...], int] = {}
         group_of_topic = [
             number_of_group.setdefault(tuple(subscriptions), len(number_of_group))
             for subscriptions in subscriptions_of_topic
         ]
         groups = []
-        for subscriptions in map(frozenset, number_of_group):
-            groups.append([member for member in order if self._subscription_of[member] in subscriptions])
+        for subscriptions in number_of_group:
+            in_group = sorted(chain.from_iterable(map(places.__getitem__, subscriptions)))
+            groups.append(list(map(order.__getitem__, in_group)))
         return Subscribers(groups=groups, group_of_topic=group_of_topic)
 
     def named(self, partitions_of_member: Sequence[Sequence[int]]) -> GroupAssignment:
         """The assignment under its names, the members in map order."""
-        names = [
-            TopicPartition(topic, partition)
-            for topic, metadata in zip(self.topic_names, self.metadata, strict=True)
-            for partition in range(metadata.partition_count)
-        ]
+        names: list[TopicPartition] = []
+        for topic, metadata in zip(self.topic_names, self.metadata, strict=True):
+            names += map(TopicPartition._make, zip(repeat(topic), range(metadata.partition_count), strict=False))
         name = names.__getitem__
         return {
             self.members[member].member_id: list(map(name, partitions_of_member[member])) for member in self.map_order
@@ -122,8 +123,9 @@ class GroupLayout:
 
     @cached_property
     def _topics_of_subscription(self) -> list[frozenset[int]]:
-        number_of = self.number_of_topic
-        return [frozenset(number_of[name] for name in names if name in number_of) for names in self._subscriptions]
+        known = self.number_of_topic.keys()
+        number_of = self.number_of_topic.__getitem__
+        return [frozenset(map(number_of, known & names)) for names in self._subscriptions]
 
 
 def static_members_first(layout: GroupLayout) -> list[int]:

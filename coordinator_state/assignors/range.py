@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from coordinator_state.assignors.contract import GroupAssignment, MemberSubscription, RebalanceProtocol, Topics
 from coordinator_state.assignors.layout import GroupLayout, static_members_first
@@ -30,8 +30,7 @@ class RangeAssignor:
         by_racks = _share_by_racks(layout, shares, subscribers.group_of_topic)
         assigned: list[list[int]] = [[] for _ in layout.members]
         for topic in layout.topic_map_order:
-            shares[topic].share_the_rest()
-            for member, partitions in shares[topic].taken.items():
+            for member, partitions in shares[topic].completed():
                 assigned[member] += partitions
         if by_racks:
             for partitions in assigned:
@@ -68,11 +67,22 @@ class _TopicShares:
     def is_free(self, partition: int) -> bool:
         return partition not in self._gone
 
-    def share_the_rest(self) -> None:
-        """Members in order, each the next free partitions up to its room."""
-        free: Sequence[int] = self.partitions
-        if self._gone:
-            free = [partition for partition in self.partitions if self.is_free(partition)]
+    def completed(self) -> Iterable[tuple[int, Sequence[int]]]:
+        """All shares, after the members in order have taken the next free partitions, each up to its room."""
+        if not self.taken:
+            return self._plain_ranges()
+        self._share_the_rest()
+        return self.taken.items()
+
+    def _plain_ranges(self) -> Iterable[tuple[int, Sequence[int]]]:
+        start = 0
+        for place, member in enumerate(self.subscribers[: len(self.partitions)]):
+            end = start + self._quota + (place < self._extras_left)
+            yield member, self.partitions[start:end]
+            start = end
+
+    def _share_the_rest(self) -> None:
+        free = [partition for partition in self.partitions if self.is_free(partition)]
         start = 0
         for member in self.subscribers:
             if start >= len(free):

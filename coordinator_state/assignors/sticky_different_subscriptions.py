@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from coordinator_state.assignors.layout import GroupLayout
@@ -22,7 +22,7 @@ def assign_different_subscriptions(
     """
     balancing = _Balancing(layout, rack_of, racks_of)
     claims_are_valid = balancing.keep_claims(claims.kept)
-    from_scratch = not any(balancing.loads.counts)
+    from_scratch = not any(balancing.assigned)
     unassigned = balancing.assign_unassigned()
     before = balancing.participating_loads()
     moves = PartitionMoves(layout, balancing.owner, balancing.loads)
@@ -77,9 +77,9 @@ class _Balancing:
                 own = [partition for partition in own if rack in racks_of[partition]]
             all_valid = all_valid and len(own) == len(claimed)
             self.assigned[member] = own
-            self.loads.counts[member] = len(own)
             for partition in own:
                 self.owner[partition] = member
+        self.loads = Loads(list(map(len, self.assigned)))
         return all_valid
 
     def assign_unassigned(self) -> dict[int, list[int]]:
@@ -124,7 +124,9 @@ class _Balancing:
         """Loads of the members that share some topic with another member; the others can neither give nor take."""
         shared = {topic for topic in self._topic_order if len(self._subscribers.of(topic)) > 1}
         return [
-            load for member, load in enumerate(self.loads.counts) if not shared.isdisjoint(self._layout.topics_of(member))
+            load
+            for member, load in enumerate(self.loads.counts())
+            if not shared.isdisjoint(self._layout.topics_of(member))
         ]
 
     def previous_owners(self, claims: ResolvedClaims) -> dict[int, int]:
@@ -154,7 +156,7 @@ class _Balancing:
         return {topic: self._layout.partitions_of(topic) for topic in self._topic_order}
 
     def rebalance(
-        self, partitions: dict[int, Sequence[int]], previous_owners: dict[int, int], moves: PartitionMoves
+        self, partitions: Mapping[int, Sequence[int]], previous_owners: dict[int, int], moves: PartitionMoves
     ) -> bool:
         """Pass over the partitions until nothing moves any more; whether anything moved."""
         any_moved = False
@@ -162,24 +164,33 @@ class _Balancing:
             any_moved = True
         return any_moved
 
-    def _pass(self, partitions: dict[int, Sequence[int]], previous_owners: dict[int, int], moves: PartitionMoves) -> bool:
+    def _pass(
+        self, partitions: Mapping[int, Sequence[int]], previous_owners: dict[int, int], moves: PartitionMoves
+    ) -> bool:
         """Move each partition whose owner holds at least two more than its previous owner or some other subscriber."""
-        counts, owner = self.loads.counts, self.owner
-        highest = max(counts)  # a move lifts nobody above it
+        packed, one, owner = self.loads.packed, self.loads.one, self.owner
+        highest = max(packed)  # a move lifts nobody above it
+        if highest < _two_more(min(packed), one):
+            return False
         any_moved = False
         for topic, numbers in partitions.items():
             least_loaded = self._least_loaded_of(topic)
-            lowest = least_loaded.load()
-            if highest <= lowest + 1:
+            too_high = _two_more(least_loaded.packed(), one)
+            if highest < too_high:
                 continue
             for partition in numbers:
-                load = counts[owner[partition]]
-                if load <= lowest + 1:
+                load = packed[owner[partition]]
+                if load < too_high:
                     continue
                 taker = previous_owners.get(partition)
-                if taker is None or load <= counts[taker] + 1:
-                    taker = least_loaded.member()
+                if taker is None or load < _two_more(packed[taker], one):
+                    taker = least_loaded.packed() % one
                 moves.move(partition, taker)
-                lowest = least_loaded.load()
+                too_high = _two_more(least_loaded.packed(), one)
                 any_moved = True
         return any_moved
+
+
+def _two_more(packed: int, one: int) -> int:
+    """The smallest packed load of at least two partitions more."""
+    return packed - packed % one + 2 * one

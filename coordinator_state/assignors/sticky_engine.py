@@ -54,9 +54,7 @@ def same_subscriptions(layout: GroupLayout) -> bool:
     if not lists:
         return True
     wanted = frozenset(lists[0])
-    return all(
-        topics == lists[0] or (len(topics) == len(wanted) and wanted.issuperset(topics)) for topics in lists[1:]
-    )
+    return all(topics == lists[0] or (len(topics) == len(wanted) and wanted.issuperset(topics)) for topics in lists[1:])
 
 
 def _changes_hands(layout: GroupLayout, claims: ResolvedClaims, assigned: list[list[int]]) -> set[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from coordinator_state.assignors.layout import GroupLayout
 from coordinator_state.assignors.least_loaded import Loads
 from coordinator_state.java_hash_map import JavaHashSet, java_topic_partition_hash
@@ -25,6 +27,7 @@ class PartitionMoves:
         """Of each partition that is not where it was: from whom, to whom."""
         self._on_way: dict[tuple[int, int, int], JavaHashSet[int]] = {}
         """Partitions by topic, from whom, to whom."""
+        self._hash_codes: dict[int, Callable[[int], int]] = {}
 
     def move(self, partition: int, taker: int) -> None:
         """Give `taker` one partition of this topic: a partition that went the other way, if there is one, else this.
@@ -57,7 +60,12 @@ class PartitionMoves:
     def _partitions_on_way(self, topic: int, source: int, taker: int) -> JavaHashSet[int]:
         way = (topic, source, taker)
         if way not in self._on_way:
+            self._on_way[way] = JavaHashSet(self._hash_code_in(topic))
+        return self._on_way[way]
+
+    def _hash_code_in(self, topic: int) -> Callable[[int], int]:
+        if topic not in self._hash_codes:
             topic_hash = java_string_hash(self._layout.topic_names[topic])
             first = self._layout.first_partition[topic]
-            self._on_way[way] = JavaHashSet(lambda number: java_topic_partition_hash(topic_hash, number - first))
-        return self._on_way[way]
+            self._hash_codes[topic] = lambda number: java_topic_partition_hash(topic_hash, number - first)
+        return self._hash_codes[topic]
