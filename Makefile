@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install jars run test test-fast test-slow lint bench clean
+.PHONY: help install jars run test test-fast test-slow lint schemas bench clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -40,6 +40,9 @@ lint: $(INSTALLED) ## style, types, and who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+schemas: $(INSTALLED) ## write what is made from the types anew: JSON Schema, docs/topics.md
+	REWRITE=1 $(BIN)/python -m pytest -q tests/schemas/test_json_schema.py tests/documents
 
 bench: jars ## the benchmarks (ARGS="--help")
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -60,76 +60,82 @@ class EventError(ValueError):
 
 
 class Tick(Struct, frozen=True, kw_only=True, tag_field="type", tag="tick"):
-    """The clock of its partition: time has reached `clock_ms` (milliseconds since 1970). Its key is null."""
+    """The clock of its partition. Its key is null. Ticks, and nothing else, move time."""
 
     clock_ms: INT64
+    """Time has reached this (milliseconds since 1970)."""
 
 
-class RequestEnvelope(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="request"):
-    """One request to one group."""
+class RequestHeader(Struct, frozen=True, kw_only=True, gc=False):
+    """One request to one group: what every request has."""
 
     request_id: str
     """Unique by its sender (a UUID); the answer carries it. Sent twice, it is handled twice."""
     reply_partition: INT32
     """The partition of the responses topic that the sender reads."""
     api: str
-    """Kafka's name of the API, for example `JoinGroup`."""
+    """Kafka's name of the API, for example `JoinGroup`: says what the body is."""
     api_version: INT32
+    """The version that the client speaks; some answers depend on it."""
     client_id: str = ""
+    """Kafka's `client.id`; a new member's id begins with it."""
     client_host: str = "/127.0.0.1"
     """As Java prints an address: with a leading slash."""
     new_member_id: str | None = None
     """The member id to give out should this request need a new one; absent, it is derived from the request id."""
     schema_version: Literal[1] = 1
+    """Version of this envelope."""
+
+
+class RequestEnvelope(RequestHeader, frozen=True, kw_only=True, gc=False, tag_field="type", tag="request"):
+    """One request to one group, as it is read: the body is decoded when its API is known."""
+
     body: Raw
+    """The request, in Kafka's field names in snake case."""
 
 
-class RequestDocument(Struct, frozen=True, kw_only=True, tag_field="type", tag="request"):
-    """A `RequestEnvelope` with its body typed: for writing, and for the JSON Schema."""
+class RequestDocument(RequestHeader, frozen=True, kw_only=True, tag_field="type", tag="request"):
+    """One request to one group."""
 
-    request_id: str
-    reply_partition: INT32
-    api: str
-    api_version: INT32
-    client_id: str = ""
-    client_host: str = "/127.0.0.1"
-    new_member_id: str | None = None
-    schema_version: Literal[1] = 1
     body: Any
+    """The request, in Kafka's field names in snake case (below, by API)."""
 
 
-class ResponseDocument(Struct, frozen=True, kw_only=True, tag_field="type", tag="response"):
-    """The answer to one request, as it lies on the responses topic (key: the request id)."""
+class ResponseHeader(Struct, frozen=True, kw_only=True):
+    """The answer to one request: what every answer has."""
 
     request_id: str
+    """The request that is answered."""
     group_id: str
+    """The group."""
     epoch: int
     """Offset of the event that began this life of the group."""
     seq: int
     """Number of this output within (group, epoch)."""
     api: str
+    """Kafka's name of the API: says what the body is."""
     api_version: int
+    """The version of the request."""
     answers_offset: int
     """Offset of the request in the events topic."""
     time_ms: int
     """The group's time when the answer was given."""
     schema_version: Literal[1] = 1
-    body: Any
+    """Version of this envelope."""
 
 
-class ResponseEnvelope(Struct, frozen=True, kw_only=True, tag_field="type", tag="response"):
-    """A `ResponseDocument` as a reader first sees it: the body still raw."""
+class ResponseEnvelope(ResponseHeader, frozen=True, kw_only=True, tag_field="type", tag="response"):
+    """The answer to one request, as it is first read: the body still raw."""
 
-    request_id: str
-    group_id: str
-    epoch: int
-    seq: int
-    api: str
-    api_version: int
-    answers_offset: int
-    time_ms: int
-    schema_version: Literal[1] = 1
     body: Raw
+    """The answer, in Kafka's field names in snake case."""
+
+
+class ResponseDocument(ResponseHeader, frozen=True, kw_only=True, tag_field="type", tag="response"):
+    """The answer to one request (key of the record: the request id)."""
+
+    body: Any
+    """The answer, in Kafka's field names in snake case (below, by API)."""
 
 
 _decode_envelope = msgspec.json.Decoder(RequestEnvelope).decode

@@ -1,0 +1,89 @@
+"""docs/topics.md names every field of every topic: its tables are made from the types."""
+
+import os
+from pathlib import Path
+from typing import get_args
+
+from schemas.events import EventProblem, RequestDocument, ResponseDocument, Tick
+from schemas.history import (
+    AssignedTopic,
+    Cause,
+    GroupSnapshot,
+    History,
+    HistoryRecord,
+    MemberAssignment,
+    MemberIdentity,
+    OffsetChange,
+    SnapshotMember,
+    Waited,
+)
+from schemas.messages import APIS, Message
+from tests.documents.fields import field_table, first_paragraph
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "topics.md"
+MARK = "<!-- generated: everything below is written by `make schemas` -->\n"
+
+
+def section(title: str, kind: type, *, level: int = 3) -> str:
+    return f"{'#' * level} {title}\n\n{first_paragraph(kind)}\n\n{field_table(kind)}\n"
+
+
+def api_sections() -> list[str]:
+    parts = []
+    for name, api in APIS.items():
+        title = f"### {name} (key {int(api.key)}, versions {api.min_version}-{api.max_version})\n"
+        parts += [title, f"Request:\n\n{field_table(api.request)}\n", f"Response:\n\n{field_table(api.response)}\n"]
+    shown = {kind for api in APIS.values() for kind in (api.request, api.response)}
+    parts.append("### Parts of requests and responses\n")
+    parts += [
+        f"`{kind.__name__}`\n\n{field_table(kind)}\n"
+        for kind in Message.__subclasses__()
+        if kind not in shown and not kind.__name__.startswith("List")
+    ]
+    return parts
+
+
+def history_sections() -> list[str]:
+    base = {field.split("`")[1] for field in field_table(HistoryRecord).splitlines()[2:]}
+    parts = []
+    for kind in get_args(History):
+        own = [line for line in field_table(kind).splitlines() if line.split("`")[1:2] != [] and line.split("`")[1] not in base]
+        table = "\n".join(["| field | type | meaning |", "| --- | --- | --- |", *own]) if own else "(nothing more)"
+        parts.append(f"### `{kind.__struct_config__.tag}`\n\n{first_paragraph(kind)}\n\n{table}\n")
+    return parts
+
+
+def generated() -> str:
+    parts = [
+        "## `coordinator.events`\n",
+        section("A tick", Tick),
+        section("A request", RequestDocument),
+        "## `coordinator.responses`\n",
+        section("An answer", ResponseDocument),
+        "## Bodies of requests and responses\n",
+        *api_sections(),
+        "## `coordinator.assignments`\n",
+        section("The group", GroupSnapshot),
+        section("A member", SnapshotMember),
+        "## `coordinator.history`\n",
+        section("What every record has", HistoryRecord),
+        section("The cause", Cause),
+        *history_sections(),
+        "### Parts of history records\n",
+        *(
+            f"`{kind.__name__}`: {first_paragraph(kind)}\n\n{field_table(kind)}\n"
+            for kind in (MemberIdentity, Waited, MemberAssignment, AssignedTopic, OffsetChange)
+        ),
+        "## Reasons of dead letters\n",
+        "\n".join(f"- `{problem.value}`" for problem in EventProblem) + "\n",
+    ]
+    return "\n".join(parts)
+
+
+def test_document_is_up_to_date() -> None:
+    head, mark, _ = DOCUMENT.read_text().partition(MARK)
+    assert mark, "the mark of the generated part is missing"
+    text = head + mark + "\n" + generated()
+    if os.environ.get("REWRITE"):
+        DOCUMENT.write_text(text)
+    assert DOCUMENT.read_text() == text, "run `make schemas`, and look at what changed"
