@@ -214,7 +214,7 @@ def _without_partitions(
     by_id: bool,
 ) -> Request:
     def name_of(topic: Any) -> str:
-        return topic.topic_id if by_id else topic.name
+        return str(topic.topic_id if by_id else topic.name)
 
     if isinstance(request, OffsetFetchRequest):
         (group,) = request.groups

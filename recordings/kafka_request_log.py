@@ -154,12 +154,12 @@ class RequestLog:
             self.topic_ids[name] = ours
 
     def _in_order_of_its_connection(self, request: LoggedRequest) -> LoggedRequest:
-        """Arrivals are computed from times that are rounded down to milliseconds, so they can seem to step back."""
-        earliest_us = self._connections.get(request.connection, request.arrival_us)
-        if request.arrival_us < earliest_us:
-            handled_us = max(request.handled_us, earliest_us)
-            request = replace(request, arrival_us=earliest_us, handled_us=handled_us)
-        self._connections[request.connection] = request.arrival_us
+        """A broker reads the next request of a connection when the last is answered; times rounded down can deny it."""
+        answered_us = self._connections.get(request.connection, request.arrival_us)
+        if request.arrival_us < answered_us:
+            handled_us = max(request.handled_us, answered_us)
+            request = replace(request, arrival_us=answered_us, handled_us=handled_us)
+        self._connections[request.connection] = request.ready_us
         return request
 
 

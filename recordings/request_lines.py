@@ -34,7 +34,7 @@ class LoggedRequest(Struct, frozen=True, array_like=True):
     """One completed request of the group protocol. Times are microseconds since 1970, from the broker's clock."""
 
     arrival_us: int
-    """The time of the line minus `totalTimeMs`; never before an earlier request of the same connection."""
+    """The time of the line minus `totalTimeMs`; never before the last answer on the same connection."""
     file_index: int
     line_number: int
     handled_us: int
@@ -104,7 +104,7 @@ def read_line(line: bytes, file_index: int, line_number: int, time_zone: tzinfo)
     start = line.find(MARK)
     if start < 0:
         return None
-    logged_us = _time_us(line[:start], time_zone)
+    logged_us = time_us(line[:start], time_zone)
     try:
         read = _decode(line[start + len(MARK) : line.rindex(b"}") + 1])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -158,7 +158,7 @@ def _topics(read: _Line) -> tuple[tuple[str, str], ...]:
     return tuple((topic.name, topic.topicId) for topic in topics if topic.name and topic.topicId)
 
 
-def _time_us(prefix: bytes, time_zone: tzinfo) -> int:
+def time_us(prefix: bytes, time_zone: tzinfo) -> int:
     """The last time in what stands before the request: log collectors put theirs in front of the broker's own."""
     try:
         if iso := list(_TIMESTAMP.finditer(prefix)):

@@ -1,0 +1,173 @@
+"""What the broker said and did about one group, and whether what comes out of a replay agrees with it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from msgspec import Struct, field
+
+from coordinator_state import Answer, LogRecord
+from recordings.coordinator_log import LogEntry
+from recordings.group_requests import GroupRequest
+from recordings.kafka_json import response_to_kafka
+from recordings.offsets_log import LoggedRecord, describe_record, same_record
+from schemas.messages import FindCoordinatorResponse, OffsetFetchRequest
+
+Json = dict[str, Any]
+
+LATE_MS = 20
+"""How much later than here a broker may fire a timer: its timers and its queue of events have their delays."""
+LONG_STALL_MS = 2_000
+"""How late a line may be written when the broker's process stands still."""
+CLOCK_MS = 2
+"""The log's times are rounded to milliseconds, and a moment has passed before a line is written."""
+
+
+class Step(Struct, kw_only=True):
+    """One request in the replay, with the time at which it takes effect: somewhere between arrival and answer."""
+
+    index: int
+    request: GroupRequest
+    effect_us: int
+    earliest_us: int
+    latest_us: int
+    before_timers: bool = False
+    """It is handled before the timers that were due in the last milliseconds: the broker fires them a little late."""
+    inferred: str | None = None
+    """Why a request is here that is not in the log; None: it is in the log."""
+
+    @property
+    def slack_ms(self) -> int:
+        """How far a time that this request sets may differ from the broker's."""
+        logged = self.request.logged
+        return (logged.logged_us - logged.arrival_us) // 1000 + CLOCK_MS
+
+
+class Disagreement(Struct, frozen=True, kw_only=True):
+    """One thing that came out otherwise than the broker had it."""
+
+    kind: str
+    """`answer`, `time` (of an answer), `record` or `log`."""
+    about: str
+    """Names it: the request, the number of the record or of the log entry."""
+    at_us: int
+    where: str
+    broker: str
+    here: str
+    step: int
+    """Index of the request that led to it; of an answer: its request."""
+    broker_ms: int | None = None
+    """The broker's time of a record or log entry that is the same but for the time."""
+
+
+class Expected(Struct, kw_only=True):
+    """All that is known of the broker's side, for one group."""
+
+    records: list[LoggedRecord] | None = None
+    """None: no file was given, or it says nothing of this group."""
+    entries: list[LogEntry] | None = None
+    leaders: list[tuple[int, int, str]] = field(default_factory=list)
+    """(when the answer was ready, generation, leader), from the answers to JoinGroup."""
+
+    def leader_of(self, generation: int, now_us: int) -> str | None:
+        """Whom the broker made leader of a generation."""
+        near_us = now_us - LATE_MS * 1000
+        return next((leader for ready_us, of, leader in self.leaders if of == generation and ready_us >= near_us), None)
+
+
+def answer_disagreement(step: Step, answer: Answer, was_parked: bool, at_us: int) -> Disagreement | None:
+    """Compare an answer with the broker's: what it says, and when a parked request was answered."""
+    request = step.request
+    if step.inferred is not None:
+        return None
+    logged = request.logged
+    broker, here = request.response, response_to_kafka(answer.api, answer.api_version, answer.response)
+    broker_says, here_says = comparable(request, broker), comparable(request, here)
+    where = f"{logged.api} v{logged.api_version} of {logged.client_id}, line {logged.line_number}"
+    about = f"answer:{request.request_id}"
+    if isinstance(answer.response, FindCoordinatorResponse):
+        # Nodes and addresses are the broker's own; which partition it is, is compared elsewhere.
+        broker_says, here_says = {"errorCode": _first_code(broker)}, {"errorCode": _first_code(here)}
+    if broker_says != here_says:
+        return Disagreement(
+            kind="answer", about=about, at_us=at_us, where=where, broker=_text(broker_says), here=_text(here_says), step=step.index
+        )
+    late_ms = logged.ready_us // 1000 - answer.time_ms
+    if was_parked and not -CLOCK_MS <= late_ms <= LATE_MS:
+        return Disagreement(
+            kind="time",
+            about=about,
+            at_us=at_us,
+            where=where,
+            broker=f"answered at {logged.ready_us // 1000}",
+            here=f"answered at {answer.time_ms}",
+            step=step.index,
+        )
+    return None
+
+
+def comparable(request: GroupRequest, response: Json) -> Json:
+    """An answer without what Kafka leaves open: the order of members, prose, authorized operations."""
+    api = request.logged.api
+    response = cast(Json, json.loads(json.dumps(response)))
+    if api == "JoinGroup":
+        response["members"] = sorted(response.get("members") or [], key=lambda member: str(member["memberId"]))
+    elif api == "DescribeGroups":
+        for group in response["groups"]:
+            group["members"] = sorted(group.get("members") or [], key=lambda member: str(member["memberId"]))
+            for name in ("errorMessage", "authorizedOperations"):
+                group.pop(name, None)
+    elif isinstance(request.request, OffsetFetchRequest) and request.request.groups[0].topics is None:
+        for group in response.get("groups", [response]):
+            group["topics"] = sorted(group["topics"], key=lambda topic: str(topic.get("name") or topic.get("topicId")))
+            for topic in group["topics"]:
+                topic["partitions"] = sorted(topic["partitions"], key=lambda partition: int(partition["partitionIndex"]))
+    return response
+
+
+def record_disagreement(
+    record: LogRecord, theirs: LoggedRecord | None, number: int, slack_ms: int, at_us: int
+) -> Disagreement | None:
+    """Compare a record of the offsets log with the broker's next one."""
+    if theirs is not None and same_record(record.key, record.value, theirs, slack_ms):
+        return None
+    only_late = theirs is not None and same_record(record.key, record.value, theirs, LONG_STALL_MS)
+    return Disagreement(
+        kind="record",
+        about=f"record:{number}",
+        at_us=at_us,
+        where=f"record {theirs.offset} of partition {theirs.partition}" if theirs is not None else "after the last record",
+        broker=describe_record(theirs.key, theirs.value) if theirs is not None else "nothing",
+        here=describe_record(record.key, record.value),
+        step=record.caused_by_offset,
+        broker_ms=theirs.timestamp_ms if theirs is not None and only_late else None,
+    )
+
+
+def entry_disagreement(
+    entry: LogEntry, theirs: LogEntry | None, number: int, step: int, at_us: int
+) -> Disagreement | None:
+    """Compare one thing that happened with the coordinator log's next entry."""
+    same = theirs is not None and entry.same(theirs)
+    if theirs is not None and same and abs(entry.time_ms - theirs.time_ms) <= LATE_MS:
+        return None
+    return Disagreement(
+        kind="log",
+        about=f"log:{number}",
+        at_us=at_us,
+        where=f"entry {number + 1} of the coordinator log",
+        broker=str(theirs) if theirs is not None else "nothing",
+        here=str(entry),
+        step=step,
+        broker_ms=theirs.time_ms if theirs is not None and same else None,
+    )
+
+
+def _first_code(response: Json) -> int:
+    coordinators = response.get("coordinators") or [response]
+    return int(coordinators[0].get("errorCode", 0))
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, separators=(",", ":"))

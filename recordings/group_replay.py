@@ -1,0 +1,254 @@
+"""Replays the requests of one group through the core and compares, step by step, with what the broker did.
+
+Its state can be taken before any step, so that a part can be replayed again with its requests in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from coordinator_state import (
+    Answer,
+    Group,
+    GroupConfig,
+    GroupCoordinator,
+    LogRecord,
+    Output,
+    RequestEvent,
+    decode_group,
+    encode_group,
+)
+from recordings.coordinator_log import entry_of_history
+from recordings.expectations import (
+    CLOCK_MS,
+    LATE_MS,
+    Disagreement,
+    Expected,
+    Step,
+    answer_disagreement,
+    entry_disagreement,
+    record_disagreement,
+)
+from schemas.history import GroupCreated, GroupEmpty, History, JoinPhaseCompleted
+
+RESYNC_ENTRIES = 6
+"""How far ahead the broker's side is searched when it has something that is missing here."""
+
+
+class State(Struct, frozen=True):
+    """Where a replay stands, before a step."""
+
+    blobs: tuple[bytes, bytes] | None
+    clock_ms: int
+    waiting: tuple[int, ...]
+    """Indexes of the requests that are not answered yet."""
+    next_record: int
+    next_entry: int
+    state_slack_ms: int
+    """How far the time of the group's last transition may differ from the broker's."""
+
+
+START = State(None, 0, (), 0, 0, 0)
+
+
+class GroupReplay:
+    """One run over the steps of a group, from a state on. `disagreements` grows with what does not agree."""
+
+    def __init__(
+        self, group_id: str, config: GroupConfig, expected: Expected, steps: Sequence[Step], state: State
+    ) -> None:
+        """`steps`: all of the group, by their index."""
+        group = None if state.blobs is None else decode_group(*state.blobs)
+        self._coordinator = GroupCoordinator(group_id, config, group=group)
+        self._expected = expected
+        self._steps = steps
+        self._clock_ms = state.clock_ms
+        self._waiting = dict.fromkeys(state.waiting)
+        self._by_request = {steps[index].request.request_id: steps[index] for index in state.waiting}
+        self._next_record = state.next_record
+        self._next_entry = state.next_entry
+        self._at_us = 0
+        self._handled: Step | None = None
+        self._state_slack_ms = state.state_slack_ms
+        self.disagreements: list[Disagreement] = []
+        self._last_step = 0
+
+    def state(self) -> State:
+        group = self._coordinator.group
+        return State(
+            None if group is None else encode_group(group),
+            self._clock_ms,
+            tuple(self._waiting),
+            self._next_record,
+            self._next_entry,
+            self._state_slack_ms,
+        )
+
+    @property
+    def group(self) -> Group | None:
+        return self._coordinator.group
+
+    def take(self, step: Step) -> None:
+        """Let the clock run to the step and handle its request."""
+        self._at_us = step.effect_us
+        self.advance_to(self._clock_for(step))
+        self._handled = step
+        self._last_step = step.index
+        self._waiting[step.index] = None
+        self._by_request[step.request.request_id] = step
+        self._prepare_election()
+        self._coordinator.handle(
+            RequestEvent(
+                offset=step.index,
+                clock_ms=self._clock_ms,
+                timestamp_ms=self._clock_ms,
+                envelope=step.request.envelope,
+                request=step.request.request,
+            )
+        )
+        self._check(self._coordinator.take_outputs())
+        self._handled = None
+
+    def _clock_for(self, step: Step) -> int:
+        clock_ms = max(self._clock_ms, step.effect_us // 1000)
+        deadline_ms = self._coordinator.next_deadline_ms()
+        if step.before_timers and deadline_ms is not None and clock_ms - LATE_MS <= deadline_ms <= clock_ms:
+            return max(self._clock_ms, deadline_ms - 1)
+        return clock_ms
+
+    def advance_to(self, clock_ms: int) -> None:
+        """Fire the timers that are due, one after the other; then see what the broker has done long since."""
+        while (deadline_ms := self._coordinator.next_deadline_ms()) is not None and deadline_ms <= clock_ms:
+            self._prepare_election()
+            self._coordinator.advance_to(deadline_ms)
+            self._check(self._coordinator.take_outputs())
+        self._clock_ms = clock_ms
+        self._check_overdue(clock_ms)
+
+    def finish(self, clock_ms: int) -> None:
+        """The log ends here."""
+        self._at_us = clock_ms * 1000
+        self.advance_to(clock_ms)
+        self._check_overdue(clock_ms + 2**40)
+
+    def _prepare_election(self) -> None:
+        """Kafka elects by the order of a hash map; whom it elected for the next generation is put first."""
+        group = self._coordinator.group
+        if group is None or len(group.members) < 2:
+            return
+        chosen = self._expected.leader_of(group.generation_id + 1, self._clock_ms * 1000)
+        if chosen in group.members and next(iter(group.members)) != chosen:
+            group.members = {chosen: group.members[chosen], **group.members}
+
+    # ------------------------------------------------------------------------------------------------------ comparing
+
+    def _check(self, outputs: list[Output]) -> None:
+        for output in outputs:
+            if isinstance(output, Answer):
+                self._check_answer(output)
+            elif isinstance(output, LogRecord):
+                self._check_record(output)
+            elif isinstance(output, History):
+                self._check_history(output)
+
+    def _check_answer(self, answer: Answer) -> None:
+        step = self._by_request.pop(answer.request_id, None)
+        if step is None:
+            return  # it was told already that the broker had answered much earlier
+        del self._waiting[step.index]
+        found = answer_disagreement(step, answer, step is not self._handled, self._at_us)
+        if found is not None:
+            self.disagreements.append(found)
+
+    def _slack_ms(self, offset: int) -> int:
+        """How far a time may differ: by the duration of the request behind it; timers have their delay besides."""
+        own = self._steps[offset].slack_ms if 0 <= offset < len(self._steps) else CLOCK_MS
+        return own if self._handled is not None else own + LATE_MS
+
+    def _check_record(self, record: LogRecord) -> None:
+        records = self._expected.records
+        if records is None:
+            return
+        slack_ms = max(self._slack_ms(record.caused_by_offset), self._state_slack_ms)
+        number = self._next_record
+        theirs = records[number] if number < len(records) else None
+        found = record_disagreement(record, theirs, number, slack_ms, self._at_us)
+        if found is None:
+            self._next_record += 1
+            return
+        self.disagreements.append(found)
+        ahead = records[number + 1 : number + RESYNC_ENTRIES]
+        matching = (
+            place for place, each in enumerate(ahead, 1) if record_disagreement(record, each, 0, slack_ms, 0) is None
+        )
+        self._next_record += next(matching, 0) + 1
+
+    def _check_history(self, record: History) -> None:
+        if isinstance(record, GroupCreated | JoinPhaseCompleted | GroupEmpty):
+            self._state_slack_ms = self._slack_ms(record.cause.offset)
+        entry, entries = entry_of_history(record), self._expected.entries
+        if entry is None or entries is None:
+            return
+        number = self._next_entry
+        theirs = entries[number] if number < len(entries) else None
+        found = entry_disagreement(entry, theirs, number, record.cause.offset, self._at_us)
+        if found is None:
+            self._next_entry += 1
+            return
+        self.disagreements.append(found)
+        ahead = entries[number + 1 : number + RESYNC_ENTRIES]
+        matching = (place for place, each in enumerate(ahead, 1) if entry.same(each))
+        self._next_entry += next(matching, 0) + 1
+
+    def _check_overdue(self, clock_ms: int) -> None:
+        """What the broker answered, wrote or told long before this clock must have come out here too."""
+        for index in list(self._waiting):
+            step = self._steps[index]
+            ready_ms = step.request.logged.ready_us // 1000
+            if step.inferred is None and ready_ms + LATE_MS < clock_ms:
+                del self._waiting[index]
+                del self._by_request[step.request.request_id]
+                self.disagreements.append(_not_answered(step, self._at_us))
+        records, entries = self._expected.records or [], self._expected.entries or []
+        while self._next_record < len(records) and records[self._next_record].timestamp_ms + LATE_MS * 5 < clock_ms:
+            theirs = records[self._next_record]
+            self.disagreements.append(
+                Disagreement(
+                    kind="record",
+                    about=f"record:{self._next_record}",
+                    at_us=self._at_us,
+                    where=f"record {theirs.offset} of partition {theirs.partition}",
+                    broker=str(theirs),
+                    here="nothing",
+                    step=self._last_step,
+                )
+            )
+            self._next_record += 1
+        while self._next_entry < len(entries) and entries[self._next_entry].time_ms + LATE_MS * 5 < clock_ms:
+            self.disagreements.append(
+                Disagreement(
+                    kind="log",
+                    about=f"log:{self._next_entry}",
+                    at_us=self._at_us,
+                    where=f"entry {self._next_entry + 1} of the coordinator log",
+                    broker=str(entries[self._next_entry]),
+                    here="nothing",
+                    step=self._last_step,
+                )
+            )
+            self._next_entry += 1
+
+
+def _not_answered(step: Step, at_us: int) -> Disagreement:
+    logged = step.request.logged
+    return Disagreement(
+        kind="answer",
+        about=f"answer:{step.request.request_id}",
+        at_us=at_us,
+        where=f"{logged.api} v{logged.api_version} of {logged.client_id}, line {logged.line_number}",
+        broker=f"answered at {logged.ready_us // 1000}: {logged.response.decode(errors='replace')}",
+        here="not answered by then",
+        step=step.index,
+    )

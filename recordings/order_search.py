@@ -1,0 +1,234 @@
+"""Replays one group, and where the broker's side does not come out, looks for an order of requests in which it does.
+
+A log tells when requests arrived and when they were answered, to the millisecond; when the broker's coordinator thread
+took them up, in between, it does not tell. So a replay starts with the likely order. At the first disagreement, single
+requests near it, then pairs, are moved inside the time that the log leaves them; what gets past the disagreement and
+on is kept. Nothing is moved that the log contradicts: requests of one connection keep their order.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from coordinator_state import GroupConfig
+from recordings.expectations import LONG_STALL_MS, Disagreement, Expected, Step
+from recordings.group_replay import START, GroupReplay, State
+
+CHECKPOINT_EVERY_STEPS = 4
+CHECKPOINTS_KEPT = 100
+AHEAD_STEPS = 40
+"""How far beyond a disagreement an order must agree to be taken at once."""
+NEAR_STEPS = 12
+"""How many steps to each side of a disagreement are moved in pairs."""
+NEIGHBOURS = 8
+PAIRS_MAX = 1_500
+
+
+class Move(Struct, frozen=True):
+    """One request takes effect at another time."""
+
+    step: int
+    effect_us: int
+    before_timers: bool = False
+
+
+class GroupResult(Struct, kw_only=True):
+    """What the replay of one group gave."""
+
+    group_id: str
+    steps: list[Step]
+    disagreements: list[Disagreement] = field(default_factory=list)
+    places: int = 0
+    """Disagreements that another order of requests resolved."""
+    late_lines: list[int] = field(default_factory=list)
+    """Steps whose line was written late, as the broker's own times show."""
+
+
+class OrderSearch:
+    """The replay of one group."""
+
+    def __init__(
+        self, group_id: str, config: GroupConfig, expected: Expected, steps: Sequence[Step], end_ms: int
+    ) -> None:
+        self.result = GroupResult(group_id=group_id, steps=list(steps))
+        self._config = config
+        self._expected = expected
+        self._steps = self.result.steps
+        self._end_ms = end_ms
+        self._order = sorted(range(len(self._steps)), key=lambda index: self._key(self._steps[index]))
+        self._states: OrderedDict[int, State] = OrderedDict({0: START})
+        self._connections: dict[str, list[int]] = {}
+        for step in self._steps:
+            self._connections.setdefault(step.request.logged.connection, []).append(step.index)
+
+    def run(self) -> GroupResult:
+        """Replay all, and resolve what can be resolved."""
+        position, replay = 0, self._replay_from(START, self._steps)
+        while True:
+            if not position % CHECKPOINT_EVERY_STEPS:
+                self._keep(position, replay.state())
+            if position < len(self._order):
+                replay.take(self._steps[self._order[position]])
+            else:
+                replay.finish(self._end_ms)
+            if replay.disagreements:
+                moved_from = self._repair(position, replay.disagreements[0])
+                if moved_from is not None:
+                    position, state = self._before(moved_from)
+                    replay = self._replay_from(state, self._steps)
+                    continue
+                self.result.disagreements += replay.disagreements
+                replay.disagreements.clear()
+            if position == len(self._order):
+                return self.result
+            position += 1
+
+    # ---------------------------------------------------------------------------------------------------- checkpoints
+
+    @staticmethod
+    def _key(step: Step) -> tuple[int, int]:
+        return step.effect_us, step.index
+
+    def _replay_from(self, state: State, steps: Sequence[Step]) -> GroupReplay:
+        return GroupReplay(self.result.group_id, self._config, self._expected, steps, state)
+
+    def _keep(self, position: int, state: State) -> None:
+        self._states[position] = state
+        self._states.move_to_end(position)
+        while len(self._states) > CHECKPOINTS_KEPT:
+            self._states.popitem(last=False)
+
+    def _before(self, position: int) -> tuple[int, State]:
+        """The last state at or before a position. Later ones are forgotten: they are about to change."""
+        for at in [at for at in self._states if at > position]:
+            del self._states[at]
+        return next(reversed(self._states.items()))
+
+    # --------------------------------------------------------------------------------------------------------- search
+
+    def _repair(self, position: int, found: Disagreement) -> int | None:
+        """Move requests so that the disagreement does not arise. Returns the first position that changed; None: no way."""
+        best: tuple[int, tuple[Move, ...]] | None = None
+        for moves in self._candidates(position, found):
+            reached_us = self._try(position, found, moves)
+            if reached_us is not None and (best is None or reached_us > best[0]):
+                best = reached_us, moves
+                if reached_us == self._far:
+                    break
+        if best is None:
+            return None
+        self.result.places += 1
+        return self._apply(best[1], found)
+
+    _far = 2**62
+
+    def _try(self, position: int, found: Disagreement, moves: tuple[Move, ...]) -> int | None:
+        """Up to which time a replay with these moves agrees; None if it does not get past the disagreement."""
+        steps, order, first = self._moved(moves)
+        start = next(((at, self._states[at]) for at in reversed(self._states) if at <= first), None)
+        if start is None:
+            return None
+        at, state = start
+        replay = self._replay_from(state, steps)
+        end = min(position + AHEAD_STEPS, len(order))
+        for index in order[at:end]:
+            replay.take(steps[index])
+            if replay.disagreements:
+                break
+        else:
+            if end == len(order):
+                replay.finish(self._end_ms)
+        if not replay.disagreements:
+            return self._far
+        next_found = replay.disagreements[0]
+        passed_us = max(found.at_us, *(move.effect_us for move in moves))
+        return next_found.at_us if next_found.at_us > passed_us and next_found.about != found.about else None
+
+    def _moved(self, moves: tuple[Move, ...]) -> tuple[list[Step], list[int], int]:
+        """Steps and order after the moves, and the first position that is another."""
+        steps, order = list(self._steps), list(self._order)
+        first = len(order)
+        for move in moves:
+            first = min(first, self._position(order, steps, steps[move.step]))
+            order.remove(move.step)
+            steps[move.step] = replace(steps[move.step], effect_us=move.effect_us, before_timers=move.before_timers)
+            to = self._position(order, steps, steps[move.step])
+            order.insert(to, move.step)
+            first = min(first, to)
+        return steps, order, first
+
+    def _position(self, order: list[int], steps: list[Step], step: Step) -> int:
+        return bisect_left(order, self._key(step), key=lambda index: self._key(steps[index]))
+
+    def _apply(self, moves: tuple[Move, ...], found: Disagreement) -> int:
+        steps, order, first = self._moved(moves)
+        for move in moves:
+            if move.effect_us < self._steps[move.step].earliest_us:
+                self.result.late_lines.append(move.step)
+        self._steps[:] = steps
+        self._order = order
+        return first
+
+    # ----------------------------------------------------------------------------------------------------- candidates
+
+    def _candidates(self, position: int, found: Disagreement) -> Iterator[tuple[Move, ...]]:
+        """Moves to try: what the broker's own times say, then single requests from near to far, then pairs."""
+        yield from ((move,) for move in self._by_brokers_time(found))
+        oldest = next(iter(self._states))
+        places = range(max(oldest, 0), min(position + NEAR_STEPS, len(self._order)))
+        near: list[Move] = []
+        for place in sorted(places, key=lambda place: abs(place - position)):
+            for move in self._moves_of(place):
+                yield (move,)
+                if abs(place - position) <= NEAR_STEPS:
+                    near.append(move)
+        pairs = ((one, other) for one, other in combinations(near, 2) if one.step != other.step)
+        for number, pair in enumerate(pairs):
+            if number == PAIRS_MAX:
+                return
+            if self._keeps_connections(pair):
+                yield pair
+
+    def _by_brokers_time(self, found: Disagreement) -> Iterator[Move]:
+        """A record or log entry is right but for its time: the broker's is the better one, if it is the earlier."""
+        if found.broker_ms is None or not 0 <= found.step < len(self._steps):
+            return
+        step = self._steps[found.step]
+        effect_us = found.broker_ms * 1000
+        after_us, _ = self._bounds(step)
+        if max(after_us, step.effect_us - LONG_STALL_MS * 1000) <= effect_us < step.effect_us:
+            yield Move(step.index, effect_us)
+
+    def _moves_of(self, place: int) -> Iterator[Move]:
+        step = self._steps[self._order[place]]
+        if not step.before_timers:
+            yield Move(step.index, step.effect_us, before_timers=True)
+        after_us, before_us = self._bounds(step)
+        earliest_us, latest_us = max(step.earliest_us, after_us), min(step.latest_us, before_us)
+        tried = {step.effect_us}
+        around = self._order[max(place - NEIGHBOURS, 0) : place + NEIGHBOURS + 1]
+        beside = [self._steps[index].effect_us for index in around if index != step.index]
+        beside = [us - 1 if us <= step.effect_us else us + 1 for us in beside]
+        for effect_us in [*sorted(beside, key=lambda us: abs(us - step.effect_us)), earliest_us, latest_us]:
+            if earliest_us <= effect_us <= latest_us and effect_us not in tried:
+                tried.add(effect_us)
+                yield Move(step.index, effect_us)
+
+    def _bounds(self, step: Step) -> tuple[int, int]:
+        """Between which times the other requests of its connection leave a request."""
+        row = self._connections[step.request.logged.connection]
+        place = bisect_left(row, step.index)
+        after_us = self._steps[row[place - 1]].effect_us + 1 if place else 0
+        before_us = self._steps[row[place + 1]].effect_us - 1 if place + 1 < len(row) else self._far
+        return after_us, before_us
+
+    def _keeps_connections(self, moves: tuple[Move, ...]) -> bool:
+        """Each move alone keeps the order of its connection; two of one connection may not, so they are not tried."""
+        connections = {self._steps[move.step].request.logged.connection for move in moves}
+        return len(connections) == len(moves)

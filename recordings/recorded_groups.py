@@ -1,0 +1,50 @@
+"""The steps of each group, as a request log tells them: what is replayed, and what the broker's side is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from recordings.coordinator_log import LogEntry
+from recordings.expectations import Expected, Step
+from recordings.group_requests import GroupRequest
+from recordings.offsets_log import LoggedRecord
+
+ROUNDING_US = 1_000
+"""Times of lines are cut to milliseconds."""
+HAND_OVER_US = 5_000
+"""How long the coordinator's thread may need to take up what a handler gave it."""
+
+
+def steps_of(requests: Iterable[GroupRequest]) -> list[Step]:
+    """One step for each request, with the times between which the broker took it up."""
+    return [_step(index, request) for index, request in enumerate(requests)]
+
+
+def _step(index: int, request: GroupRequest) -> Step:
+    logged = request.logged
+    latest_us = logged.ready_us + ROUNDING_US
+    if logged.api in ("JoinGroup", "SyncGroup"):
+        # They may have been parked: when they were answered says little of when they were taken up.
+        latest_us = min(latest_us, logged.handled_us + logged.local_us + HAND_OVER_US)
+    return Step(
+        index=index,
+        request=request,
+        effect_us=logged.handled_us,
+        earliest_us=logged.arrival_us - ROUNDING_US,
+        latest_us=max(latest_us, logged.handled_us),
+    )
+
+
+def expected_of(
+    group_id: str,
+    requests: Iterable[GroupRequest],
+    records: Mapping[str, list[LoggedRecord]],
+    entries: Mapping[str, list[LogEntry]],
+) -> Expected:
+    """The broker's side of one group."""
+    leaders = [
+        (request.logged.ready_us, int(request.response["generationId"]), str(request.response["leader"]))
+        for request in requests
+        if request.logged.api == "JoinGroup" and request.response.get("errorCode") == 0
+    ]
+    return Expected(records=records.get(group_id), entries=entries.get(group_id), leaders=sorted(leaders))
