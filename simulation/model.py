@@ -1,0 +1,206 @@
+"""A slow, simple model of the classic group protocol: what a coordinator must say and be, to judge one that is fast.
+
+Written from the description of the protocol, not from `coordinator_state`, of which it shares nothing but the settings
+and the form of an event: no counters, no planned timers, no outputs other than answers and records. Whatever can be found
+by looking is found by looking. `tests/simulation/test_model.py` holds the model itself against what Kafka's own
+coordinator was recorded to do. Not modelled: history, `group_max_bytes`.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Any
+
+from coordinator_state.outputs import RequestEvent
+from schemas.error_codes import ErrorCode
+from schemas.java_hash import group_partition
+from schemas.messages import (
+    APIS,
+    Coordinator,
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    Request,
+    Response,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from simulation.model_life import Alarm, Life, No, Said
+from simulation.model_offsets import OffsetRequests
+
+Picture = dict[str, Any]
+"""A group in the words of the recorded histories (`recordings.history.group_state`)."""
+
+
+class Model(OffsetRequests):
+    """One group. `hear` a request or `pass_time`; both give what is said, in order."""
+
+    def pass_time(self, clock_ms: int) -> list[Said]:
+        """The clock has reached `clock_ms`."""
+        while self.life is not None and self._next_happening(self.life, clock_ms):
+            pass
+        said, self.said = self.said, []
+        return said
+
+    def hear(self, event: RequestEvent) -> list[Said]:
+        """A request, after whatever was due before it."""
+        before = self.pass_time(event.clock_ms)
+        if self.life is not None:
+            self.life.now_ms = max(self.life.now_ms, event.clock_ms)
+        now_ms = event.clock_ms if self.life is None else self.life.now_ms
+        try:
+            response = self._handle(event)
+        except No as no:
+            response = refusal(event.request, no)
+        if response is not None:
+            self.answer(event.envelope.request_id, response, now_ms)
+        return before + self.pass_time(now_ms)
+
+    def picture(self) -> Picture | None:
+        """The group as it is; None: there is none."""
+        return None if self.life is None else picture(self.life)
+
+    def _handle(self, event: RequestEvent) -> Response | None:
+        envelope = event.envelope
+        api = APIS[envelope.api]
+        if not api.min_version <= envelope.api_version <= api.max_version:
+            raise No(ErrorCode.UNSUPPORTED_VERSION)
+        shards = self.config.shard_count
+        if envelope.api != "FindCoordinator" and group_partition(self.group_id, shards) != self.partition:
+            raise No(ErrorCode.NOT_COORDINATOR)
+        handlers: dict[str, Callable[[RequestEvent, Any], Response | None]] = {
+            "JoinGroup": self.join_group,
+            "SyncGroup": self.sync_group,
+            "Heartbeat": self.heartbeat,
+            "LeaveGroup": self.leave_group,
+            "OffsetCommit": self.offset_commit,
+            "OffsetFetch": self.offset_fetch,
+            "OffsetDelete": self.offset_delete,
+            "DescribeGroups": self.describe_groups,
+            "DeleteGroups": self.delete_groups,
+            "FindCoordinator": self.find_coordinator,
+        }
+        return handlers[envelope.api](event, event.request)
+
+    def _next_happening(self, life: Life, clock_ms: int) -> bool:
+        """Let the next alarm ring or the next retention check run; False when none is due.
+
+        Alarms of one millisecond ring in the order of arming; a check stands where a task that armed itself anew at its
+        last run would stand.
+        """
+        interval_ms = self.config.offsets_retention_check_interval_ms
+        phase_ms = self.config.offsets_retention_check_phase_ms
+        check_ms = life.checked_ms + 1 + (phase_ms - life.checked_ms - 1) % interval_ms
+        alarm: Alarm | None = min(life.alarms, key=lambda each: each.deadline_ms, default=None)
+        if alarm is not None and (alarm.deadline_ms, alarm.armed_ms) < (check_ms, check_ms - interval_ms):
+            if alarm.deadline_ms > clock_ms:
+                return False
+            self.ring(life, alarm)
+            return True
+        if check_ms > clock_ms:
+            return False
+        self.check_retention(life, check_ms)
+        return True
+
+
+def refusal(request: Request, no: No) -> Response:
+    """How each API says no."""
+    code = no.code
+    match request:
+        case JoinGroupRequest():
+            return JoinGroupResponse(error_code=code, member_id=request.member_id if no.echo else "")
+        case SyncGroupRequest():
+            return SyncGroupResponse(error_code=code)
+        case HeartbeatRequest():
+            return HeartbeatResponse(error_code=code)
+        case LeaveGroupRequest():
+            return LeaveGroupResponse(error_code=code)
+        case OffsetCommitRequest():
+            return refused_commit(request, code)
+        case OffsetFetchRequest(groups=(asked,)):
+            return OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id=asked.group_id, error_code=code),))
+        case OffsetDeleteRequest():
+            return OffsetDeleteResponse(error_code=code)
+        case DescribeGroupsRequest(groups=(group_id,)):
+            return DescribeGroupsResponse(groups=(DescribedGroup(error_code=code, group_id=group_id, group_state=""),))
+        case DeleteGroupsRequest(groups_names=(group_id,)):
+            return DeleteGroupsResponse(results=(DeletableGroupResult(group_id=group_id, error_code=code),))
+        case FindCoordinatorRequest(coordinator_keys=(key,)):
+            none = Coordinator(key=key, node_id=-1, error_code=code, error_message=code.meaning)
+            return FindCoordinatorResponse(coordinators=(none,))
+    raise AssertionError(f"{request} is not about one group")
+
+
+def refused_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+    """Every partition carries the code."""
+    return OffsetCommitResponse(
+        topics=tuple(
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
+                    for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def picture(life: Life) -> Picture:
+    """A group in the words of the recorded histories; what is None is left out."""
+    members = {
+        each.member_id: _without_none(
+            {
+                "instance_id": each.instance_id,
+                "client_id": each.client_id,
+                "session_timeout_ms": each.session_ms,
+                "rebalance_timeout_ms": each.rebalance_ms,
+                "protocols": [name for name, _ in each.protocols],
+                "assignment": b64encode(each.assignment).decode(),
+                "parked": "+".join(["join"] * (each.join is not None) + ["sync"] * (each.sync is not None)) or None,
+            }
+        )
+        for each in life.people
+    }
+    return _without_none(
+        {
+            "state": life.state,
+            "state_since_ms": life.since_ms,
+            "generation": life.generation,
+            "protocol_type": life.protocol_type,
+            "protocol": life.protocol,
+            "leader": life.leader,
+            "members": members,
+            "pending_join": sorted(life.handed_out),
+            "pending_sync": sorted(life.must_sync),
+            "subscribed_topics": None if life.topics is None else sorted(life.topics),
+            "deadlines": {alarm.who or alarm.kind: alarm.deadline_ms for alarm in life.alarms},
+        }
+    )
+
+
+def _without_none(fields: Picture) -> Picture:
+    return {name: value for name, value in fields.items() if value is not None}

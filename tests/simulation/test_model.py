@@ -1,0 +1,87 @@
+"""The model that judges, itself judged: by what Kafka's own coordinator was recorded to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator_state import Answer, GroupConfig, LogRecord, RequestEvent
+from recordings import history
+from recordings.history import verify_histories
+from schemas.messages import ListedGroup
+from simulation.model import Model, Picture
+from simulation.model_life import Answered, Said
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "histories"
+FAMILIES = sorted(FOLDER.glob("*.jsonl.gz"))
+
+
+class GroupView:
+    """What the verification looks at in a group."""
+
+    def __init__(self, model: Model) -> None:
+        assert model.life is not None
+        self.life = model.life
+        self.members = {each.member_id: each for each in model.life.people}
+        self.pending_join = model.life.handed_out
+        self.picture: Picture | None = model.picture()
+
+    @property
+    def state(self) -> Any:
+        class Named:
+            value = self.life.state
+
+        return Named
+
+
+class ModelCoordinator:
+    """Many models in the place of the core's `Coordinator`."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        self.config = config
+        self.models: dict[str, Model] = {}
+        self.parked: dict[str, RequestEvent] = {}
+
+    @property
+    def groups(self) -> dict[str, GroupView]:
+        return {group_id: GroupView(model) for group_id, model in self.models.items() if model.life is not None}
+
+    def advance_to(self, clock_ms: int) -> list[Answer | LogRecord]:
+        outputs = []
+        for group_id, model in self.models.items():
+            outputs += [self._output(group_id, said) for said in model.pass_time(clock_ms)]
+        return outputs
+
+    def handle(self, group_id: str, event: RequestEvent) -> list[Answer | LogRecord]:
+        model = self.models.setdefault(group_id, Model(group_id, self.config))
+        self.parked[event.envelope.request_id] = event
+        return [self._output(group_id, said) for said in model.hear(event)]
+
+    def list_groups(self, states: tuple[str, ...], types: tuple[str, ...]) -> list[ListedGroup]:
+        wanted = {state.strip().lower() for state in states}
+        return [
+            ListedGroup(group_id=group_id, protocol_type=view.life.protocol_type or "", group_state=view.life.state)
+            for group_id, view in self.groups.items()
+            if view.life.in_log
+            and (not wanted or view.life.state.lower() in wanted)
+            and (not types or "classic" in {kind.lower() for kind in types})
+        ]
+
+    def _output(self, group_id: str, said: Said) -> Answer | LogRecord:
+        if isinstance(said, Answered):
+            envelope = self.parked[said.request_id].envelope
+            return Answer(
+                group_id, 0, 0, said.time_ms, said.request_id, 0, envelope.api, envelope.api_version, 0, said.response
+            )
+        return LogRecord(group_id, 0, 0, said.time_ms, 0, said.key, said.value)
+
+
+@pytest.mark.parametrize("path", FAMILIES, ids=lambda path: path.name.split(".")[0])
+def test_the_model_does_what_kafka_does(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "Coordinator", ModelCoordinator)
+    monkeypatch.setattr(history, "group_state", lambda view: view.picture)
+    report = verify_histories([path])
+    assert report.answers > 50
+    assert [line for each in report.differences[:3] for line in each.lines()] == []
