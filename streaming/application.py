@@ -1,0 +1,214 @@
+"""The long-running app: topics, Spark session, one query and one ticker for each shard, and their end.
+
+Nothing is restarted silently: when a query fails the app stops everything and raises the cause. Whoever runs the app
+restarts it; the checkpoint brings it back to where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streaming.clock import Ticker
+from streaming.config import StreamingConfig
+from streaming.job import coordinate_stream, start_query
+from streaming.rows import OperatorConfig
+from streaming.session import open_session, prepare_session
+from streaming.source import events_stream
+from streaming.topics import TopicReport, admin_client, ensure_topics
+
+POLL_INTERVAL_S = 0.1
+STOP_POLL_INTERVAL_S = 0.005
+STOP_TIMEOUT_S = 120.0
+"""How long a clean stop waits for the running batch; after that it is stopped in its midst and repeated at the next start."""
+
+
+class QueryFailed(RuntimeError):
+    """A shard's query ended by itself. The message is the cause: the Python traceback where there is one."""
+
+    def __init__(self, shard: int, cause: str) -> None:
+        super().__init__(f"The query of shard {shard} failed.\n{cause}")
+        self.shard = shard
+
+
+class ShardProgress(Struct, frozen=True, kw_only=True):
+    """What the last batch of one shard was."""
+
+    shard: int
+    batch_id: int
+    batch_ms: int
+    """How long it took."""
+    events: int
+    """How many it took in, ticks included."""
+    events_per_second: float
+    groups: int
+    """Groups in state."""
+    clock_ms: int
+    """The shard's time: Spark's watermark. 0: no tick was seen yet."""
+    clock_lag_ms: int
+    """How far that is behind wall time."""
+
+
+class Application:
+    """One process of the coordinator."""
+
+    def __init__(
+        self,
+        config: StreamingConfig,
+        *,
+        on_start: Callable[[TopicReport], None] | None = None,
+        on_progress: Callable[[ShardProgress], None] | None = None,
+        spark: SparkSession | None = None,
+    ) -> None:
+        """`on_start` is called once everything runs, `on_progress` after each batch, both in the thread of `run`.
+
+        A `spark` session that is handed in is used and left running.
+        """
+        self._config = config
+        self._on_start = on_start or (lambda report: None)
+        self._on_progress = on_progress or (lambda progress: None)
+        self._spark = spark
+
+    def run(self, stop: threading.Event) -> None:
+        """Coordinate until `stop` is set, then end after the running batch.
+
+        Raises TopicError, JarsError or JavaError before the start, and QueryFailed.
+        """
+        report = ensure_topics(admin_client(self._config.bootstrap_servers, self._config.client_properties), self._config.topic_settings)
+        spark = self._spark
+        if spark is None:
+            spark = open_session(self._config)
+        else:
+            prepare_session(spark, self._config)
+        shards: list[_Shard] = []
+        try:
+            for number in self._config.shards_here:
+                shards.append(_Shard(spark, self._config, report, number))
+            self._on_start(report)
+            while not stop.wait(POLL_INTERVAL_S):
+                for shard in shards:
+                    progress = shard.poll()
+                    if progress is not None:
+                        self._on_progress(progress)
+        finally:
+            for shard in shards:
+                shard.stop_ticking()
+            _stop_queries(shards)
+            if self._spark is None:
+                spark.stop()
+
+
+class _Shard:
+    """One shard at work: its query and its ticker."""
+
+    def __init__(self, spark: SparkSession, config: StreamingConfig, report: TopicReport, number: int) -> None:
+        self.number = number
+        topics = report.topics
+        operator_config = OperatorConfig(
+            group=config.group,
+            topics=topics,
+            partition=number,
+            responses_partitions=report.partitions[topics.responses],
+            offsets_partitions=report.partitions[topics.offsets],
+            output_max_bytes=config.output_max_bytes,
+        )
+        events = events_stream(spark, topics.events, number, config.source_options, config.max_events_per_batch)
+        self.query: StreamingQuery = start_query(
+            coordinate_stream(events, operator_config),
+            f"{config.topic_prefix}-shard-{number}",
+            f"{config.checkpoint.rstrip('/')}/shard-{number}",
+            config.sink_options,
+            trigger_interval_ms=config.trigger_interval_ms,
+        )
+        self._topic = topics.events
+        self._seen: tuple[int, str] | None = None
+        self._ticker = Ticker(
+            topics.events,
+            number,
+            config.client_properties,
+            interval_ms=config.tick_interval_ms,
+            lead_ms=config.tick_lead_ms,
+        )
+        self._ticker.start()
+
+    def poll(self) -> ShardProgress | None:
+        """What is new since the last call; the ticker is told. Raises QueryFailed."""
+        if not self.query.isActive:
+            raise QueryFailed(self.number, _cause(self.query))
+        last = self.query.lastProgress
+        if last is None or (last["batchId"], last["timestamp"]) == self._seen:
+            return None
+        self._seen = last["batchId"], last["timestamp"]
+        progress = _progress(self.number, last)
+        end_offset = _end_offset(last, self._topic, self.number)
+        if end_offset is not None:
+            self._ticker.handled(end_offset, progress.clock_ms)
+        return progress
+
+    def stop_ticking(self) -> None:
+        self._ticker.stop()
+
+    @property
+    def batches_ended(self) -> int:
+        last = self.query.lastProgress
+        return -1 if last is None else int(last["batchId"])
+
+    @property
+    def is_idle(self) -> bool:
+        status = self.query.status
+        return not self.query.isActive or not (status["isTriggerActive"] or status["isDataAvailable"])
+
+
+def _stop_queries(shards: list[_Shard]) -> None:
+    """Stop each query right after its running batch: a batch stopped in its midst would be written again at the next start."""
+    ended = {shard.number: shard.batches_ended for shard in shards}
+    waiting = list(shards)
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while waiting:
+        for shard in list(waiting):
+            if shard.is_idle or shard.batches_ended > ended[shard.number] or time.monotonic() > deadline:
+                shard.query.stop()
+                waiting.remove(shard)
+        time.sleep(STOP_POLL_INTERVAL_S)
+
+
+def _cause(query: StreamingQuery) -> str:
+    failure = query.exception()
+    if failure is None:
+        return "It was stopped from outside."
+    text = str(failure)
+    start = text.find("Traceback")
+    end = text.find("=== Streaming Query ===")
+    return text[max(start, 0) : end if end > 0 else None].strip()
+
+
+def _progress(shard: int, last: Any) -> ShardProgress:
+    operators = last["stateOperators"]
+    watermark = last["eventTime"].get("watermark")
+    clock_ms = 0 if watermark is None else int(datetime.fromisoformat(watermark).timestamp() * 1_000 + 0.5)
+    rate = float(last["processedRowsPerSecond"] or 0.0)
+    return ShardProgress(
+        shard=shard,
+        batch_id=int(last["batchId"]),
+        batch_ms=int(last["durationMs"].get("triggerExecution", 0)),
+        events=int(last["numInputRows"]),
+        events_per_second=rate if rate == rate and rate != float("inf") else 0.0,
+        groups=int(operators[0]["numRowsTotal"]) if operators else 0,
+        clock_ms=clock_ms,
+        clock_lag_ms=max(0, time.time_ns() // 1_000_000 - clock_ms) if clock_ms else 0,
+    )
+
+
+def _end_offset(last: Any, topic: str, partition: int) -> int | None:
+    """Up to where the events are handled."""
+    end = last["sources"][0]["endOffset"]
+    offsets = json.loads(end) if isinstance(end, str) else end
+    return None if not offsets else int(offsets[topic][str(partition)])

@@ -1,0 +1,65 @@
+"""The topology: events -> one group at a time through the core -> producer records, as a streaming query or as a batch.
+
+    Kafka events partition ─► carry the clock ─► groupBy key ─► coordinate (state, event-time timeouts) ─► one Kafka sink
+
+One events partition is one shard and one query: then Spark's watermark is exactly the last tick of the earlier batches,
+and no batching can be seen in the outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.state import GroupStateTimeout
+
+from streaming.operator import batch_operator, streaming_operator
+from streaming.rows import OUTPUT_SCHEMA, PRODUCER_COLUMNS, STATE_SCHEMA, OperatorConfig
+
+
+def coordinate_stream(events: DataFrame, config: OperatorConfig) -> DataFrame:
+    """Rows of `EVENT_SCHEMA` of one shard -> rows of `OUTPUT_SCHEMA`."""
+    requests = (
+        events.selectExpr("*", "timestamp_millis(tick_ms) tick")
+        # Only ticks carry event time, so no request is ever late.
+        .withWatermark("tick", "0 seconds")
+        # On this very column, and after withWatermark: a filter on another is pushed below it and the clock stands still.
+        .where("tick is null")
+        .select("key", "offset", "value", "timestamp_ms", "clock_ms", "tick")
+    )
+    return requests.groupBy("key").applyInPandasWithState(
+        streaming_operator(config), OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.EventTimeTimeout
+    )
+
+
+def coordinate_batch(requests: DataFrame, config: OperatorConfig, end_ms: Mapping[int, int]) -> DataFrame:
+    """Requests of whole logs (`EVENT_SCHEMA` without ticks, plus `partition`) -> rows of `OUTPUT_SCHEMA`."""
+    return requests.groupBy("partition", "key").applyInPandas(batch_operator(config, end_ms), OUTPUT_SCHEMA)
+
+
+def producer_records(outputs: DataFrame) -> DataFrame:
+    """Rows of `OUTPUT_SCHEMA` -> what the Kafka sink writes: topic, partition, key, value, headers."""
+    return outputs.selectExpr(*PRODUCER_COLUMNS)
+
+
+def start_query(
+    outputs: DataFrame,
+    name: str,
+    checkpoint: str,
+    sink_options: Mapping[str, str],
+    *,
+    trigger_interval_ms: int = 0,
+    available_now: bool = False,
+) -> StreamingQuery:
+    """Write outputs to their topics, batch after batch. The checkpoint belongs to this shard and these settings for ever."""
+    writer = (
+        producer_records(outputs)
+        .writeStream.queryName(name)
+        .format("kafka")
+        .options(**sink_options, checkpointLocation=checkpoint)
+        .outputMode("append")
+    )
+    if available_now:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{trigger_interval_ms} milliseconds").start()

@@ -1,0 +1,91 @@
+"""One set of Kafka client properties for both kinds of client: Spark's are Java's, ours are librdkafka's.
+
+They are given with Java's names, as in a `client.properties` file, with PEM files for TLS, which both read:
+
+    security.protocol = SASL_SSL
+    sasl.mechanism = SCRAM-SHA-512
+    sasl.jaas.config = org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="p";
+    ssl.truststore.type = PEM
+    ssl.truststore.location = /etc/kafka/ca.pem
+    ssl.keystore.type = PEM
+    ssl.keystore.location = /etc/kafka/client.pem       # certificate chain and key in one file
+    ssl.key.password = secret
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_AS_THEY_ARE = (
+    "client.dns.lookup",
+    "client.id",
+    "client.rack",
+    "connections.max.idle.ms",
+    "metadata.max.age.ms",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "sasl.kerberos.service.name",
+    "sasl.mechanism",
+    "security.protocol",
+    "ssl.key.password",
+)
+"""Properties that both clients call the same."""
+_RENAMED = {
+    "ssl.truststore.location": ("ssl.ca.location",),
+    "ssl.truststore.certificates": ("ssl.ca.pem",),
+    "ssl.keystore.location": ("ssl.certificate.location", "ssl.key.location"),
+    "ssl.keystore.certificate.chain": ("ssl.certificate.pem",),
+    "ssl.keystore.key": ("ssl.key.pem",),
+    "request.timeout.ms": ("socket.timeout.ms",),
+}
+_JAVA_ONLY = ("ssl.truststore.type", "ssl.keystore.type", "ssl.protocol", "ssl.enabled.protocols")
+_JAAS_OPTION = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
+
+
+def spark_options(bootstrap_servers: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """The options of Spark's Kafka source and sink."""
+    return {
+        **{f"kafka.{name}": value for name, value in properties.items()},
+        "kafka.bootstrap.servers": bootstrap_servers,
+    }
+
+
+def librdkafka_properties(bootstrap_servers: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties of confluent_kafka's clients. `properties_problems` must have found nothing."""
+    translated: dict[str, str] = {}
+    for name, value in properties.items():
+        if name == "sasl.jaas.config":
+            translated |= {f"sasl.{option}": text for option, text in _jaas_options(value).items()}
+        elif name == "ssl.endpoint.identification.algorithm":
+            translated[name] = value or "none"
+        elif name not in _JAVA_ONLY:
+            translated |= dict.fromkeys(_RENAMED.get(name, (name,)), value)
+    return {**translated, "bootstrap.servers": bootstrap_servers}
+
+
+def properties_problems(properties: Mapping[str, str]) -> list[str]:
+    """What is wrong with the properties, one sentence for each mistake."""
+    known = {*_AS_THEY_ARE, *_RENAMED, *_JAVA_ONLY, "sasl.jaas.config", "ssl.endpoint.identification.algorithm"}
+    problems = [
+        f"kafka: {name} is not a property that both of our Kafka clients understand; known are {', '.join(sorted(known))}."
+        for name in properties
+        if name not in known
+    ]
+    for store in ("truststore", "keystore"):
+        kind = properties.get(f"ssl.{store}.type", "JKS")
+        if f"ssl.{store}.location" in properties and kind.upper() != "PEM":
+            problems.append(
+                f"kafka: ssl.{store}.location is a {kind} file, which librdkafka cannot read: "
+                f"convert it to PEM and set ssl.{store}.type = PEM."
+            )
+    jaas = properties.get("sasl.jaas.config")
+    if jaas is not None and _jaas_options(jaas).keys() != {"username", "password"}:
+        problems.append('kafka: sasl.jaas.config must have username="..." and password="...".')
+    return problems
+
+
+def _jaas_options(jaas: str) -> dict[str, str]:
+    return {
+        name: re.sub(r"\\(.)", r"\1", double or single) for name, double, single in _JAAS_OPTION.findall(jaas)
+    }

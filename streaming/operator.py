@@ -1,0 +1,141 @@
+"""The operator: one group's rows in, its outputs out. The one place where Spark meets the core.
+
+`coordinate_rows` is what happens; `streaming_operator` and `batch_operator` bind it to Spark's two ways of calling a
+function by group. It is a pure function of the group's state, its rows and the clock that the ticks give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from operator import attrgetter
+from typing import NamedTuple
+
+import msgspec
+import pandas as pd
+from pyspark.sql.streaming.state import GroupState
+
+from coordinator_state import Group, GroupCoordinator, RequestEvent, decode_group, encode_group
+from schemas.events import EventError, decode_group_id, decode_request_event
+from streaming.rows import EventRow, OperatorConfig, OutputRecord, dead_letter, output_frame, output_record
+from streaming.ticks import NO_CLOCK, read_tick
+
+Key = tuple[bytes | None]
+"""The grouping key: the bytes of the event's key. Not its text: a key that is no UTF-8 would be a poison."""
+StreamingFunction = Callable[[Key, Iterable[pd.DataFrame], GroupState], Iterator[pd.DataFrame]]
+BatchFunction = Callable[[tuple[int, bytes | None], pd.DataFrame], pd.DataFrame]
+
+
+class OperatorError(RuntimeError):
+    """A defect of ours, or a state that cannot be read. The batch fails, the checkpoint stands, nothing is skipped."""
+
+
+class Outcome(NamedTuple):
+    """What is left of a group after its rows, and what it said."""
+
+    group: Group | None
+    next_deadline_ms: int | None
+    records: list[OutputRecord]
+
+
+def streaming_operator(config: OperatorConfig) -> StreamingFunction:
+    """The function for `applyInPandasWithState`, with state as `STATE_SCHEMA` and event-time timeouts."""
+
+    def coordinate(key: Key, frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        (group_key,) = key
+        # The largest tick of the earlier batches: a row with no tick before it in this batch has that clock.
+        watermark_ms = state.getCurrentWatermarkMs()
+        with _blame(group_key, config):
+            group = decode_group(*state.get) if state.exists else None
+            rows = [] if state.hasTimedOut else [row for frame in frames for row in _rows(frame, watermark_ms)]
+            outcome = coordinate_rows(group_key, rows, config, group=group, clock_ms=watermark_ms)
+            _store(outcome, state, watermark_ms)
+        if outcome.records:
+            yield output_frame(group_key, outcome.records)
+
+    return coordinate
+
+
+def batch_operator(config: OperatorConfig, end_ms: Mapping[int, int]) -> BatchFunction:
+    """The function for `applyInPandas` by (partition, key): a group's whole life, up to the end of its log.
+
+    `end_ms` is the clock at which the log of each partition ends; `config.partition` is replaced by the row's own.
+    """
+
+    def coordinate(key: tuple[int, bytes | None], frame: pd.DataFrame) -> pd.DataFrame:
+        partition, group_key = int(key[0]), key[1]
+        own = msgspec.structs.replace(config, partition=partition)
+        with _blame(group_key, own):
+            rows = _rows(frame, NO_CLOCK)
+            outcome = coordinate_rows(group_key, rows, own, group=None, clock_ms=end_ms.get(partition, NO_CLOCK))
+        return output_frame(group_key, outcome.records)
+
+    return coordinate
+
+
+def coordinate_rows(
+    group_key: bytes | None, rows: Iterable[EventRow], config: OperatorConfig, *, group: Group | None, clock_ms: int
+) -> Outcome:
+    """Handle rows in the order of their offsets, then let the clock reach `clock_ms`.
+
+    A row that cannot be read becomes a dead letter; it changes nothing and does not even move the group's clock.
+    """
+    ordered = sorted(rows, key=attrgetter("offset"))
+    try:
+        group_id = decode_group_id(group_key)
+    except EventError as problem:
+        problems = (_without_key(row) if group_key is None else problem for row in ordered)
+        letters = [dead_letter(group_key, row, why, config) for row, why in zip(ordered, problems, strict=True)]
+        return Outcome(None, None, letters)
+    records: list[OutputRecord] = []
+    coordinator = GroupCoordinator(group_id, config.group, partition=config.partition, group=group)
+    for row in ordered:
+        try:
+            envelope, request = decode_request_event(group_id, row.value, config.responses_partitions)
+        except EventError as problem:
+            records.append(dead_letter(group_key, row, problem, config))
+        else:
+            time_ms = row.clock_ms if row.clock_ms > NO_CLOCK else row.timestamp_ms
+            coordinator.handle(RequestEvent(row.offset, time_ms, row.timestamp_ms, envelope, request))
+    coordinator.advance_to(clock_ms)
+    records += (output_record(output, config) for output in coordinator.take_outputs())
+    return Outcome(coordinator.group, coordinator.next_deadline_ms(), records)
+
+
+def _without_key(row: EventRow) -> EventError:
+    """Why a record with a null key is no tick."""
+    try:
+        read_tick(row.value)
+    except EventError as problem:
+        return problem
+    raise AssertionError(f"the tick at offset {row.offset} was taken for a request")
+
+
+def _rows(frame: pd.DataFrame, clock_floor_ms: int) -> list[EventRow]:
+    columns = (frame[name].tolist() for name in EventRow._fields)
+    return [
+        EventRow(offset, max(clock_ms, clock_floor_ms), timestamp_ms, value)
+        for offset, clock_ms, timestamp_ms, value in zip(*columns, strict=True)
+    ]
+
+
+def _store(outcome: Outcome, state: GroupState, watermark_ms: int) -> None:
+    """Keep the group, or forget it: a timed-out call that did neither would be repeated in every later batch."""
+    if outcome.group is None:
+        if state.exists:
+            state.remove()
+        return
+    state.update(encode_group(outcome.group))
+    if outcome.next_deadline_ms is not None:
+        # Spark fires when watermark > t, strictly; ours are due at deadline <= watermark.
+        state.setTimeoutTimestamp(max(outcome.next_deadline_ms - 1, watermark_ms, 1))
+
+
+@contextmanager
+def _blame(group_key: bytes | None, config: OperatorConfig) -> Iterator[None]:
+    """Names the group in whatever goes wrong, so that the failed query says where to look."""
+    try:
+        yield
+    except Exception as error:
+        where = f"group {group_key!r} of {config.topics.events}, partition {config.partition}"
+        raise OperatorError(f"{where}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,202 @@
+"""What crosses the border to Spark: the columns of events, state and outputs, and outputs as producer records.
+
+An output row is a record as the Kafka sink takes it (topic, partition, key, value, headers), plus the key of the group
+that it comes from, by which a replay sorts. The streaming query and the batch replay make the same rows here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, assert_never
+
+import msgspec
+import pandas as pd
+from msgspec import Struct
+
+from coordinator_state import Answer, AssignmentChange, GroupConfig, LogRecord, Output
+from schemas.error_codes import ErrorCode
+from schemas.events import EventError, ResponseDocument, encode_json
+from schemas.history import HistoryRecord
+from schemas.java_hash import group_partition
+from schemas.messages import (
+    DescribeGroupsResponse,
+    JoinGroupResponse,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    Response,
+    SyncGroupResponse,
+)
+from streaming.topics import Topics
+
+EVENT_SCHEMA = "key binary, offset long, value binary, timestamp_ms long, tick_ms long, clock_ms long"
+STATE_SCHEMA = "membership binary, offsets binary"
+OUTPUT_SCHEMA = "group_key binary, topic string, partition int, key binary, value binary, headers string"
+"""`headers` is a JSON object of strings: flat columns cross from Python to the JVM faster than nested ones."""
+
+NO_PARTITION = -1
+"""The sink chooses a partition by the key. A number, not a null: pandas would make the column one of floats."""
+
+OUTPUT_TOO_LARGE = "output_too_large"
+"""The `reason` of a dead letter that stands for an output beyond `output_max_bytes`."""
+DETAIL_MAX_CHARACTERS = 1_000
+
+
+class OperatorConfig(Struct, frozen=True, kw_only=True):
+    """All that the operator of one shard needs, bound once: with the log it decides every byte of the outputs."""
+
+    group: GroupConfig
+    topics: Topics
+    partition: int
+    """The events partition of this shard."""
+    responses_partitions: int
+    offsets_partitions: int
+    output_max_bytes: int
+
+
+class EventRow(NamedTuple):
+    """One row of the events topic, in the order in which they are handled."""
+
+    offset: int
+    clock_ms: int
+    """The last tick before it; 0: there is none, so the time is its own timestamp."""
+    timestamp_ms: int
+    value: bytes | None
+
+
+class OutputRecord(NamedTuple):
+    """One producer record."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: dict[str, str]
+
+    @property
+    def size_bytes(self) -> int:
+        """At most this much is what Kafka's producer counts for it (`AbstractRecords.estimateSizeInBytesUpperBound`)."""
+        headers = sum(10 + len(name) + len(text.encode()) for name, text in self.headers.items())
+        return 100 + len(self.key or b"") + len(self.value or b"") + headers
+
+
+def output_record(output: Output, config: OperatorConfig) -> OutputRecord:
+    """An output as the record that the sink writes; one that no topic would take gives way to a smaller one."""
+    record = _record(output, config)
+    if record.size_bytes <= config.output_max_bytes:
+        return record
+    if isinstance(output, Answer):
+        refusal = msgspec.structs.replace(output, response=_too_large(output.response))
+        smaller = _record(refusal, config)
+        if smaller.size_bytes <= config.output_max_bytes:
+            return smaller
+    return _too_large_dead_letter(record, config)
+
+
+def _record(output: Output, config: OperatorConfig) -> OutputRecord:
+    topics = config.topics
+    headers = {"epoch": str(output.epoch), "seq": str(output.seq)}
+    match output:
+        case Answer():
+            key = output.request_id.encode()
+            return OutputRecord(topics.responses, output.reply_partition, key, _response(output), headers)
+        case LogRecord():
+            partition = group_partition(output.group_id, config.offsets_partitions)
+            headers |= {"partition": str(config.partition), "offset": str(output.caused_by_offset)}
+            return OutputRecord(topics.offsets, partition, output.key, output.value, headers)
+        case AssignmentChange():
+            value = None if output.snapshot is None else encode_json(output.snapshot)
+            return OutputRecord(topics.assignments, NO_PARTITION, output.group_id.encode(), value, headers)
+        case HistoryRecord():
+            return OutputRecord(topics.history, NO_PARTITION, output.group_id.encode(), encode_json(output), headers)
+        case _:
+            assert_never(output)
+
+
+def _response(answer: Answer) -> bytes:
+    return encode_json(
+        ResponseDocument(
+            request_id=answer.request_id,
+            group_id=answer.group_id,
+            epoch=answer.epoch,
+            seq=answer.seq,
+            api=answer.api,
+            api_version=answer.api_version,
+            answers_offset=answer.answers_offset,
+            time_ms=answer.time_ms,
+            body=answer.response,
+        )
+    )
+
+
+def dead_letter(key: bytes | None, row: EventRow, problem: EventError, config: OperatorConfig) -> OutputRecord:
+    """The dead letter of an event: its key and value as they were, the reason and its origin in the headers."""
+    headers = {
+        "reason": problem.problem.value,
+        "detail": problem.detail[:DETAIL_MAX_CHARACTERS],
+        "topic": config.topics.events,
+        "partition": str(config.partition),
+        "offset": str(row.offset),
+        "timestamp_ms": str(row.timestamp_ms),
+    }
+    record = OutputRecord(config.topics.dead_letters, NO_PARTITION, key, row.value, headers)
+    if record.size_bytes <= config.output_max_bytes:
+        return record
+    # Only where somebody enlarged the events topic beyond what was checked at start; the origin still says where it lies.
+    return record._replace(key=None, value=None)
+
+
+def _too_large_dead_letter(record: OutputRecord, config: OperatorConfig) -> OutputRecord:
+    headers = {
+        "reason": OUTPUT_TOO_LARGE,
+        "detail": f"{record.size_bytes} bytes; output_max_bytes is {config.output_max_bytes}",
+        "topic": record.topic,
+        **record.headers,
+    }
+    key = record.key if record.key is not None and len(record.key) < config.output_max_bytes // 2 else None
+    return OutputRecord(config.topics.dead_letters, NO_PARTITION, key, None, headers)
+
+
+def _too_large(response: Response) -> Response:
+    """The same answer without its bulk: UNKNOWN_SERVER_ERROR, which is what Kafka makes of a record that is too large.
+
+    Only an OffsetFetch of very many offsets comes here under the default limits: `group_max_bytes` bounds what members
+    bring, and the other answers are about as large as their requests.
+    """
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+    match response:
+        case OffsetFetchResponse():
+            groups = tuple(OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in response.groups)
+            return OffsetFetchResponse(groups=groups)
+        case DescribeGroupsResponse():
+            emptied = (msgspec.structs.replace(group, error_code=code, members=()) for group in response.groups)
+            return DescribeGroupsResponse(groups=tuple(emptied))
+        case JoinGroupResponse() | SyncGroupResponse():
+            return type(response)(error_code=code)
+        case _:
+            return response
+
+
+def output_frame(group_key: bytes | None, records: Iterable[OutputRecord]) -> pd.DataFrame:
+    """Records as the rows of `OUTPUT_SCHEMA`."""
+    columns = list(zip(*records, strict=True)) or [()] * len(OutputRecord._fields)
+    topic, partition, key, value, headers = columns
+    return pd.DataFrame(
+        {
+            "group_key": [group_key] * len(topic),
+            "topic": pd.Series(topic, dtype=object),
+            "partition": pd.Series(partition, dtype="int32"),
+            "key": pd.Series(key, dtype=object),
+            "value": pd.Series(value, dtype=object),
+            "headers": pd.Series([encode_json(each).decode() for each in headers], dtype=object),
+        }
+    )
+
+
+PRODUCER_COLUMNS = (
+    "topic",
+    f"nullif(partition, {NO_PARTITION}) partition",
+    "key",
+    "value",
+    "cast(map_entries(from_json(headers, 'map<string,string>')) as array<struct<key:string,value:binary>>) headers",
+)
+"""SQL that makes the sink's columns of `OUTPUT_SCHEMA`."""

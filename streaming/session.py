@@ -1,0 +1,69 @@
+"""The Spark session: the settings that the topology needs, and how Spark finds jars, Python and our packages."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from streaming.config import StreamingConfig
+from streaming.jars import spark_jars
+
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+SQL_SETTINGS: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    # The timeout's clock is the watermark of the one tick column; nothing downstream has another.
+    "spark.sql.streaming.statefulOperator.allowMultiple": "false",
+    "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.RocksDBStateStoreProvider",
+    # A commit writes what changed instead of the whole store: milliseconds instead of hundreds of them.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.checkpointFileManagerClass": f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
+    # Timers that are due by a batch's last tick fire at once, not with the next event.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+}
+_STATIC_SETTINGS: Mapping[str, str] = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # The app itself tells why a query failed; Spark would do so twice, with a page of Java frames each time.
+    "spark.log.level": "FATAL",
+}
+
+
+def open_session(config: StreamingConfig) -> SparkSession:
+    """A session for our queries; under spark-submit, in the application that it started."""
+    _let_workers_find_us()
+    settings = dict(_STATIC_SETTINGS)
+    builder = SparkSession.builder.appName("group-coordinator")
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        settings |= {"spark.jars": ",".join(map(str, spark_jars()))}
+        if config.master.startswith("local"):
+            settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        builder = builder.master(config.master)
+    for name, value in {**settings, **config.spark}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    prepare_session(spark, config)
+    return spark
+
+
+def prepare_session(spark: SparkSession, config: StreamingConfig) -> None:
+    """Set what queries of this session take from it when they start."""
+    own = {name: value for name, value in config.spark.items() if name.startswith("spark.sql.")}
+    partitions = {"spark.sql.shuffle.partitions": str(config.shuffle_partitions)}
+    for name, value in {**SQL_SETTINGS, **partitions, **own}.items():
+        if spark.conf.isModifiable(name):
+            spark.conf.set(name, value)
+
+
+def _let_workers_find_us() -> None:
+    """Python workers inherit our environment: they must be the same Python and find the same packages as we do."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    ours = str(Path(__file__).resolve().parent.parent)
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if ours not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([ours, *filter(None, paths)])

@@ -1,0 +1,40 @@
+"""The events of one shard as a DataFrame: a partition of the events topic, its ticks marked, the clock carried.
+
+`events_stream` gives rows of `EVENT_SCHEMA`, ticks included: they are the event time of the query.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+
+from streaming.rows import EVENT_SCHEMA
+from streaming.ticks import carry_clock
+
+EVENT_COLUMNS = ("key", "offset", "value", "unix_millis(timestamp) timestamp_ms")
+
+
+def events_stream(
+    spark: SparkSession,
+    topic: str,
+    partition: int,
+    kafka_options: Mapping[str, str],
+    max_events_per_batch: int | None = None,
+) -> DataFrame:
+    """The live events of one partition, from the topic's beginning or from where the checkpoint stands.
+
+    Events that the topic deleted before they were read fail the query: they would be decisions never made.
+    """
+    reader = spark.readStream.format("kafka").options(
+        **kafka_options, assign=json.dumps({topic: [partition]}), startingOffsets="earliest", failOnDataLoss="true"
+    )
+    if max_events_per_batch is not None:
+        reader = reader.option("maxOffsetsPerTrigger", max_events_per_batch)
+    return with_clock(reader.load().selectExpr(*EVENT_COLUMNS))
+
+
+def with_clock(records: DataFrame) -> DataFrame:
+    """Key, offset, value and timestamp_ms of one partition, each batch of it one task -> rows of `EVENT_SCHEMA`."""
+    return records.mapInArrow(carry_clock, EVENT_SCHEMA)
