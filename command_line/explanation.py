@@ -8,7 +8,15 @@ from datetime import UTC, tzinfo
 from command_line import words
 from command_line.rebalances import Ownership, Rebalance
 from command_line.tables import aligned
-from schemas.history import AssignmentReceived, GroupStable, History, MemberExpired, MemberIdentity, RequestRefused, Waited
+from schemas.history import (
+    AssignmentReceived,
+    GroupStable,
+    History,
+    MemberExpired,
+    MemberIdentity,
+    RequestRefused,
+    Waited,
+)
 
 OWNER_ROWS_SHOWN = 40
 _NOBODY = "nobody"

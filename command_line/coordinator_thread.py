@@ -1,0 +1,104 @@
+"""The coordinator's app in a thread of its own, so that the main thread can show what happens and hear signals."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from command_line.errors import CommandError
+from streaming.config import StreamingConfig
+from streaming.topics import TopicReport
+
+if TYPE_CHECKING:
+    from streaming.application import ShardProgress
+
+JOIN_INTERVAL_S = 0.2
+
+
+class CoordinatorThread:
+    """Runs `streaming.application.Application`; `stop` ends it after the running batch."""
+
+    def __init__(self, config: StreamingConfig) -> None:
+        self.progress: dict[int, ShardProgress] = {}
+        """The last batch of each shard."""
+        self.events = 0
+        """How many events have been handled, ticks included."""
+        self._report: TopicReport | None = None
+        self._started = threading.Event()
+        self._stop = threading.Event()
+        self._failure: BaseException | None = None
+        # A daemon: when people insist on an end at once, nothing keeps the process alive.
+        self._thread = threading.Thread(target=self._run, args=(config,), name="coordinator", daemon=True)
+
+    def start(self, wait: Callable[[], None] = lambda: None) -> TopicReport | None:
+        """Start the app and return when all its queries run. `wait` is called again and again until then.
+
+        None: it was stopped before. Raises what kept it from starting.
+        """
+        self._thread.start()
+        while not self._started.wait(JOIN_INTERVAL_S) and self._thread.is_alive():
+            wait()
+        self.check()
+        return self._report
+
+    def check(self) -> None:
+        """Raise the failure of the app, if it has failed: a CommandError with the cause of a failed query."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    def ask_to_stop(self) -> None:
+        """Ask for the end after the running batch; returns at once."""
+        self._stop.set()
+
+    def stop(self) -> None:
+        """Stop after the running batch and return when everything has ended. Raises as `check`."""
+        self._stop.set()
+        while self._thread.is_alive():
+            self._thread.join(JOIN_INTERVAL_S)  # in slices: signals are heard in between
+        self.check()
+
+    def _run(self, config: StreamingConfig) -> None:
+        from streaming.application import Application, QueryFailed  # Spark takes its time to import
+
+        def started(report: TopicReport) -> None:
+            self._report = report
+            self._started.set()
+
+        def note(progress: ShardProgress) -> None:
+            self.progress[progress.shard] = progress
+            self.events += progress.events
+
+        try:
+            Application(config, on_start=started, on_progress=note).run(self._stop)
+        except QueryFailed as failure:
+            self._failure = CommandError(str(failure))
+        except BaseException as failure:
+            self._failure = failure
+
+
+@contextmanager
+def asked_to_stop(on_first: Callable[[], None] = lambda: None) -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set. A second one of them ends the program at once, by KeyboardInterrupt."""
+    asked = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+        on_first()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,42 @@
+"""What may go wrong without being a defect of ours: told in a line, with an exit code, never with a traceback."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+
+from streaming.config import ConfigError
+from streaming.embedded_kafka import EmbeddedKafkaError
+from streaming.jars import JarsError
+from streaming.java import JavaError
+from streaming.topics import TopicError
+
+FAILED, WRONG_USE = 1, 2
+
+
+class CommandError(RuntimeError):
+    """A command cannot do what it was asked for. The message is for the user; so is the exit code."""
+
+    def __init__(self, message: str, exit_code: int = FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+EXPECTED = (
+    CommandError, ConfigError, EmbeddedKafkaError, JarsError, JavaError, KafkaException, OSError, TopicError,
+)  # fmt: skip
+
+
+def told(problem: BaseException) -> tuple[str, int]:
+    """The message and the exit code of one of `EXPECTED`."""
+    match problem:
+        case CommandError():
+            return str(problem), problem.exit_code
+        case ConfigError():
+            return str(problem), WRONG_USE
+        case KafkaException():
+            error = problem.args[0]
+            return f"Kafka: {error.str() if isinstance(error, KafkaError) else error}", FAILED
+        case OSError(filename=str(name)) if problem.strerror:
+            return f"{name}: {problem.strerror}", FAILED
+        case _:
+            return str(problem), FAILED

@@ -1,0 +1,172 @@
+"""Settings as flags: one option for each field of `StreamingConfig`, made from its own documentation.
+
+A command that is decorated with `with_settings` gets a `Settings` as its first argument: the loaded configuration, and
+where each of its values comes from.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+import typer
+from msgspec import Struct
+
+from coordinator_state import GroupConfig
+from streaming.config import ENVIRONMENT_PREFIX, ConfigError, StreamingConfig
+
+Source = Literal["flag", "environment", "file", "default"]
+
+CONNECTION = ("bootstrap_servers", "kafka", "topic_prefix")
+"""What a command needs that only reads topics."""
+FILE_OPTION = "config_file"
+
+_HIDDEN = ("********", ("sasl.jaas.config", "ssl.key.password", "ssl.keystore.key"))
+_PANELS = {
+    "Kafka": ("bootstrap_servers", "kafka"),
+    "Spark": ("checkpoint", "master", "spark", "shuffle_partitions", "trigger_interval_ms", "max_events_per_batch",
+              "tick_interval_ms"),
+    "Groups (settings of Kafka's coordinator)": GroupConfig.__struct_fields__,
+}  # fmt: skip
+_OTHER_PANEL = "Topics"
+
+
+class Settings(Struct, frozen=True):
+    """The configuration as it was resolved."""
+
+    config: StreamingConfig
+    sources: Mapping[str, Source]
+    """Where each field's value comes from."""
+
+    def lines(self) -> Iterator[str]:
+        """The configuration as a TOML file that could be given back by --config-file, each line with its source."""
+        rows = []
+        tables: dict[str, dict[str, str]] = {}
+        for name, source in self.sources.items():
+            value = getattr(self.config, name)
+            if isinstance(value, dict):
+                tables[name] = {key: _HIDDEN[0] if key in _HIDDEN[1] else text for key, text in value.items()}
+            elif value is None:
+                rows.append((f"# {name} is not set", source))
+            else:
+                rows.append((f"{name} = {_toml(value)}", source))
+        width = max(len(text) for text, _ in rows)
+        yield from (f"{text.ljust(width)}  # {source}" for text, source in rows)
+        for name, table in ((name, table) for name, table in tables.items() if table):
+            yield ""
+            yield f"[{name}]  # {self.sources[name]}"
+            yield from (f"{_toml(key)} = {_toml(text)}" for key, text in table.items())
+
+
+def load(flags: Mapping[str, Any], file: Path | None) -> Settings:
+    """The settings from flags that were given (not None), the environment, a TOML file and defaults. Raises ConfigError."""
+    given = {name: value for name, value in flags.items() if value is not None and value != []}
+    for name in ("kafka", "spark"):
+        if name in given:
+            given[name] = _pairs(name, given[name])
+    config = StreamingConfig.load(given, file)
+    in_file = tomllib.loads(file.read_text()) if file is not None else {}
+    in_environment = {name.lower() for name in os.environ}
+    sources: dict[str, Source] = {}
+    for name in _all_names():
+        if name in given:
+            sources[name] = "flag"
+        elif (ENVIRONMENT_PREFIX + name).lower() in in_environment:
+            sources[name] = "environment"
+        else:
+            sources[name] = "file" if name in in_file else "default"
+    return Settings(config, sources)
+
+
+def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of these settings (all of them when none is named) and --config-file."""
+    wanted = names or _all_names()
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True)
+        settings_parameter, *others = own.parameters.values()
+
+        def run(**arguments: Any) -> None:
+            flags = {name: arguments.pop(name) for name in wanted}
+            settings = load(flags, arguments.pop(FILE_OPTION))
+            command(settings, **arguments)
+
+        options = [_file_parameter(), *(_parameter(name) for name in wanted)]
+        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*others, *options)]
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        assert settings_parameter.name == "settings"
+        return run
+
+    return decorate
+
+
+def _all_names() -> tuple[str, ...]:
+    """All settings; those of the core come last, as they are set least often."""
+    fields = StreamingConfig.model_fields
+    return tuple(sorted(fields, key=lambda name: name in GroupConfig.__struct_fields__))
+
+
+def _file_parameter() -> inspect.Parameter:
+    option = typer.Option(
+        "--config-file",
+        metavar="FILE",
+        help="Settings in TOML, by the names of the options below (with underscores).",
+        rich_help_panel="Settings",
+    )
+    return inspect.Parameter(FILE_OPTION, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotated(Path | None, option))
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    field = StreamingConfig.model_fields[name]
+    kind = field.annotation
+    is_table = get_origin(kind) is dict
+    default = field.get_default(call_default_factory=True)
+    shown = "" if is_table or default is None else f" [default: {default}]"
+    option = typer.Option(
+        f"--{name.replace('_', '-')}",
+        help=(field.description or "") + shown,
+        metavar="NAME=VALUE" if is_table else _metavar(kind),
+        rich_help_panel=next((panel for panel, members in _PANELS.items() if name in members), _OTHER_PANEL),
+        show_default=False,
+    )
+    annotation = list[str] if is_table else _plain(kind)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotated(annotation | None, option)
+    )
+
+
+def _annotated(kind: Any, option: Any) -> Any:
+    return Annotated[kind, option]
+
+
+def _plain(kind: Any) -> type:
+    """The type that the command line parses: that of an optional without None, that of a literal's values."""
+    if get_origin(kind) in (Union, UnionType):
+        (kind,) = (each for each in get_args(kind) if each is not type(None))
+    return type(get_args(kind)[0]) if get_origin(kind) is Literal else kind
+
+
+def _metavar(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return "|".join(map(str, get_args(kind)))
+    return "NUMBER" if _plain(kind) is int else "TEXT"
+
+
+def _pairs(name: str, texts: list[str]) -> dict[str, str]:
+    wrong = [text for text in texts if "=" not in text]
+    if wrong:
+        raise ConfigError([f"--{name} {wrong[0]}: write NAME=VALUE."])
+    return dict(text.split("=", 1) for text in texts)
+
+
+def _toml(value: object) -> str:
+    """A number, or a basic string: the escapes of JSON are those of TOML."""
+    return msgspec.json.encode(value).decode()

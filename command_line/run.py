@@ -1,0 +1,131 @@
+"""`run`: the coordinator as a long-running app."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.status import Status
+
+from command_line.coordinator_thread import CoordinatorThread, asked_to_stop
+from command_line.live_groups import LiveGroups
+from command_line.options import Settings, with_settings
+from command_line.status_line import StatusLine
+from command_line.tables import out, say
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka
+from streaming.topics import TopicReport
+
+LINE_INTERVAL_S = 10.0
+_POLL_S = 0.25
+
+
+@with_settings()
+def run(
+    settings: Settings,
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="Start a Kafka broker of its own (one node, Java 17) and use it.")
+    ] = False,
+    embedded_port: Annotated[int | None, typer.Option(metavar="PORT", help="Port of the embedded broker. [default: a free one]")] = None,
+    embedded_data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Data of the embedded broker, kept. [default: temporary, deleted at the end]")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved settings, each with its source, and end.")] = False,
+) -> None:
+    """Run the coordinator until Ctrl-C or SIGTERM: group requests from the events topic in, decisions out.
+
+    Topics that are absent are created, those that are present are checked. It stops after the running batch with exit
+    code 0; a second Ctrl-C ends it at once. When a query fails the cause is printed and the exit code is 1: start it
+    again, and it goes on where it was.
+
+    Each setting is taken from its flag, else from the environment (`GROUP_COORDINATOR_BOOTSTRAP_SERVERS=...`), else from
+    the file (`--config-file coordinator.toml`), else it has its default.
+
+    Examples:
+
+        group-coordinator run --embedded
+        group-coordinator run --bootstrap-servers broker:9092 --checkpoint s3a://state/coordinator
+        group-coordinator run --config-file coordinator.toml --dry-run > resolved.toml
+    """
+    if dry_run:
+        for line in settings.lines():
+            say(line)
+        return
+    config = settings.config
+    with ExitStack() as stack:
+        if embedded:
+            config = _embedded(config, settings, embedded_port, embedded_data, stack)
+        asked = stack.enter_context(asked_to_stop(lambda: say("Stopping after the running batch; Ctrl-C again ends at once.")))
+        coordinator = CoordinatorThread(config)
+        say(f"Starting Spark for {config.bootstrap_servers} ...")
+        report = coordinator.start(lambda: coordinator.ask_to_stop() if asked.is_set() else None)
+        if report is not None:
+            for line in _introduction(report, config):
+                say(line)
+            _watch(coordinator, config, asked.is_set)
+        coordinator.stop()
+    say("Stopped.")
+
+
+def _embedded(
+    config: StreamingConfig, settings: Settings, port: int | None, data: Path | None, stack: ExitStack
+) -> StreamingConfig:
+    """Start a broker; its state is not another one's: a temporary broker has a checkpoint that ends with it."""
+    say("Starting an embedded Kafka broker ...")
+    kafka = stack.enter_context(EmbeddedKafka(data, port=port))
+    say(f"Apache Kafka answers at {kafka.bootstrap_servers}; data in {kafka.data_directory}.")
+    changed: dict[str, object] = {"bootstrap_servers": kafka.bootstrap_servers}
+    if settings.sources["checkpoint"] == "default":
+        changed["checkpoint"] = str(kafka.data_directory / "checkpoint")
+    moved: StreamingConfig = config.model_copy(update=changed)
+    return moved
+
+
+def _introduction(report: TopicReport, config: StreamingConfig) -> Iterator[str]:
+    topics, server = report.topics, config.bootstrap_servers
+    for warning in report.warnings:
+        yield f"Warning: {warning}"
+    yield f"The coordinator runs: {config.shards} shard(s), here {', '.join(map(str, config.shards_here))}; checkpoint {config.checkpoint}."
+    yield "Topics:"
+    purposes = {
+        topics.events: "requests in",
+        topics.responses: "answers out",
+        topics.assignments: "the groups as they are (compacted)",
+        topics.offsets: "as __consumer_offsets (compacted)",
+        topics.history: "everything that happened, with its cause",
+        topics.dead_letters: "events that could not be read",
+    }
+    width = max(map(len, purposes))
+    for name, purpose in purposes.items():
+        made = ", created now" if name in report.created else ""
+        yield f"  {name.ljust(width)}  {report.partitions[name]:>3} partition(s){made}: {purpose}"
+    where = f"--bootstrap-servers {server}" + ("" if config.topic_prefix == "coordinator" else f" --topic-prefix {config.topic_prefix}")
+    yield "To look at them:"
+    yield f"  group-coordinator groups {where}"
+    yield f"  group-coordinator explain --group GROUP {where}"
+    yield f"  kafka-console-consumer.sh --bootstrap-server {server} --topic {topics.history} --from-beginning"
+
+
+def _watch(coordinator: CoordinatorThread, config: StreamingConfig, asked: Callable[[], bool]) -> None:
+    """Show how it is going until somebody asks for the end or the app fails."""
+    console = out()
+    with ExitStack() as stack:
+        groups = stack.enter_context(LiveGroups(config, with_history=False))
+        status_line = StatusLine()
+        live = stack.enter_context(Status("", console=console)) if console.is_terminal else None
+        next_line_s = time.monotonic() + LINE_INTERVAL_S
+        while not asked() and coordinator.is_running:
+            groups.poll(_POLL_S)
+            shards, snapshots = list(coordinator.progress.values()), list(groups.snapshots.values())
+            text = status_line.text(shards, coordinator.events, snapshots)
+            if live is not None:
+                live.update(text)
+            elif time.monotonic() >= next_line_s:
+                next_line_s += LINE_INTERVAL_S
+                say(text)
+    coordinator.check()
+

@@ -1,0 +1,55 @@
+"""One line that says how the coordinator is doing."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from command_line import words
+from schemas.history import GroupSnapshot
+
+if TYPE_CHECKING:
+    from streaming.application import ShardProgress
+
+WINDOW_S = 10.0
+
+
+class StatusLine:
+    """Puts the last batches of the shards and the groups into words; events per second are a mean over ten seconds."""
+
+    def __init__(self) -> None:
+        self._totals: deque[tuple[float, int]] = deque()
+
+    def text(
+        self,
+        shards: Collection[ShardProgress],
+        events: int,
+        snapshots: Collection[GroupSnapshot],
+        now_s: float | None = None,
+    ) -> str:
+        """`shards`: the last batch of each; `events`: handled since the start."""
+        rate = self._rate(events, time.monotonic() if now_s is None else now_s)
+        if not shards:
+            return "waiting for the first batch"
+        slowest_ms = max(each.batch_ms for each in shards)
+        lag_ms = max(each.clock_lag_ms for each in shards)
+        return (
+            f"{words.count(len(snapshots), 'group')}{_states(snapshots)}, "
+            f"{words.count(sum(len(each.members) for each in snapshots), 'member')}, "
+            f"{rate:.0f} events/s, batch {slowest_ms} ms, watermark lag {words.duration(lag_ms)}"
+        )
+
+    def _rate(self, events: int, now_s: float) -> float:
+        totals = self._totals
+        totals.append((now_s, events))
+        while totals[0][0] < now_s - WINDOW_S and len(totals) > 1:
+            totals.popleft()
+        (since_s, before), elapsed_s = totals[0], now_s - totals[0][0]
+        return (events - before) / elapsed_s if since_s < now_s else 0.0
+
+
+def _states(snapshots: Collection[GroupSnapshot]) -> str:
+    counts = Counter(each.state for each in snapshots)
+    return f" ({', '.join(f'{number} {state}' for state, number in sorted(counts.items()))})" if counts else ""
