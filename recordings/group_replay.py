@@ -31,7 +31,7 @@ from recordings.expectations import (
     entry_disagreement,
     record_disagreement,
 )
-from schemas.history import GroupCreated, GroupEmpty, History, JoinPhaseCompleted
+from schemas.history import GroupCreated, GroupEmpty, History, JoinPhaseCompleted, LeaderElected
 
 RESYNC_ENTRIES = 6
 """How far ahead the broker's side is searched when it has something that is missing here."""
@@ -73,6 +73,8 @@ class GroupReplay:
         self._handled: Step | None = None
         self._state_slack_ms = state.state_slack_ms
         self.disagreements: list[Disagreement] = []
+        self.elections: set[int] = set()
+        """Generations whose leader came from the order of Kafka's hash map."""
         self._last_step = 0
 
     def state(self) -> State:
@@ -188,6 +190,8 @@ class GroupReplay:
     def _check_history(self, record: History) -> None:
         if isinstance(record, GroupCreated | JoinPhaseCompleted | GroupEmpty):
             self._state_slack_ms = self._slack_ms(record.cause.offset)
+        if isinstance(record, LeaderElected) and record.reason in ("leader_gone", "leader_did_not_rejoin"):
+            self.elections.add(record.generation_id)
         entry, entries = entry_of_history(record), self._expected.entries
         if entry is None or entries is None:
             return

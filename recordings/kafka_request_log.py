@@ -76,8 +76,9 @@ class RequestLog:
         self.counts = LogCounts()
         self.topic_ids: dict[str, str] = {}
         """Topic name -> id, as the answers to Metadata requests told it."""
+        self.start_us: int | None = None
         self.end_us: int | None = None
-        """The time of the last line."""
+        """The times of the first and the last completed request."""
         self._time_zone = time_zone
         self._dead_letter = dead_letter
         self._progress = progress
@@ -136,6 +137,7 @@ class RequestLog:
         if read is None:
             self.counts.other_lines += 1
             return
+        self.start_us = read.logged_us if self.start_us is None else min(self.start_us, read.logged_us)
         self.end_us = read.logged_us if self.end_us is None else max(self.end_us, read.logged_us)
         for name, topic_id in read.topics:
             self._learn_topic(name, topic_id)

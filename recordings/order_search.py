@@ -46,6 +46,8 @@ class GroupResult(Struct, kw_only=True):
     disagreements: list[Disagreement] = field(default_factory=list)
     places: int = 0
     """Disagreements that another order of requests resolved."""
+    elections: set[int] = field(default_factory=set)
+    """Generations whose leader Kafka elected by the order of a hash map: it is taken from the recording."""
     late_lines: list[int] = field(default_factory=list)
     """Steps whose line was written late, as the broker's own times show."""
 
@@ -77,6 +79,7 @@ class OrderSearch:
                 replay.take(self._steps[self._order[position]])
             else:
                 replay.finish(self._end_ms)
+            self.result.elections |= replay.elections
             if replay.disagreements:
                 moved_from = self._repair(position, replay.disagreements[0])
                 if moved_from is not None:

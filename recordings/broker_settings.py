@@ -1,0 +1,258 @@
+"""The settings of the broker that was recorded: as given, else as its answers show them, else Kafka's defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct, field
+
+from coordinator_state import GroupConfig
+from recordings.expectations import CLOCK_MS, LATE_MS
+from recordings.group_requests import GroupRequest, Json
+from recordings.offsets_log import LoggedRecord, value_version
+from schemas.error_codes import ErrorCode
+from schemas.java_hash import group_partition
+from schemas.messages import JoinGroupRequest, OffsetCommitRequest
+from schemas.records import GroupMetadataKey, OffsetCommitKey, decode_key
+
+PARTITIONS = "offsets_topic_num_partitions"
+DEFAULT_PARTITIONS = 50
+NEVER_MS = 2**53
+DELAY_STEPS_MAX = 20
+ROUND_MS = 50
+"""Settings are round numbers: a delay that was measured is rounded to a multiple of this where one is near."""
+
+_OWN = frozenset({"shard_count", "group_max_bytes", "offsets_retention_check_phase_ms", "offset_commit_value_version"})
+"""Settings of ours that no broker has."""
+
+
+class BrokerSettings(Struct, kw_only=True):
+    """The settings for a replay, and where those that are not Kafka's defaults come from."""
+
+    config: GroupConfig
+    partitions: int | None
+    """Of the broker's `__consumer_offsets`; None: nothing shows it."""
+    notes: list[str] = field(default_factory=list)
+
+
+class _Phase(Struct):
+    """The first join phase of a group: who came when, and when it ended (milliseconds)."""
+
+    first_ms: float
+    added_ms: list[float]
+    ended_ms: float
+    rebalance_timeout_ms: int
+
+
+def parse_settings(given: Mapping[str, str]) -> dict[str, int]:
+    """Settings by our names, from Kafka's names (`group.max.size`) or ours. Raises ValueError with what is wrong."""
+    known = {*GroupConfig.__struct_fields__, PARTITIONS} - _OWN
+    parsed: dict[str, int] = {}
+    for name, text in given.items():
+        ours = name.replace(".", "_").replace("-", "_")
+        if ours not in known:
+            names = ", ".join(sorted(each.replace("_", ".") for each in known))
+            raise ValueError(f"{name} is no setting that matters here; those that do: {names}")
+        try:
+            parsed[ours] = int(text)
+        except ValueError:
+            raise ValueError(f"{name} must be a whole number, not {text!r}") from None
+    return parsed
+
+
+def settings_of(
+    given: Mapping[str, int],
+    groups: Mapping[str, Sequence[GroupRequest]],
+    records: Mapping[str, list[LoggedRecord]],
+) -> BrokerSettings:
+    """Take what is given, and infer the rest. Raises ValueError for settings that contradict each other."""
+    requests = [request for of_group in groups.values() for request in of_group]
+    inferred: dict[str, tuple[int, str]] = {}
+    _infer_initial_delay(groups, inferred)
+    _infer_session_bounds(requests, inferred)
+    _infer_max_size(groups, inferred)
+    _infer_metadata_limit(requests, inferred)
+    _infer_from_records(records, inferred)
+    settings = {name: value for name, (value, _) in inferred.items()} | dict(given)
+    partitions = settings.pop(PARTITIONS, None)
+    notes = [f"{name.replace('_', '.')} = {value} (as given)" for name, value in given.items()]
+    notes += [why for name, (_, why) in inferred.items() if name not in given]
+    if partitions is None:
+        notes.append("offsets.topic.num.partitions is not known, so FindCoordinator is compared by its error code alone")
+    config = msgspec.convert(settings, GroupConfig)
+    if problems := config.problems():
+        raise ValueError(" ".join(problems))
+    return BrokerSettings(config=config, partitions=partitions, notes=notes)
+
+
+# ------------------------------------------------------------------------------------------------ the initial delay
+
+
+def _infer_initial_delay(
+    groups: Mapping[str, Sequence[GroupRequest]], inferred: dict[str, tuple[int, str]]
+) -> None:
+    name = "group_initial_rebalance_delay_ms"
+    default = GroupConfig().group_initial_rebalance_delay_ms
+    phases = [phase for requests in groups.values() if (phase := _first_phase(requests)) is not None]
+    if not phases:
+        inferred[name] = default, f"group.initial.rebalance.delay.ms = {default} (the default; the log shows no first rebalance)"
+        return
+    candidates = [default, 0]
+    for phase in phases:
+        length_ms = phase.ended_ms - phase.first_ms
+        candidates += [_round(length_ms / count) for count in range(1, DELAY_STEPS_MAX + 1)]
+    fitting = {delay: sum(_fits(phase, delay) for phase in phases) for delay in candidates}
+    delay = max(fitting, key=lambda each: fitting[each])
+    inferred[name] = (
+        delay,
+        f"group.initial.rebalance.delay.ms = {delay} ({fitting[delay]} of {len(phases)} first rebalances in the log agree)",
+    )
+
+
+def _first_phase(requests: Sequence[GroupRequest]) -> _Phase | None:
+    """The join phase of generation 1: that of a group that was empty."""
+    joins = [
+        (request.logged, request.request)
+        for request in requests
+        if isinstance(request.request, JoinGroupRequest)
+        and request.response.get("errorCode") == 0
+        and request.response["generationId"] == 1
+    ]
+    if not joins:
+        return None
+    ended_us = min(logged.ready_us for logged, _ in joins)
+    joins = sorted((join for join in joins if join[0].handled_us < ended_us), key=lambda join: join[0].handled_us)
+    if not joins:
+        return None
+    return _Phase(
+        joins[0][0].handled_us / 1000,
+        [logged.handled_us / 1000 for logged, _ in joins[1:]],
+        ended_us / 1000,
+        max(joins[0][1].rebalance_timeout_ms, joins[0][1].session_timeout_ms if joins[0][0].api_version == 0 else 0),
+    )
+
+
+def _round(delay_ms: float) -> int:
+    nearest = round(delay_ms / ROUND_MS) * ROUND_MS
+    return nearest if -CLOCK_MS <= delay_ms - nearest <= LATE_MS else int(delay_ms)
+
+
+def _fits(phase: _Phase, delay_ms: int) -> bool:
+    """Whether a join phase with this delay would have ended when it did (see `join_timer_expired`)."""
+    checked_ms, expires_ms = phase.first_ms, phase.first_ms + delay_ms
+    step_ms, remaining_ms = delay_ms, max(phase.rebalance_timeout_ms - delay_ms, 0)
+    while remaining_ms and any(checked_ms < added_ms <= expires_ms for added_ms in phase.added_ms):
+        step_ms, remaining_ms, checked_ms = (
+            min(delay_ms, remaining_ms),
+            max(remaining_ms - step_ms, 0),
+            expires_ms,
+        )
+        expires_ms += step_ms
+        if not step_ms:
+            break
+    return -CLOCK_MS <= phase.ended_ms - expires_ms <= LATE_MS
+
+
+# --------------------------------------------------------------------------------------------------- bounds and limits
+
+
+def _infer_session_bounds(requests: Iterable[GroupRequest], inferred: dict[str, tuple[int, str]]) -> None:
+    accepted: set[int] = set()
+    refused: set[int] = set()
+    for request in requests:
+        if isinstance(request.request, JoinGroupRequest):
+            invalid = request.response.get("errorCode") == ErrorCode.INVALID_SESSION_TIMEOUT
+            (refused if invalid else accepted).add(request.request.session_timeout_ms)
+    if not accepted:
+        return
+    defaults = GroupConfig()
+    least, most = defaults.group_min_session_timeout_ms, defaults.group_max_session_timeout_ms
+    low, high = min(accepted), max(accepted)
+    if low < least or any(least <= timeout < low for timeout in refused):
+        inferred["group_min_session_timeout_ms"] = (
+            low,
+            f"group.min.session.timeout.ms = {low} (the smallest that the broker took)",
+        )
+    if high > most or any(high < timeout <= most for timeout in refused):
+        inferred["group_max_session_timeout_ms"] = (
+            high,
+            f"group.max.session.timeout.ms = {high} (the largest that the broker took)",
+        )
+
+
+def _infer_max_size(groups: Mapping[str, Sequence[GroupRequest]], inferred: dict[str, tuple[int, str]]) -> None:
+    sizes: list[int] = []
+    for requests in groups.values():
+        joins: list[Json] = [request.response for request in requests if request.logged.api == "JoinGroup"]
+        if any(answer.get("errorCode") == ErrorCode.GROUP_MAX_SIZE_REACHED for answer in joins):
+            sizes += (len(answer.get("members") or ()) for answer in joins)
+    size = max(sizes, default=0)
+    if size:
+        inferred["group_max_size"] = size, f"group.max.size = {size} (the largest of the groups that took nobody more)"
+
+
+def _infer_metadata_limit(requests: Iterable[GroupRequest], inferred: dict[str, tuple[int, str]]) -> None:
+    accepted: list[int] = [0]
+    refused: list[int] = []
+    for request in requests:
+        if isinstance(request.request, OffsetCommitRequest):
+            codes = [
+                partition.get("errorCode")
+                for topic in request.response.get("topics", ())
+                for partition in topic["partitions"]
+            ]
+            lengths = [
+                len((partition.committed_metadata or "").encode("utf-16-be")) // 2
+                for topic in request.request.topics
+                for partition in topic.partitions
+            ]
+            for code, length in zip(codes, lengths, strict=False):
+                if code == ErrorCode.OFFSET_METADATA_TOO_LARGE:
+                    refused.append(length)
+                elif code == ErrorCode.NONE:
+                    accepted.append(length)
+    limit, longest = GroupConfig().offset_metadata_max_bytes, max(accepted)
+    if longest > limit or any(length <= limit for length in refused):
+        inferred["offset_metadata_max_bytes"] = (
+            longest,
+            f"offset.metadata.max.bytes = {longest} (the longest that the broker took)",
+        )
+
+
+# --------------------------------------------------------------------------------------------- from the offsets log
+
+
+def _infer_from_records(records: Mapping[str, list[LoggedRecord]], inferred: dict[str, tuple[int, str]]) -> None:
+    everything = [record for of_group in records.values() for record in of_group]
+    versions = {
+        value_version(record.value)
+        for record in everything
+        if record.value is not None and isinstance(decode_key(record.key), OffsetCommitKey)
+    } & {3, 4}
+    if versions:
+        inferred["offset_commit_value_version"] = (
+            max(versions),
+            f"offset commits are written as version {max(versions)}, as in the offsets log",
+        )
+    tombstones = [
+        record.timestamp_ms
+        for record in everything
+        if record.value is None and isinstance(decode_key(record.key), GroupMetadataKey)
+    ]
+    interval_ms = GroupConfig().offsets_retention_check_interval_ms
+    if tombstones:
+        inferred["offsets_retention_check_phase_ms"] = (
+            tombstones[0] % interval_ms,
+            f"the retention check runs every {interval_ms} ms, at the time of the first group tombstone",
+        )
+    else:
+        inferred["offsets_retention_check_interval_ms"] = NEVER_MS, "no retention check removed a group, so none is replayed"
+    _check_partition_count(records, inferred)
+
+
+def _check_partition_count(records: Mapping[str, list[LoggedRecord]], inferred: dict[str, tuple[int, str]]) -> None:
+    """Kafka's default, if every group lies where it puts it; any other number would only prove itself."""
+    placed = {(group_id, record.partition) for group_id, of_group in records.items() for record in of_group}
+    if placed and all(group_partition(group_id, DEFAULT_PARTITIONS) == partition for group_id, partition in placed):
+        inferred[PARTITIONS] = DEFAULT_PARTITIONS, f"offsets.topic.num.partitions = {DEFAULT_PARTITIONS} (the default)"

@@ -1,0 +1,280 @@
+"""`verify recording`: a broker's request log replayed, and every answer compared with the one that the broker gave.
+
+With the broker's records of `__consumer_offsets` every record is compared too, with the log of its group coordinator
+every rebalance, its cause and its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, tzinfo
+from itertools import pairwise
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct, field
+
+from recordings.broker_settings import BrokerSettings, parse_settings, settings_of
+from recordings.coordinator_log import LogEntry, read_coordinator_log
+from recordings.expectations import Disagreement, Step
+from recordings.group_requests import GroupRequest, group_requests
+from recordings.kafka_json import KafkaJsonError
+from recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
+from recordings.offsets_log import LoggedRecord, read_offsets_log, topic_ids_of
+from recordings.order_search import GroupResult, OrderSearch
+from recordings.recorded_groups import expected_of, steps_of
+from schemas.events import EventProblem
+from schemas.java_hash import group_partition
+
+LETTERS_SHOWN = 10
+EDGE_MS = 100
+"""What the broker wrote up to this much before the first line, or after the last, may belong to the log."""
+_WHAT = {"answer": "answer", "time": "time of an answer", "record": "offsets log", "log": "coordinator log"}
+
+_Timed = TypeVar("_Timed", LoggedRecord, LogEntry)
+
+
+class RecordingDifference(Struct, frozen=True, kw_only=True):
+    """One thing that the broker had otherwise."""
+
+    group_id: str
+    what: str
+    where: str
+    broker: str
+    here: str
+
+    def lines(self) -> Iterator[str]:
+        """For people: where, and both sides."""
+        yield f"group {self.group_id}: {self.what}, {self.where}"
+        yield f"  broker: {self.broker}"
+        yield f"  here:   {self.here}"
+
+
+class Compared(Struct):
+    """How many things of one kind were compared."""
+
+    total: int = 0
+    differ: int = 0
+
+    @property
+    def equal(self) -> int:
+        return self.total - self.differ
+
+
+class RecordingReport(Struct, kw_only=True):
+    """What a verification found. `lines` is all of it for people, the summary last."""
+
+    counts: LogCounts
+    groups: int = 0
+    requests: Compared = field(default_factory=Compared)
+    """Those that could be compared."""
+    not_compared: dict[str, int] = field(default_factory=dict)
+    """Why -> how many requests."""
+    records: Compared | None = None
+    log_entries: Compared | None = None
+    differences: list[RecordingDifference] = field(default_factory=list)
+    settings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """Everything else that a reader must know: orders that were searched, requests that were inferred."""
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences
+
+    def summary(self) -> str:
+        """`N requests, N equal, N differ, N cannot be compared (why)`."""
+        aside = sum(self.not_compared.values())
+        why = "; ".join(f"{count} {reason}" for reason, count in self.not_compared.items())
+        return (
+            f"{self.requests.total + aside} requests, {self.requests.equal} equal, {self.requests.differ} differ, "
+            f"{aside} cannot be compared" + (f" ({why})" if why else "")
+        )
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        counts = self.counts
+        yield (
+            f"{counts.lines} lines: {counts.group_requests} requests of the group protocol, {counts.other_requests} others, "
+            f"{counts.other_lines} that are no requests, {counts.damaged_lines} that cannot be read; {self.groups} groups"
+        )
+        for letter in self.dead_letters[:LETTERS_SHOWN]:
+            yield f"  {letter.file}, line {letter.line_number}: {letter.detail}"
+        if len(self.dead_letters) > LETTERS_SHOWN:
+            yield f"  and {len(self.dead_letters) - LETTERS_SHOWN} more"
+        yield "broker settings:"
+        yield from (f"  {setting}" for setting in self.settings)
+        yield from self.notes
+        for difference in self.differences:
+            yield from difference.lines()
+        if self.records is not None:
+            yield f"offsets log: {self.records.total} records, {self.records.equal} equal, {self.records.differ} differ"
+        if self.log_entries is not None:
+            entries = self.log_entries
+            yield f"coordinator log: {entries.total} entries, {entries.equal} equal, {entries.differ} differ"
+        yield self.summary()
+
+
+def verify_recording(
+    path: Path | Sequence[Path],
+    offsets: Path | None = None,
+    coordinator_log: Path | None = None,
+    config: Mapping[str, str] | None = None,
+    time_zone: tzinfo = UTC,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> RecordingReport:
+    """Replay a request log (one file or several, plain or gzip) and compare.
+
+    `offsets`: the broker's records of `__consumer_offsets`, as JSON lines. `coordinator_log`: what its group coordinator
+    logged. `config`: settings of the broker by Kafka's names; what is not given is inferred or Kafka's default.
+    `time_zone`: that of the logs. `progress` gets the bytes read so far and in all.
+
+    Raises ValueError for settings or an offsets file that make no sense, OSError for files that cannot be read.
+    """
+    given = parse_settings(config or {})
+    letters: list[DeadLetter] = []
+    log = RequestLog(
+        [path] if isinstance(path, Path) else path, time_zone=time_zone, dead_letter=letters.append, progress=progress
+    )
+    log.read()
+    records = read_offsets_log(offsets) if offsets is not None else None
+    entries = read_coordinator_log(coordinator_log, time_zone) if coordinator_log is not None else None
+    report = RecordingReport(counts=log.counts, dead_letters=letters)
+    return _Verification(report, log, records, entries, given).run()
+
+
+class _Verification:
+    """One verification: from the requests to the report."""
+
+    def __init__(
+        self,
+        report: RecordingReport,
+        log: RequestLog,
+        records: dict[str, list[LoggedRecord]] | None,
+        entries: dict[str, list[LogEntry]] | None,
+        given: Mapping[str, int],
+    ) -> None:
+        self.report = report
+        self.log = log
+        self.records = records
+        self.entries = entries
+        self.given = given
+
+    def run(self) -> RecordingReport:
+        topic_ids = dict(self.log.topic_ids)
+        for of_group in (self.records or {}).values():
+            topic_ids |= topic_ids_of(of_group)
+        groups = self._groups(topic_ids)
+        settings = settings_of(self.given, groups, self.records or {})
+        self.report.settings += settings.notes
+        self.report.groups = len(groups)
+        if self.records is not None:
+            self.report.records = Compared()
+        if self.entries is not None:
+            self.report.log_entries = Compared()
+        for group_id, requests in groups.items():
+            self._verify_group(group_id, requests, settings)
+        return self.report
+
+    def _groups(self, topic_ids: Mapping[str, str]) -> dict[str, list[GroupRequest]]:
+        """The requests of each group that reached it, in the order of arrival."""
+        groups: dict[str, list[GroupRequest]] = {}
+        for logged in self.log.requests():
+            try:
+                requests = group_requests(logged, self.log.file_name(logged), topic_ids)
+            except (KafkaJsonError, ValueError) as error:
+                self.log.refuse(logged, EventProblem.BAD_BODY, str(error))
+                self._set_aside("cannot be understood, see above")
+                continue
+            for request in requests:
+                if request.set_aside is None:
+                    groups.setdefault(request.group_id, []).append(request)
+                else:
+                    self._set_aside(request.set_aside)
+        return groups
+
+    def _set_aside(self, why: str) -> None:
+        self.report.not_compared[why] = self.report.not_compared.get(why, 0) + 1
+
+    def _verify_group(self, group_id: str, requests: list[GroupRequest], settings: BrokerSettings) -> None:
+        report = self.report
+        expected = expected_of(group_id, requests, self._in_time(self.records), self._in_time(self.entries))
+        end_ms = (self.log.end_us or 0) // 1000
+        result = OrderSearch(group_id, settings.config, expected, steps_of(requests), end_ms).run()
+        report.requests.total += len(requests)
+        report.requests.differ += len({found.about for found in result.disagreements if found.kind in ("answer", "time")})
+        if report.records is not None:
+            report.records.total += len(expected.records or ())
+            report.records.differ += sum(found.kind == "record" for found in result.disagreements)
+        if report.log_entries is not None:
+            report.log_entries.total += len(expected.entries or ())
+            report.log_entries.differ += sum(found.kind == "log" for found in result.disagreements)
+        report.differences += (_difference(group_id, found) for found in result.disagreements)
+        report.notes += _notes(result)
+        self._check_partition(group_id, requests, settings.partitions)
+
+    def _check_partition(self, group_id: str, requests: list[GroupRequest], partitions: int | None) -> None:
+        """FindCoordinator, by the partition alone: the group's records must lie where our hash puts the group."""
+        lookups = sum(request.logged.api == "FindCoordinator" for request in requests)
+        found = {record.partition for record in (self.records or {}).get(group_id, ())}
+        if partitions is None or not found or found == {group_partition(group_id, partitions)}:
+            return
+        self.report.requests.differ += lookups
+        self.report.differences.append(
+            RecordingDifference(
+                group_id=group_id,
+                what="FindCoordinator",
+                where=f"{lookups} requests",
+                broker=f"the group's records lie in partition {', '.join(map(str, sorted(found)))}",
+                here=f"partition {group_partition(group_id, partitions)} of {partitions}",
+            )
+        )
+
+    def _in_time(self, by_group: Mapping[str, list[_Timed]] | None) -> dict[str, list[_Timed]]:
+        """What the broker wrote between the first line of the request log and the last."""
+        if by_group is None or self.log.start_us is None or self.log.end_us is None:
+            return {}
+        first_ms, last_ms = self.log.start_us // 1000 - EDGE_MS, self.log.end_us // 1000 + EDGE_MS
+        return {
+            group_id: [each for each in of_group if first_ms <= _time_ms(each) <= last_ms]
+            for group_id, of_group in by_group.items()
+        }
+
+
+def _time_ms(each: LoggedRecord | LogEntry) -> int:
+    return each.timestamp_ms if isinstance(each, LoggedRecord) else each.time_ms
+
+
+def _difference(group_id: str, found: Disagreement) -> RecordingDifference:
+    return RecordingDifference(
+        group_id=group_id, what=_WHAT[found.kind], where=found.where, broker=found.broker, here=found.here
+    )
+
+
+def _notes(result: GroupResult) -> Iterator[str]:
+    close = _close_neighbours(result.steps)
+    if result.places:
+        yield (
+            f"group {result.group_id}: {close} of {len(result.steps)} requests lie within a millisecond of a neighbour, where the "
+            f"log tells no order; at {result.places} places the likely order was changed for one that gives the broker's side"
+        )
+    if result.elections:
+        yield (
+            f"group {result.group_id}: {len(result.elections)} leaders that Kafka elected by the order of a hash map are taken "
+            f"from the recording (generations {', '.join(map(str, sorted(result.elections)))})"
+        )
+    for index in result.late_lines:
+        step = result.steps[index]
+        logged = step.request.logged
+        late_ms = (logged.handled_us - step.effect_us) / 1000
+        yield (
+            f"group {result.group_id}: line {logged.line_number} ({logged.api} of {logged.client_id}) was written late: by the "
+            f"broker's other logs the request was handled {late_ms:.0f} ms before the line says"
+        )
+
+
+def _close_neighbours(steps: Sequence[Step]) -> int:
+    arrivals = sorted(step.request.logged.arrival_us for step in steps)
+    gaps = [later - earlier for earlier, later in pairwise(arrivals)]
+    return sum(min(before, after) <= 1_000 for before, after in zip([10**9, *gaps], [*gaps, 10**9], strict=True))
