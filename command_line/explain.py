@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from command_line import words
 from command_line.errors import CommandError
 from command_line.explanation import explanation
 from command_line.options import CONNECTION, Settings, with_settings
@@ -21,6 +22,7 @@ from schemas.history import History, decode_history
 from streaming.config import StreamingConfig
 
 PREVIOUS_SHOWN = 20
+OTHERS_SHOWN = 10
 
 
 @with_settings(*CONNECTION)
@@ -48,10 +50,12 @@ def explain(
     """
     zone = UTC if utc else datetime.now().astimezone().tzinfo or UTC
     records = _of_topic(settings.config) if directory is None else read_history_files(directory)
-    found = list(rebalances(_of_group(records, group)))
+    others: dict[str, None] = {}
+    found = list(rebalances(_of_group(records, group, others)))
     if not found:
         where = "the history topic" if directory is None else str(directory)
-        raise CommandError(f"There is no rebalance of a group '{group}' in {where}.")
+        known = f"; there are {words.listed(list(others), OTHERS_SHOWN)}" if others else ""
+        raise CommandError(f"There is no rebalance of a group '{group}' in {where}{known}.")
     chosen = found[-1] if generation is None else _of_generation(found, generation)
     if generation is None and len(found) > 1:
         for line in _before(found[:-1], zone):
@@ -72,8 +76,13 @@ def _of_topic(config: StreamingConfig) -> Iterator[History]:
             raise CommandError(f"{message.topic()}, offset {message.offset()}: not a history record ({problem}).") from problem
 
 
-def _of_group(records: Iterable[History], group_id: str) -> Iterator[History]:
-    return (record for record in records if record.group_id == group_id)
+def _of_group(records: Iterable[History], group_id: str, others: dict[str, None]) -> Iterator[History]:
+    """The records of one group; the ids of the others are noted."""
+    for record in records:
+        if record.group_id == group_id:
+            yield record
+        else:
+            others[record.group_id] = None
 
 
 def _of_generation(found: list[Rebalance], generation: int) -> Rebalance:

@@ -58,7 +58,7 @@ def kafka_request_log(
     """
     if (out is None) == (topic is None):
         raise CommandError("Name either --out FILE or --topic NAME.", WRONG_USE)
-    letters = _DeadLetters(dead_letters or Path(f"{out or topic}.dead-letters.jsonl"))
+    letters = DeadLetters(dead_letters or Path(f"{out or topic}.dead-letters.jsonl"))
     with bytes_progress("reading") as advance:
         log = RequestLog(files, time_zone=zone(time_zone), dead_letter=letters.add, progress=advance)
         log.read()
@@ -92,7 +92,7 @@ def zone(name: str) -> tzinfo:
         raise CommandError(f"There is no time zone {name!r}; write for example Europe/Berlin or UTC.", WRONG_USE) from None
 
 
-class _DeadLetters:
+class DeadLetters:
     """Damaged lines, in a file that is made with the first of them."""
 
     def __init__(self, path: Path) -> None:
@@ -100,6 +100,7 @@ class _DeadLetters:
         self.count = 0
 
     def add(self, letter: DeadLetter) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab" if self.count else "wb") as file:
             file.write(encode_json(letter) + b"\n")
         self.count += 1

@@ -1,1 +1,275 @@
-def replay() -> None: ...
+"""`replay`: a recorded log of events through the same core again."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, tzinfo
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec import Struct
+
+from command_line import words
+from command_line.errors import WRONG_USE, CommandError
+from command_line.import_log import DeadLetters, TimeZone, zone
+from command_line.options import Settings, with_settings
+from command_line.progress import Advance, bytes_progress, count_progress
+from command_line.summary import Summary
+from command_line.tables import say
+from command_line.topic_reader import partition_count
+from recordings.events_import import EventsImport
+from recordings.kafka_request_log import RequestLog
+from schemas.events_file import encode_file_record
+from schemas.history import decode_history
+from streaming.config import StreamingConfig
+from streaming.topics import admin_client, ensure_topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from streaming.rows import OutputRecord
+
+_EVENT_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
+_FILE_SUFFIXES = (*_EVENT_SUFFIXES, ".log", ".gz")
+_PROGRESS_EVERY = 500
+_PYTHON_CAUSE = re.compile(r"^[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
+
+
+class Format(StrEnum):
+    """Of the output files."""
+
+    jsonl = "jsonl"
+    parquet = "parquet"
+
+
+class _Source(Struct, frozen=True, kw_only=True):
+    """Where the log lies: files of events, or one topic."""
+
+    files: tuple[Path, ...] = ()
+    topic: str | None = None
+
+
+@with_settings()
+def replay(
+    settings: Settings,
+    sources: Annotated[list[str], typer.Argument(metavar="FILE|TOPIC...", help="Files of events, request logs, or one topic.")],
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the outputs into files there, one for each topic.")] = None,
+    to_topics: Annotated[
+        str | None, typer.Option(metavar="PREFIX", help="Write the outputs to topics PREFIX.responses, PREFIX.history ...")
+    ] = None,
+    kind: Annotated[Format, typer.Option("--format", help="Of the files.")] = Format.jsonl,
+    streaming: Annotated[
+        bool, typer.Option("--streaming", help="Through the streaming query instead of a batch; the outputs are the same.")
+    ] = False,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Without Spark: quick for logs that fit into memory; the outputs are the same.")
+    ] = False,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Let the clock go on after the log's end until then: 2026-11-21T14:00+01:00."),
+    ] = None,
+    utc: Annotated[bool, typer.Option("--utc", help="Print times in UTC. [default: the local time zone]")] = False,
+    time_zone: TimeZone = "UTC",
+) -> None:
+    """Run a recorded log of group events through the coordinator again: what was decided, when, and why.
+
+    The log is files of events (.jsonl, .jsonl.gz, .parquet), a Kafka broker's request log (any other file), or an events
+    topic. The same log with the same settings gives the same bytes; with others (`--group-initial-rebalance-delay-ms`,
+    `--group-max-size`) it shows what would have been different.
+
+    Examples:
+
+        group-coordinator replay kafka-request.log.gz --in-process
+        group-coordinator replay events.jsonl.gz --out replayed/
+        group-coordinator explain --group billing --from replayed/
+        group-coordinator replay coordinator.events --bootstrap-servers broker:9092 --out replayed/ --format parquet
+    """
+    if out is not None and to_topics is not None:
+        raise CommandError("Choose one of --out and --to-topics.", WRONG_USE)
+    if streaming and in_process:
+        raise CommandError("Choose one of --streaming and --in-process.", WRONG_USE)
+    shown_zone = UTC if utc else datetime.now().astimezone().tzinfo or UTC
+    job = _Job(settings, out, to_topics, kind, _until_ms(until), shown_zone)
+    began_s = time.monotonic()
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-coordinator-replay-")))
+        source = _source(sources, scratch, out, zone(time_zone))
+        if in_process:
+            job.run_in_process(source)
+        else:
+            job.run_on_spark(source, scratch if streaming else None)
+    for line in job.summary.lines(shown_zone):
+        say(line)
+    say()
+    say(f"{job.written()} in {words.duration(int((time.monotonic() - began_s) * 1000))}.")
+    if out is not None:
+        say(f"Ask why: group-coordinator explain --from {out} --group GROUP")
+
+
+class _Job:
+    """One replay: outputs go where they were asked for, and into the summary."""
+
+    def __init__(
+        self, settings: Settings, out: Path | None, to_topics: str | None, kind: Format, until_ms: int, shown_zone: tzinfo
+    ) -> None:
+        self.summary = Summary()
+        self._settings = settings
+        self._config: StreamingConfig = settings.config
+        self._out, self._to_topics, self._kind = out, to_topics, kind
+        self._until_ms = until_ms
+        self._zone = shown_zone
+        self._counts: dict[str, int] = {}
+
+    def run_in_process(self, source: _Source) -> None:
+        from streaming.event_log import read_records
+        from streaming.replay import replay_in_process
+
+        if source.topic is not None:
+            raise CommandError("--in-process reads files; a topic is replayed by Spark.", WRONG_USE)
+        if self._to_topics is not None:
+            raise CommandError("--in-process writes files; Spark writes topics.", WRONG_USE)
+        with count_progress("groups") as advance, _told_by_replay():
+            groups = replay_in_process(read_records(source.files), self._config, until_ms=self._until_ms)
+            self._take(_counted(groups, advance))
+
+    def run_on_spark(self, source: _Source, streaming_directory: Path | None) -> None:
+        from streaming.replay import output_records, replay_batch, replay_streaming, write_topics
+        from streaming.session import open_session
+
+        if source.topic is not None and self._settings.sources["shards"] == "default":
+            shards = partition_count(self._config.client_properties, source.topic)
+            self._config = self._config.model_copy(update={"shards": shards})
+        if self._to_topics is not None:
+            self._config = self._config.model_copy(update={"topic_prefix": self._to_topics})
+            ensure_topics(admin_client(self._config.bootstrap_servers, self._config.client_properties), self._config.topic_settings)
+        spark = open_session(self._config)
+        try:
+            with _told_by_replay(), count_progress("outputs") as advance:
+                records = self._records(spark, source)
+                if streaming_directory is None:
+                    outputs = replay_batch(records, self._config, until_ms=self._until_ms)
+                else:
+                    outputs = replay_streaming(records, self._config, streaming_directory / "stream", until_ms=self._until_ms)
+                if self._to_topics is not None:
+                    outputs = outputs.persist()
+                    write_topics(outputs, self._config)
+                self._take(_counted_outputs(output_records(outputs), advance))
+        finally:
+            spark.stop()
+
+    def written(self) -> str:
+        """What was done, in words."""
+        counts = ", ".join(f"{number} {name.replace('-', ' ')}" for name, number in sorted(self._counts.items()))
+        where = f", written to {self._out}/" if self._out else f", written to {self._to_topics}.*" if self._to_topics else ""
+        return f"Replayed {words.count(len(self.summary.groups), 'group')}: {counts or 'no outputs'}{where},"
+
+    def _records(self, spark: SparkSession, source: _Source) -> DataFrame:
+        from streaming.event_log import records_of_files, records_of_topic
+
+        if source.topic is not None:
+            return records_of_topic(spark, self._config, source.topic)
+        return records_of_files(spark, source.files)
+
+    def _take(self, records: Iterable[OutputRecord]) -> None:
+        from streaming.replay import write_files
+
+        if self._out is not None:
+            write_files(records, self._config, self._out, self._kind.value, self._note)
+        else:
+            for record in records:
+                self._note(record)
+
+    def _note(self, record: OutputRecord) -> None:
+        topics = self._config.topic_settings.topics
+        name = record.topic.removeprefix(f"{self._config.topic_prefix}.")
+        self._counts[name] = self._counts.get(name, 0) + 1
+        if record.topic == topics.history and record.value is not None:
+            self.summary.add(decode_history(record.value), self._zone)
+
+
+# --------------------------------------------------------------------------------------------------------- the source
+
+
+def _source(names: list[str], scratch: Path, out: Path | None, time_zone: tzinfo) -> _Source:
+    paths = [Path(name) for name in names]
+    if len(names) == 1 and not paths[0].exists() and "/" not in names[0] and not names[0].endswith(_FILE_SUFFIXES):
+        return _Source(topic=names[0])
+    absent = [name for name, path in zip(names, paths, strict=True) if not path.is_file()]
+    if absent:
+        raise CommandError(f"{absent[0]} is no file" + (" (and only one topic can be replayed at a time)." if len(names) > 1 else "."))
+    are_events = {path.name.endswith(_EVENT_SUFFIXES) for path in paths}
+    if are_events == {True}:
+        return _Source(files=tuple(paths))
+    if are_events == {True, False}:
+        raise CommandError("Files of events (.jsonl, .parquet) and request logs cannot be replayed together.", WRONG_USE)
+    return _Source(files=(_import(paths, scratch, out, time_zone),))
+
+
+def _import(paths: list[Path], scratch: Path, out: Path | None, time_zone: tzinfo) -> Path:
+    """Turn request logs into a file of events."""
+    letters = DeadLetters((out or scratch) / "damaged-lines.jsonl")
+    with bytes_progress("reading the request log") as advance:
+        log = RequestLog(paths, time_zone=time_zone, dead_letter=letters.add, progress=advance)
+        log.read()
+    events = EventsImport(log)
+    file = scratch / "events.jsonl"
+    with file.open("wb") as lines:
+        for record in events:
+            lines.write(encode_file_record(record) + b"\n")
+    if not events.counts.events:
+        raise CommandError(f"{', '.join(map(str, paths))}: no group requests in {words.count(log.counts.lines, 'line')}. Is it a broker's request log at DEBUG?")
+    if letters.count:
+        where = f": see {letters.path}" if out is not None else ""
+        say(f"{words.count(letters.count, 'damaged line')} of the request log left out{where}", error=True)
+    return file
+
+
+def _until_ms(text: str | None) -> int:
+    """A time of day and date, or milliseconds since 1970; 0: the log's own end."""
+    if text is None:
+        return 0
+    try:
+        return int(text) if text.isdigit() else int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise CommandError(f"--until {text}: write a date and time such as 2026-11-21T14:00+01:00.", WRONG_USE) from None
+
+
+# -------------------------------------------------------------------------------------------- progress and failures
+
+
+@contextmanager
+def _told_by_replay() -> Iterator[None]:
+    """What is wrong with a log, or with Spark, in a line."""
+    from pyspark.errors import PySparkException
+
+    from streaming.event_log import EventLogError
+    from streaming.replay import ReplayError
+
+    try:
+        yield
+    except (EventLogError, ReplayError) as problem:
+        raise CommandError(str(problem)) from problem
+    except PySparkException as problem:
+        causes = _PYTHON_CAUSE.findall(str(problem))
+        raise CommandError(causes[-1] if causes else str(problem).splitlines()[0]) from problem
+
+
+def _counted(
+    groups: Iterable[tuple[bytes | None, list[OutputRecord]]], advance: Advance
+) -> Iterator[OutputRecord]:
+    for number, (_, records) in enumerate(groups, start=1):
+        advance(number, 0)
+        yield from records
+
+
+def _counted_outputs(records: Iterable[OutputRecord], advance: Advance) -> Iterator[OutputRecord]:
+    for number, record in enumerate(records, start=1):
+        if not number % _PROGRESS_EVERY:
+            advance(number, 0)
+        yield record
