@@ -69,6 +69,8 @@ class Expected(Struct, kw_only=True):
     entries: list[LogEntry] | None = None
     leaders: list[tuple[int, int, str]] = field(default_factory=list)
     """(when the answer was ready, generation, leader), from the answers to JoinGroup."""
+    instances: dict[str, str] = field(default_factory=dict)
+    """Member id -> group instance id, of static members."""
 
     def leader_of(self, generation: int, now_us: int) -> str | None:
         """Whom the broker made leader of a generation."""

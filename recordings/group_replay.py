@@ -31,7 +31,7 @@ from recordings.expectations import (
     entry_disagreement,
     record_disagreement,
 )
-from schemas.history import GroupCreated, GroupEmpty, History, JoinPhaseCompleted, LeaderElected
+from schemas.history import GroupCreated, GroupEmpty, History, JoinPhaseCompleted, LeaderElected, MemberExpired
 
 RESYNC_ENTRIES = 6
 """How far ahead the broker's side is searched when it has something that is missing here."""
@@ -46,11 +46,13 @@ class State(Struct, frozen=True):
     """Indexes of the requests that are not answered yet."""
     next_record: int
     next_entry: int
+    taken_entries: tuple[int, ...]
+    """Entries beyond the next one that came out already: expirations of one moment have no order."""
     state_slack_ms: int
     """How far the time of the group's last transition may differ from the broker's."""
 
 
-START = State(None, 0, (), 0, 0, 0)
+START = State(None, 0, (), 0, 0, (), 0)
 
 
 class GroupReplay:
@@ -69,6 +71,7 @@ class GroupReplay:
         self._by_request = {steps[index].request.request_id: steps[index] for index in state.waiting}
         self._next_record = state.next_record
         self._next_entry = state.next_entry
+        self._taken_entries = set(state.taken_entries)
         self._at_us = 0
         self._handled: Step | None = None
         self._state_slack_ms = state.state_slack_ms
@@ -85,6 +88,7 @@ class GroupReplay:
             tuple(self._waiting),
             self._next_record,
             self._next_entry,
+            tuple(self._taken_entries),
             self._state_slack_ms,
         )
 
@@ -141,6 +145,9 @@ class GroupReplay:
         if group is None or len(group.members) < 2:
             return
         chosen = self._expected.leader_of(group.generation_id + 1, self._clock_ms * 1000)
+        if chosen not in group.members:
+            # A static member that will come back under that id before the join phase ends.
+            chosen = group.static_members.get(self._expected.instances.get(chosen or "", ""))
         if chosen in group.members and next(iter(group.members)) != chosen:
             group.members = {chosen: group.members[chosen], **group.members}
 
@@ -195,16 +202,26 @@ class GroupReplay:
         entry, entries = entry_of_history(record), self._expected.entries
         if entry is None or entries is None:
             return
+        self._skip_taken_entries()
         number = self._next_entry
         theirs = entries[number] if number < len(entries) else None
         found = entry_disagreement(entry, theirs, number, record.cause.offset, self._at_us)
         if found is None:
             self._next_entry += 1
             return
+        ahead = list(enumerate(entries[number + 1 : number + RESYNC_ENTRIES], number + 1))
+        if isinstance(record, MemberExpired):
+            for place, each in ahead:
+                if place not in self._taken_entries and entry_disagreement(entry, each, place, 0, 0) is None:
+                    self._taken_entries.add(place)
+                    return
         self.disagreements.append(found)
-        ahead = entries[number + 1 : number + RESYNC_ENTRIES]
-        matching = (place for place, each in enumerate(ahead, 1) if entry.same(each))
-        self._next_entry += next(matching, 0) + 1
+        self._next_entry = next((place for place, each in ahead if entry.same(each)), number) + 1
+
+    def _skip_taken_entries(self) -> None:
+        while self._next_entry in self._taken_entries:
+            self._taken_entries.discard(self._next_entry)
+            self._next_entry += 1
 
     def _check_overdue(self, clock_ms: int) -> None:
         """What the broker answered, wrote or told long before this clock must have come out here too."""
@@ -230,6 +247,7 @@ class GroupReplay:
                 )
             )
             self._next_record += 1
+        self._skip_taken_entries()
         while self._next_entry < len(entries) and entries[self._next_entry].time_ms + LATE_MS * 5 < clock_ms:
             self.disagreements.append(
                 Disagreement(
@@ -243,6 +261,7 @@ class GroupReplay:
                 )
             )
             self._next_entry += 1
+            self._skip_taken_entries()
 
 
 def _not_answered(step: Step, at_us: int) -> Disagreement:

@@ -21,13 +21,13 @@ from recordings.expectations import LONG_STALL_MS, Disagreement, Expected, Step
 from recordings.group_replay import START, GroupReplay, State
 
 CHECKPOINT_EVERY_STEPS = 4
-CHECKPOINTS_KEPT = 100
+CHECKPOINTS_KEPT = 40
 AHEAD_STEPS = 40
 """How far beyond a disagreement an order must agree to be taken at once."""
 NEAR_STEPS = 12
 """How many steps to each side of a disagreement are moved in pairs."""
 NEIGHBOURS = 8
-PAIRS_MAX = 1_500
+PAIRS_MAX = 600
 
 
 class Move(Struct, frozen=True):

@@ -8,6 +8,7 @@ from recordings.coordinator_log import LogEntry
 from recordings.expectations import Expected, Step
 from recordings.group_requests import GroupRequest
 from recordings.offsets_log import LoggedRecord
+from schemas.messages import JoinGroupRequest
 
 ROUNDING_US = 1_000
 """Times of lines are cut to milliseconds."""
@@ -42,9 +43,14 @@ def expected_of(
     entries: Mapping[str, list[LogEntry]],
 ) -> Expected:
     """The broker's side of one group."""
-    leaders = [
-        (request.logged.ready_us, int(request.response["generationId"]), str(request.response["leader"]))
-        for request in requests
-        if request.logged.api == "JoinGroup" and request.response.get("errorCode") == 0
-    ]
-    return Expected(records=records.get(group_id), entries=entries.get(group_id), leaders=sorted(leaders))
+    expected = Expected(records=records.get(group_id), entries=entries.get(group_id))
+    for request in requests:
+        if not isinstance(request.request, JoinGroupRequest):
+            continue
+        answer, instance_id = request.response, request.request.group_instance_id
+        if answer.get("errorCode") == 0:
+            expected.leaders.append((request.logged.ready_us, int(answer["generationId"]), str(answer["leader"])))
+        if instance_id is not None and (member_id := request.new_member_id or request.request.member_id):
+            expected.instances[member_id] = instance_id
+    expected.leaders.sort()
+    return expected
