@@ -20,6 +20,8 @@ class Closing:
         self._positions = positions
         self._leave_group = False
         self._gave_up_partitions = False
+        self._given_up_for_good = False
+        self._left = False
         self._until_ms = 0
 
     def begin(self, leave_group: bool | None) -> None:
@@ -38,11 +40,15 @@ class Closing:
             return
         membership = self._membership
         out_of_time = self._until_ms <= membership.now_ms
+        if self._commits.any_open and not out_of_time:
+            return
         if not self._gave_up_partitions:
-            if self._commits.any_open and not out_of_time:
-                return
             self._gave_up_partitions = True
-            self.give_up_all()
+            self._given_up_for_good = not self.give_up_all()
+        if not self._left:
+            if not self._given_up_for_good and not out_of_time:
+                return
+            self._left = True
             if self._leave_group:
                 self.send_leave("the consumer is being closed")
             membership.reset_and_rejoin("consumer pro-actively leaving the group")
@@ -52,17 +58,22 @@ class Closing:
         self.done = True
         membership.notify(Closed())
 
+    def polled(self) -> None:
+        """The application has dealt with what it was told: should partitions have been revoked, it is done with them."""
+        self._given_up_for_good = self._gave_up_partitions
+
     def next_deadline_ms(self) -> int | None:
         return self._until_ms if self.begun and not self.done else None
 
-    def give_up_all(self) -> None:
-        """Nothing is owned any more; it is lost rather than revoked when the place in the group is."""
+    def give_up_all(self) -> bool:
+        """Own nothing any more: revoked, or lost when the place in the group is. False when nothing was owned."""
         membership = self._membership
         partitions, membership.owned = membership.owned, ()
         self._positions.dropped(partitions)
         if partitions:
             lost = membership.generation.is_lost
             membership.notify(Lost(partitions=partitions) if lost else Revoked(partitions=partitions))
+        return bool(partitions)
 
     def send_leave(self, reason: str) -> None:
         """Leave, if the coordinator knows the member: it is told once, and the answer changes nothing."""

@@ -102,7 +102,9 @@ class GroupMember:
     def poll(self, now_ms: int) -> None:
         """The application is polling: it has dealt with everything that it was told before."""
         self.advance_to(now_ms)
-        if self._membership.failed is None and not self._closing.begun:
+        if self._closing.begun:
+            self._closing.polled()
+        elif self._membership.failed is None:
             self._heartbeats.polled()
             if self._joining.subscription:
                 self._joining.poll()
@@ -176,6 +178,7 @@ class GroupMember:
     def close(self, now_ms: int, *, leave_group: bool | None = None) -> None:
         """Commit if that is automatic, give up the partitions, leave, and say `Closed`: within `request.timeout.ms`.
 
+        Go on polling until then: the poll after `Revoked` says that the partitions have been given up.
         A dynamic member leaves the group, a static one stays in it until its session expires; `leave_group` says otherwise.
         """
         membership = self._membership

@@ -10,10 +10,12 @@ from members.config import MemberConfig
 from members.effects import (
     Assigned,
     Closed,
+    Committed,
     CoordinatorUnknown,
     Failed,
     GaveUp,
     Lost,
+    OffsetAndMetadata,
     PartitionCountsNeeded,
     Revoked,
 )
@@ -429,6 +431,12 @@ def test_closing_commits_gives_up_and_leaves() -> None:
     assert not bench.open("LeaveGroup"), "the commit comes first"
     bench.commit_answer()
     assert bench.last(Revoked).partitions == (P0,)
+    number = bench.member.commit({P0: OffsetAndMetadata(11)})
+    bench.wait(0)
+    assert not bench.open("LeaveGroup"), "the application may still commit what it gives up"
+    bench.commit_answer()
+    assert bench.last(Committed).commit_id == number
+    bench.poll()
     leaver = bench.open("LeaveGroup")[0].request.members[0]
     assert (leaver.member_id, leaver.reason) == ("c-1", "the consumer is being closed")
     assert not bench.heard(Closed)

@@ -1,0 +1,90 @@
+"""What members ask the cluster itself: how many partitions topics have, where the logs of partitions begin and end.
+
+Nothing here waits: answers are given to a callback, in a thread of the Kafka client or in the caller's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from schemas.consumer_protocol import TopicPartition
+
+K = TypeVar("K", bound=Hashable)
+_TIMEOUT_S = 10.0
+
+
+class Cluster:
+    """Questions about topics and partitions."""
+
+    def __init__(self, client_properties: Mapping[str, Any]) -> None:
+        self._admin = AdminClient(dict(client_properties))
+
+    def partition_counts(self, topics: Iterable[str], found: Callable[[dict[str, int]], None]) -> None:
+        """How many partitions each topic has; 0: it does not exist. A topic that could not be looked up is left out."""
+        names = TopicCollection(list(topics))
+
+        def sort_out(futures: Mapping[str, Future[Any]]) -> None:
+            found(
+                {topic: count for topic, future in futures.items() if (count := _partition_count(future)) is not None}
+            )
+
+        _when_all_done(self._admin.describe_topics(names, request_timeout=_TIMEOUT_S), sort_out)
+
+    def log_bounds(
+        self,
+        partitions: Iterable[TopicPartition],
+        found: Callable[[dict[TopicPartition, tuple[int, int]]], None],
+    ) -> None:
+        """First offset and end of each partition's log. A partition that could not be looked up is left out."""
+        wanted = list(partitions)
+        futures: dict[tuple[str, TopicPartition], Future[Any]] = {}
+        bounds: tuple[tuple[str, Any], ...] = (
+            ("begin", OffsetSpec.earliest()),  # type: ignore[no-untyped-call]
+            ("end", OffsetSpec.latest()),  # type: ignore[no-untyped-call]
+        )
+        for name, spec in bounds:
+            question = {KafkaTopicPartition(each.topic, each.partition): spec for each in wanted}
+            for key, future in self._admin.list_offsets(question, request_timeout=_TIMEOUT_S).items():
+                futures[name, TopicPartition(key.topic, key.partition)] = future
+
+        def sort_out(done: Mapping[tuple[str, TopicPartition], Future[Any]]) -> None:
+            found(
+                {
+                    partition: (done["begin", partition].result().offset, done["end", partition].result().offset)
+                    for partition in wanted
+                    if done["begin", partition].exception() is None and done["end", partition].exception() is None
+                }
+            )
+
+        _when_all_done(futures, sort_out)
+
+
+def _partition_count(future: Future[Any]) -> int | None:
+    try:
+        return len(future.result().partitions)
+    except KafkaException as error:
+        return 0 if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART else None
+
+
+def _when_all_done(futures: Mapping[K, Future[Any]], then: Callable[[Mapping[K, Future[Any]]], None]) -> None:
+    """Call once when the last of these futures is done, whichever way."""
+    lock = threading.Lock()
+    left = len(futures)
+
+    def one_done(_: Future[Any]) -> None:
+        nonlocal left
+        with lock:
+            left -= 1
+            last = left == 0
+        if last:
+            then(futures)
+
+    for future in futures.values():
+        future.add_done_callback(one_done)

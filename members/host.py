@@ -1,0 +1,367 @@
+"""What members of one process share: a producer to the events topic, a reader of the answers, one thread, one lock.
+
+    with MemberHost("localhost:9092") as host:
+        members = [Member(host, "billing", ["orders"]) for _ in range(1000)]
+
+The thread carries answers to the members and wakes them when they are due, so they beat while their programs work.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from types import TracebackType
+from typing import Self
+from uuid import uuid4, uuid5
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from coordinator_state.assignors import load_assignors
+from members.cluster import Cluster
+from members.config import MemberConfig
+from members.effects import (
+    CommitFailed,
+    Committed,
+    CoordinatorUnknown,
+    GaveUp,
+    LogBoundsNeeded,
+    Notification,
+    Output,
+    PartitionCountsNeeded,
+    Send,
+)
+from members.member import GroupMember
+from members.requests import request_ids
+from schemas.consumer_protocol import TopicPartition as Partition
+from schemas.events import EventError, decode_response_event, encode_request_event
+
+log = logging.getLogger(__name__)
+
+_READ_AT_ONCE = 1_000
+_WAIT_MAX_S = 0.05
+"""Longest wait for answers: what a program asks of its member meanwhile may have made another deadline the next."""
+_START_TIMEOUT_S = 30.0
+_SHARD_LOOKUP_INTERVAL_MS = 5_000
+
+
+class HostError(RuntimeError):
+    """The coordinator's topics cannot be used; the message says why."""
+
+
+class HostedMember:
+    """A member's state machine in the care of a host, and what it has told its program."""
+
+    def __init__(self, host: MemberHost, machine: GroupMember) -> None:
+        self.machine = machine
+        self.inbox: deque[Notification] = deque()
+        self.commits_awaited: set[int] = set()
+        self.commits_ended: dict[int, Committed | CommitFailed] = {}
+        self.wake_at_ms: int | None = None
+        self._host = host
+
+    def tell(self, action: Callable[[GroupMember, int], None]) -> None:
+        """Tell the machine something, and do what it says."""
+        with self._host.changed:
+            self._host.insist()
+            action(self.machine, self._host.now_ms())
+            self._host.act_for(self)
+
+
+class MemberHost:
+    """Runs the members of one process over one connection to the coordinator's topics. A context manager.
+
+    `changed` is the lock of all machines; it is notified whenever one of them has said something to its program.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        prefix: str = "coordinator",
+        client_properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """`client_properties`: librdkafka's, for security. Raises HostError when the topics are not there."""
+        self.properties = {**(client_properties or {}), "bootstrap.servers": bootstrap_servers}
+        self.changed = threading.Condition()
+        self._namespace = uuid4()
+        self._member_numbers = count()
+        self._events, self._responses = f"{prefix}.events", f"{prefix}.responses"
+        self._client_host = _own_address()
+        self._members: list[HostedMember] = []
+        self._routes: dict[bytes, HostedMember] = {}
+        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self._entered = count()
+        self._running = True
+        self._closed = False
+        self._died_of: BaseException | None = None
+        self._refresh_at_ms: int | None = None
+        self._shards_asked_ms: int | None = None
+        self._assignors = load_assignors()
+        self._cluster = Cluster(self.properties)
+        self._producer = Producer({"linger.ms": 5, **self.properties, "enable.idempotence": True})
+        self._reader = Consumer({**self.properties, "group.id": "unused", "enable.auto.commit": False})
+        self._shard_count = self._partition_count(self._events)
+        self._reply_partition = self._namespace.int % self._partition_count(self._responses)
+        self._read_from_now_on()
+        self._thread = threading.Thread(target=self._run, name="member-host", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def now_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def add(self, config: MemberConfig, topics: Iterable[str]) -> HostedMember:
+        """Begin a member. Raises ValueError for settings that cannot work."""
+        ids = request_ids(uuid5(self._namespace, str(next(self._member_numbers))))
+        machine = GroupMember(config, ids, shard_count=self._shard_count, assignors=self._assignors)
+        hosted = HostedMember(self, machine)
+        with self.changed:
+            self._members.append(hosted)
+            if self._refresh_at_ms is None:
+                self._plan_refresh()
+            hosted.tell(lambda machine, now_ms: machine.start(now_ms, topics))
+        return hosted
+
+    def remove(self, hosted: HostedMember) -> None:
+        """Forget a member, which has closed or is not to say anything any more."""
+        with self.changed:
+            self._members.remove(hosted)
+            hosted.wake_at_ms = None
+            self._routes = {request_id: each for request_id, each in self._routes.items() if each is not hosted}
+
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float | None = None) -> None:
+        """Wait until it holds or the time is up. Raises HostError when nothing will happen any more."""
+        with self.changed:
+            self.changed.wait_for(lambda: not self._running or condition(), timeout_s)
+            self.insist()
+
+    def insist(self) -> None:
+        """Raise HostError when the host has been closed, or its thread has died of an error that is not Kafka's."""
+        if not self._running:
+            raise HostError("the host of the members has ended") from self._died_of
+
+    def close(self) -> None:
+        """Stop. Members that have not been closed fall silent, as in a crash."""
+        with self.changed:
+            if self._closed:
+                return
+            self._closed, self._running = True, False
+            self.changed.notify_all()
+        self._thread.join()
+        self._producer.flush(10)
+        self._reader.close()
+
+    # ------------------------------------------------------------------------------------------ what the members say
+
+    def act_for(self, hosted: HostedMember) -> None:
+        """Do what the member says; its program gets the rest. Call it with the lock held."""
+        while outputs := hosted.machine.take_outputs():
+            for output in outputs:
+                self._act(hosted, output)
+        self._set_alarm(hosted)
+        self.changed.notify_all()
+
+    def _act(self, hosted: HostedMember, output: Output) -> None:
+        match output:
+            case Send():
+                self._send(hosted, output)
+            case GaveUp(request_id=request_id):
+                self._routes.pop(request_id.encode(), None)
+            case PartitionCountsNeeded(topics=topics):
+                self._cluster.partition_counts(topics, lambda counts: self._tell_counts(counts))
+            case LogBoundsNeeded(partitions=partitions):
+                self._find_bounds(hosted, partitions)
+            case CoordinatorUnknown(reason=reason):
+                log.info("group %s: %s", hosted.machine.config.group_id, reason)
+                self._find_shards()
+            case Committed(commit_id=commit_id) | CommitFailed(commit_id=commit_id):
+                self._commit_ended(hosted, commit_id, output)
+            case _:
+                hosted.inbox.append(output)
+
+    def _send(self, hosted: HostedMember, send: Send) -> None:
+        self._routes[send.request_id.encode()] = hosted
+        config = hosted.machine.config
+        self._producer.produce(
+            self._events,
+            partition=send.shard,
+            key=config.group_id.encode(),
+            value=encode_request_event(
+                send.api,
+                send.api_version,
+                send.request,
+                request_id=send.request_id,
+                reply_partition=self._reply_partition,
+                client_id=config.client_id,
+                client_host=self._client_host,
+            ),
+            on_delivery=_report_delivery,
+        )
+
+    def _commit_ended(self, hosted: HostedMember, commit_id: int, ended: Committed | CommitFailed) -> None:
+        if commit_id in hosted.commits_awaited:
+            hosted.commits_ended[commit_id] = ended
+        elif isinstance(ended, CommitFailed):
+            log.warning("group %s: commit failed: %s", hosted.machine.config.group_id, ended.error_code.meaning)
+
+    def _set_alarm(self, hosted: HostedMember) -> None:
+        deadline_ms = hosted.machine.next_deadline_ms()
+        if deadline_ms is None or (hosted.wake_at_ms is not None and hosted.wake_at_ms <= deadline_ms):
+            return
+        hosted.wake_at_ms = deadline_ms
+        self._at(deadline_ms, lambda: self._wake(hosted, deadline_ms))
+
+    def _wake(self, hosted: HostedMember, deadline_ms: int) -> None:
+        if hosted.wake_at_ms == deadline_ms:
+            hosted.wake_at_ms = None
+            hosted.machine.advance_to(self.now_ms())
+            self.act_for(hosted)
+
+    # -------------------------------------------------------------------------------------------- what the cluster says
+
+    def _find_bounds(self, hosted: HostedMember, partitions: tuple[Partition, ...]) -> None:
+        def found(bounds: dict[Partition, tuple[int, int]]) -> None:
+            with self.changed:
+                hosted.tell(lambda machine, _: machine.log_bounds(bounds))
+                missing = tuple(partition for partition in partitions if partition not in bounds)
+                if missing and self._running:
+                    pause_ms = hosted.machine.config.retry_backoff_max_ms
+                    self._at(self.now_ms() + pause_ms, lambda: self._find_bounds(hosted, missing))
+
+        self._cluster.log_bounds(partitions, found)
+
+    def _find_shards(self) -> None:
+        """Look the number of shards up again, but not once for each of a thousand members."""
+        now_ms = self.now_ms()
+        if self._shards_asked_ms is not None and now_ms - self._shards_asked_ms < _SHARD_LOOKUP_INTERVAL_MS:
+            return
+        self._shards_asked_ms = now_ms
+        self._cluster.partition_counts([self._events], self._tell_shards)
+
+    def _tell_shards(self, counts: dict[str, int]) -> None:
+        shard_count = counts.get(self._events, 0)
+        with self.changed:
+            if shard_count and shard_count != self._shard_count:
+                self._shard_count = shard_count
+                for hosted in self._members:
+                    hosted.machine.shards_changed(shard_count)
+
+    def _plan_refresh(self) -> None:
+        ages = [hosted.machine.config.metadata_max_age_ms for hosted in self._members]
+        self._refresh_at_ms = self.now_ms() + min(ages) if ages else None
+        if self._refresh_at_ms is not None:
+            self._at(self._refresh_at_ms, self._refresh)
+
+    def _refresh(self) -> None:
+        """Look up the topics of all members, so that leaders notice when one grows."""
+        topics = sorted({topic for hosted in self._members for topic in hosted.machine.topics_of_interest})
+        if topics:
+            self._cluster.partition_counts(topics, self._tell_counts)
+        self._plan_refresh()
+
+    def _tell_counts(self, counts: dict[str, int]) -> None:
+        with self.changed:
+            for hosted in self._members:
+                known = {topic: counts[topic] for topic in hosted.machine.topics_of_interest if topic in counts}
+                if known:
+                    hosted.machine.partitions_changed(known)
+                    self.act_for(hosted)
+
+    # ------------------------------------------------------------------------------------------------------ the thread
+
+    def _at(self, time_ms: int, action: Callable[[], None]) -> None:
+        heapq.heappush(self._agenda, (time_ms, next(self._entered), action))
+
+    def _run(self) -> None:
+        try:
+            self._carry_on()
+        except BaseException as error:
+            with self.changed:
+                self._died_of = error
+                self._running = False
+                self.changed.notify_all()
+            raise
+
+    def _carry_on(self) -> None:
+        while self._running:
+            first = self._reader.poll(self._wait_s())
+            messages = [first, *self._reader.consume(_READ_AT_ONCE, timeout=0)] if first is not None else []
+            with self.changed:
+                for message in messages:
+                    self._deliver(message)
+                self._do_what_is_due()
+            self._producer.poll(0)
+
+    def _wait_s(self) -> float:
+        with self.changed:
+            next_ms = self._agenda[0][0] if self._agenda else None
+        if next_ms is None:
+            return _WAIT_MAX_S
+        return min(max(next_ms - self.now_ms(), 0) / 1_000, _WAIT_MAX_S)
+
+    def _do_what_is_due(self) -> None:
+        now_ms = self.now_ms()
+        while self._agenda and self._agenda[0][0] <= now_ms:
+            heapq.heappop(self._agenda)[2]()
+
+    def _deliver(self, message: Message) -> None:
+        error = message.error()
+        if error is not None:
+            log.warning("reading %s: %s", self._responses, error)
+            return
+        hosted = self._routes.pop(message.key() or b"", None)
+        if hosted is None:
+            return  # somebody else's, or one that is not waited for any more
+        try:
+            envelope, response = decode_response_event(message.value() or b"")
+        except EventError as wrong:
+            log.warning("an answer cannot be read: %s", wrong)
+            return
+        hosted.machine.receive(envelope, response, self.now_ms())
+        self.act_for(hosted)
+
+    # ------------------------------------------------------------------------------------------------------ the start
+
+    def _partition_count(self, topic: str) -> int:
+        try:
+            found = self._reader.list_topics(topic, timeout=_START_TIMEOUT_S).topics[topic]
+        except KafkaException as error:
+            raise HostError(f"Kafka does not answer: {error.args[0].str()}") from None
+        if found.error is not None or not found.partitions:
+            raise HostError(f"There is no topic {topic}: has the coordinator been started, with this prefix?")
+        return len(found.partitions)
+
+    def _read_from_now_on(self) -> None:
+        """Fix where to read from before anything is asked, lest an answer comes first."""
+        partition = TopicPartition(self._responses, self._reply_partition)
+        try:
+            _, end = self._reader.get_watermark_offsets(partition, timeout=_START_TIMEOUT_S)
+        except KafkaException as error:
+            raise HostError(f"Kafka does not answer: {error.args[0].str()}") from None
+        self._reader.assign([TopicPartition(self._responses, self._reply_partition, end)])
+
+
+def _report_delivery(error: KafkaError | None, _: Message) -> None:
+    if error is not None:
+        log.warning("a request did not reach the events topic: %s", error)
+
+
+def _own_address() -> str:
+    """This machine's address, as Java prints it."""
+    try:
+        return f"/{socket.gethostbyname(socket.gethostname())}"
+    except OSError:
+        return "/127.0.0.1"

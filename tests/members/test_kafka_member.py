@@ -1,0 +1,223 @@
+"""The members' shell on a real broker, with the coordinator's core at the other end of the topics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from members.effects import OffsetAndMetadata
+from members.host import HostError, MemberHost
+from members.kafka_member import CommitError, Member, MemberError, NoOffsetError
+from schemas.consumer_protocol import TopicPartition
+from schemas.error_codes import ErrorCode
+from schemas.history import MemberExpired, MemberLeft
+from streaming.embedded_kafka import EmbeddedKafka
+from streaming.topics import TopicSettings, ensure_topics
+from tests.members.table_coordinator import TableCoordinator
+
+
+class Place:
+    """A broker with a coordinator, one data topic, and the prefix under which they are."""
+
+    def __init__(self, servers: str, admin: AdminClient, prefix: str, coordinator: TableCoordinator) -> None:
+        self.servers = servers
+        self.admin = admin
+        self.prefix = prefix
+        self.topic = f"{prefix}.orders"
+        self.coordinator = coordinator
+
+    def member(self, **settings: object) -> Member:
+        options = {"prefix": self.prefix, "auto_offset_reset": "earliest", "heartbeat_interval_ms": 300}
+        return Member(self.servers, "readers", [self.topic], **(options | settings))
+
+    def produce(self, count: int, first: int = 0) -> None:
+        producer = Producer({"bootstrap.servers": self.servers})
+        for number in range(first, first + count):
+            producer.produce(self.topic, partition=number % 4, value=str(number).encode())
+        producer.flush()
+
+    def committed(self) -> dict[int, int]:
+        group = self.coordinator.coordinator.groups["readers"]
+        return {partition: each.offset for partition, each in group.offsets.topics.get(self.topic, {}).items()}
+
+
+@pytest.fixture
+def place(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> Iterator[Place]:
+    report = ensure_topics(admin, TopicSettings(prefix=topic_prefix))
+    admin.create_topics([NewTopic(f"{topic_prefix}.orders", 4, 1)])[f"{topic_prefix}.orders"].result()
+    with TableCoordinator(kafka.bootstrap_servers, report.topics) as coordinator:
+        yield Place(kafka.bootstrap_servers, admin, topic_prefix, coordinator)
+
+
+def poll_until(members: list[Member], condition: Callable[[], bool], limit_s: float = 20) -> list[str]:
+    """Poll them all in turn until the condition holds; returns the values that they read."""
+    values: list[str] = []
+    until_s = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < until_s, f"not within {limit_s} s"
+        for member in members:
+            values += [(record.value or b"").decode() for record in member.poll(0.02)]
+    return values
+
+
+def test_five_lines_read_a_topic_and_the_next_run_goes_on(place: Place) -> None:
+    place.produce(100)
+    values = []
+    with place.member() as member:
+        for record in member:
+            values.append(int(record.value or b"-1"))
+            if len(values) == 60:
+                break
+    with place.member() as member:
+        for record in member:
+            values.append(int(record.value or b"-1"))
+            if len(values) == 100:
+                break
+    assert sorted(values) == list(range(100)), "each record once"
+    assert sum(place.committed().values()) == 100
+    assert len(place.coordinator.history(MemberLeft)) == 2
+
+
+def test_a_record_whose_processing_failed_is_read_again(place: Place) -> None:
+    place.produce(10)
+    done: list[int] = []
+
+    def handle_until_it_fails(member: Member) -> None:
+        for record in member:
+            if len(done) == 4:
+                raise ZeroDivisionError(record.value)
+            done.append(int(record.value or b"-1"))
+
+    with pytest.raises(ZeroDivisionError) as failed, place.member() as member:
+        handle_until_it_fails(member)
+    with place.member() as member:
+        rest = [int(record.value or b"-1") for record in islice(member, 6)]
+    assert sorted(done + rest) == list(range(10)), "each record once"
+    assert int(failed.value.args[0]) in rest
+
+
+def test_members_of_one_host_share_the_partitions_and_hand_them_over(place: Place) -> None:
+    told: list[tuple[str, str, int]] = []
+
+    def note(name: str, what: str) -> Callable[[Member, tuple[TopicPartition, ...]], None]:
+        return lambda _, partitions: told.append((name, what, len(partitions)))
+
+    with MemberHost(place.servers, prefix=place.prefix) as host:
+        settings = {"heartbeat_interval_ms": 300, "partition_assignment_strategy": ("cooperative-sticky",)}
+        settings |= {"auto_offset_reset": "earliest"}
+        first = Member(host, "readers", [place.topic], on_assign=note("a", "+"), on_revoke=note("a", "-"), **settings)
+        place.produce(40)
+        values = poll_until([first], lambda: len(first.assignment) == 4)
+        second = Member(host, "readers", [place.topic], on_assign=note("b", "+"), on_revoke=note("b", "-"), **settings)
+        values += poll_until([first, second], lambda: len(first.assignment) == len(second.assignment) == 2)
+        place.produce(40, first=40)
+        until = time.monotonic() + 3
+        values += poll_until([first, second], lambda: time.monotonic() > until)
+        assert sorted(map(int, values)) == list(range(80)), "each record once"
+        first.close()
+        poll_until([second], lambda: len(second.assignment) == 4)
+        second.close()
+    assert ("a", "+", 4) in told
+    assert ("a", "-", 2) in told
+    assert ("b", "+", 2) in told
+    assert sum(place.committed().values()) == 80
+
+
+def test_a_manual_commit_is_answered_and_a_refused_one_raises(place: Place) -> None:
+    place.produce(8)
+    with place.member(enable_auto_commit=False) as member:
+        poll_until([member], lambda: len(member.machine.positions) == 4)
+        member.commit({TopicPartition(place.topic, 1): OffsetAndMetadata(2, "half")})
+        assert place.committed() == {1: 2}
+        with pytest.raises(CommitError) as refused:
+            member.commit({TopicPartition(place.topic, 1): OffsetAndMetadata(2, "x" * 5_000)})
+        assert refused.value.error_code is ErrorCode.OFFSET_METADATA_TOO_LARGE
+
+
+def test_offsets_can_be_committed_while_partitions_are_revoked(place: Place) -> None:
+    def save(member: Member, partitions: tuple[TopicPartition, ...]) -> None:
+        member.commit(dict.fromkeys(partitions, 7))
+
+    member = place.member(enable_auto_commit=False, on_revoke=save)
+    poll_until([member], lambda: len(member.assignment) == 4)
+    member.close()
+    assert place.committed() == {0: 7, 1: 7, 2: 7, 3: 7}
+
+
+def test_a_member_beats_while_its_program_works(place: Place) -> None:
+    with place.member(session_timeout_ms=6_000) as member:
+        poll_until([member], lambda: len(member.assignment) == 4)
+        time.sleep(8)
+        assert not place.coordinator.history(MemberExpired)
+        generation_id = member.machine.generation_id
+        member.poll(0)
+        assert member.machine.generation_id == generation_id
+
+
+def test_a_member_that_dies_is_replaced_after_its_session(place: Place) -> None:
+    host = MemberHost(place.servers, prefix=place.prefix)
+    dying = Member(host, "readers", [place.topic], session_timeout_ms=6_000, heartbeat_interval_ms=300)
+    poll_until([dying], lambda: len(dying.assignment) == 4)
+    host.close()
+    with pytest.raises(HostError):
+        dying.poll(0)
+    with place.member() as heir:
+        poll_until([heir], lambda: len(heir.assignment) == 4)
+    assert len(place.coordinator.history(MemberExpired)) == 1
+
+
+def test_new_partitions_are_noticed(place: Place) -> None:
+    with place.member(metadata_max_age_ms=500) as member:
+        poll_until([member], lambda: len(member.assignment) == 4)
+        place.admin.create_partitions([NewPartitions(place.topic, 6)])[place.topic].result()
+        poll_until([member], lambda: len(member.assignment) == 6)
+
+
+def test_latest_begins_at_the_end_and_none_says_so(place: Place) -> None:
+    place.produce(20)
+    with place.member(auto_offset_reset="latest") as member:
+        poll_until([member], lambda: len(member.machine.positions) == 4)
+        place.produce(4, first=20)
+        assert sorted(poll_until([member], lambda: sum(member.machine.positions.values()) >= 24)) == [
+            "20",
+            "21",
+            "22",
+            "23",
+        ]
+    with (
+        Member(place.servers, "others", [place.topic], prefix=place.prefix, auto_offset_reset="none") as other,
+        pytest.raises(NoOffsetError),
+    ):
+        poll_until([other], lambda: False, limit_s=20)
+
+
+def test_a_twin_ends_the_first_with_an_error(place: Place) -> None:
+    with place.member(group_instance_id="same") as first:
+        poll_until([first], lambda: len(first.assignment) == 4)
+        with place.member(group_instance_id="same") as second:
+            with pytest.raises(MemberError) as fenced:
+                poll_until([second, first], lambda: False, limit_s=20)
+            assert fenced.value.error_code is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_coordinator_that_pauses_costs_nobody_the_membership(place: Place) -> None:
+    with place.member(session_timeout_ms=6_000) as member:
+        poll_until([member], lambda: len(member.assignment) == 4)
+        generation_id = member.machine.generation_id
+        place.coordinator.paused = True
+        until = time.monotonic() + 4
+        poll_until([member], lambda: time.monotonic() > until)
+        place.coordinator.paused = False
+        until = time.monotonic() + 3
+        poll_until([member], lambda: time.monotonic() > until)
+        assert member.machine.generation_id == generation_id
+
+
+def test_a_wrong_prefix_is_told_at_once(kafka: EmbeddedKafka) -> None:
+    with pytest.raises(HostError, match=r"no topic nowhere\.events"):
+        MemberHost(kafka.bootstrap_servers, prefix="nowhere")
