@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from coordinator_state import GroupConfig
+from coordinator_state import Group, GroupConfig
+from recordings.absent_requests import Absent, absent_requests
 from recordings.expectations import LONG_STALL_MS, Disagreement, Expected, Step
 from recordings.group_replay import START, GroupReplay, State
 
@@ -36,6 +37,8 @@ class Move(Struct, frozen=True):
     step: int
     effect_us: int
     before_timers: bool = False
+    inserted: Step | None = None
+    """A request that is not in the log; its index is the next one."""
 
 
 class GroupResult(Struct, kw_only=True):
@@ -81,7 +84,7 @@ class OrderSearch:
                 replay.finish(self._end_ms)
             self.result.elections |= replay.elections
             if replay.disagreements:
-                moved_from = self._repair(position, replay.disagreements[0])
+                moved_from = self._repair(position, replay.disagreements[0], replay.group)
                 if moved_from is not None:
                     position, state = self._before(moved_from)
                     replay = self._replay_from(state, self._steps)
@@ -115,19 +118,39 @@ class OrderSearch:
 
     # --------------------------------------------------------------------------------------------------------- search
 
-    def _repair(self, position: int, found: Disagreement) -> int | None:
-        """Move requests so that the disagreement does not arise. Returns the first position that changed; None: no way."""
+    def _repair(self, position: int, found: Disagreement, group: Group | None) -> int | None:
+        """Find what makes the disagreement go away. Returns the first position that changed; None: nothing does."""
+        if (moves := self._best(position, found, self._candidates(position, found))) is not None:
+            self.result.places += 1
+            return self._apply(moves)
+        absent = ((self._insertion(each),) for each in absent_requests(self._steps, found, group))
+        if (moves := self._best(position, found, absent)) is not None:
+            return self._apply(moves)
+        return None
+
+    def _best(
+        self, position: int, found: Disagreement, candidates: Iterable[tuple[Move, ...]]
+    ) -> tuple[Move, ...] | None:
+        """The candidate that gets furthest beyond the disagreement; None if none gets past it."""
         best: tuple[int, tuple[Move, ...]] | None = None
-        for moves in self._candidates(position, found):
+        for moves in candidates:
             reached_us = self._try(position, found, moves)
             if reached_us is not None and (best is None or reached_us > best[0]):
                 best = reached_us, moves
                 if reached_us == self._far:
                     break
-        if best is None:
-            return None
-        self.result.places += 1
-        return self._apply(best[1], found)
+        return None if best is None else best[1]
+
+    def _insertion(self, absent: Absent) -> Move:
+        step = Step(
+            index=len(self._steps),
+            request=absent.request,
+            effect_us=absent.effect_us,
+            earliest_us=absent.effect_us,
+            latest_us=absent.effect_us,
+            inferred=absent.why,
+        )
+        return Move(step.index, step.effect_us, inserted=step)
 
     _far = 2**62
 
@@ -158,8 +181,11 @@ class OrderSearch:
         steps, order = list(self._steps), list(self._order)
         first = len(order)
         for move in moves:
-            first = min(first, self._position(order, steps, steps[move.step]))
-            order.remove(move.step)
+            if move.inserted is not None:
+                steps.append(move.inserted)
+            else:
+                first = min(first, self._position(order, steps, steps[move.step]))
+                order.remove(move.step)
             steps[move.step] = replace(steps[move.step], effect_us=move.effect_us, before_timers=move.before_timers)
             to = self._position(order, steps, steps[move.step])
             order.insert(to, move.step)
@@ -169,10 +195,12 @@ class OrderSearch:
     def _position(self, order: list[int], steps: list[Step], step: Step) -> int:
         return bisect_left(order, self._key(step), key=lambda index: self._key(steps[index]))
 
-    def _apply(self, moves: tuple[Move, ...], found: Disagreement) -> int:
+    def _apply(self, moves: tuple[Move, ...]) -> int:
         steps, order, first = self._moved(moves)
         for move in moves:
-            if move.effect_us < self._steps[move.step].earliest_us:
+            if move.inserted is not None:
+                self._connections[move.inserted.request.logged.connection] = [move.step]
+            elif move.effect_us < self._steps[move.step].earliest_us:
                 self.result.late_lines.append(move.step)
         self._steps[:] = steps
         self._order = order

@@ -264,6 +264,12 @@ def _notes(result: GroupResult) -> Iterator[str]:
             f"group {result.group_id}: {len(result.elections)} leaders that Kafka elected by the order of a hash map are taken "
             f"from the recording (generations {', '.join(map(str, sorted(result.elections)))})"
         )
+    for step in result.steps:
+        if step.inferred is not None:
+            yield (
+                f"group {result.group_id}: a request that is not in the log is inferred, as nothing else explains what follows: "
+                f"{step.inferred}, taken to be at {step.effect_us // 1000}"
+            )
     for index in result.late_lines:
         step = result.steps[index]
         logged = step.request.logged

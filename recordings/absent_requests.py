@@ -1,0 +1,145 @@
+"""Requests that a log does not have, and that the broker must have got: inferred from their traces, and said.
+
+A line is written when a request is answered. A JoinGroup that was never answered (the same member sent another, or the
+connection broke in a way that lost it) is in no line, but the next leader's answer lists its sender, or a rebalance
+begins that nothing in the log begins. What such a request held is known from the member's other requests.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coordinator_state import Group
+from recordings.expectations import Disagreement, Step
+from recordings.group_requests import GroupRequest
+from schemas.messages import JoinGroupRequest, LeaveGroupMember, LeaveGroupRequest, Request
+
+PROMPT_US = 1_000
+"""How soon a client sends its next request when it has its answer."""
+LEAVE_VERSION = 3
+CANDIDATES_MAX = 60
+
+
+class Absent(Struct, frozen=True):
+    """A request that may have been there."""
+
+    request: GroupRequest
+    effect_us: int
+    why: str
+
+
+def absent_requests(steps: Sequence[Step], found: Disagreement, group: Group | None) -> Iterator[Absent]:
+    """What may be missing before a disagreement, the likeliest first."""
+    count = 0
+    for member_id in _suspects(steps, found, group):
+        known = _joins_of(steps, member_id)
+        if not known:
+            continue
+        for effect_us in _times(steps, found, member_id):
+            for absent in (_join(known, found, steps, member_id, effect_us), _leave(known[-1], member_id, effect_us)):
+                yield absent
+                count += 1
+                if count >= CANDIDATES_MAX:
+                    return
+
+
+def _suspects(steps: Sequence[Step], found: Disagreement, group: Group | None) -> list[str]:
+    """Members that may have sent what is missing: those that the broker names, then those that are there."""
+    named = [each["memberId"] for each in _listed(steps, found)]
+    joined = [member.member_id for member in group.members.values() if member.awaiting_join is not None] if group else []
+    here = [*group.pending_join, *group.members] if group is not None else []
+    in_entry = [member_id for member_id in _known_ids(steps) if member_id in found.broker]
+    likely = [member_id for member_id in named if member_id not in joined]
+    return list(dict.fromkeys([*likely, *in_entry, *here]))
+
+
+def _listed(steps: Sequence[Step], found: Disagreement) -> list[dict[str, str]]:
+    """The members that the leader's answer lists, if the disagreement is about that answer."""
+    if found.kind not in ("answer", "time") or not 0 <= found.step < len(steps):
+        return []
+    step = steps[found.step]
+    return list(step.request.response.get("members") or ()) if step.request.logged.api == "JoinGroup" else []
+
+
+def _known_ids(steps: Sequence[Step]) -> Iterator[str]:
+    for step in steps:
+        request = step.request.request
+        if isinstance(request, JoinGroupRequest) and (member_id := request.member_id or step.request.new_member_id):
+            yield member_id
+
+
+def _joins_of(steps: Sequence[Step], member_id: str) -> list[Step]:
+    """The joins of a member, by the id that it had or got."""
+    return [
+        step
+        for step in steps
+        if isinstance(step.request.request, JoinGroupRequest)
+        and member_id in (step.request.request.member_id, step.request.new_member_id)
+    ]
+
+
+def _times(steps: Sequence[Step], found: Disagreement, member_id: str) -> list[int]:
+    """When it may have come: at the time of what it led to, or when the member was last answered before."""
+    last_heard = [
+        step.request.logged.ready_us
+        for step in steps
+        if member_id in (getattr(step.request.request, "member_id", None), step.request.new_member_id)
+        and step.request.logged.ready_us < found.at_us
+    ]
+    times = [found.broker_ms * 1000] if found.broker_ms is not None else []
+    times += [max(last_heard) + PROMPT_US] if last_heard else []
+    return [*times, found.at_us - 1]
+
+
+def _join(known: list[Step], found: Disagreement, steps: Sequence[Step], member_id: str, effect_us: int) -> Absent:
+    before = [step for step in known if step.effect_us < effect_us] or known[:1]
+    template = before[-1]
+    request = template.request.request
+    assert isinstance(request, JoinGroupRequest)
+    chosen = _protocol(steps, found)
+    metadata = {each["memberId"]: each["metadata"] for each in _listed(steps, found)}
+    protocols = tuple(
+        replace(protocol, metadata=b64decode(metadata[member_id]))
+        if protocol.name == chosen and member_id in metadata
+        else protocol
+        for protocol in request.protocols
+    )
+    joined = replace(request, member_id=member_id, protocols=protocols)
+    return _absent(template, "JoinGroup", template.request.logged.api_version, joined, member_id, effect_us)
+
+
+def _leave(template: Step, member_id: str, effect_us: int) -> Absent:
+    left = LeaveGroupRequest(group_id=template.request.group_id, members=(LeaveGroupMember(member_id=member_id),))
+    return _absent(template, "LeaveGroup", LEAVE_VERSION, left, member_id, effect_us)
+
+
+def _protocol(steps: Sequence[Step], found: Disagreement) -> str | None:
+    return steps[found.step].request.response.get("protocolName") if 0 <= found.step < len(steps) else None
+
+
+def _absent(template: Step, api: str, version: int, request: Request, member_id: str, effect_us: int) -> Absent:
+    logged = replace(
+        template.request.logged,
+        api=api,
+        api_version=version,
+        arrival_us=effect_us,
+        handled_us=effect_us,
+        ready_us=effect_us,
+        logged_us=effect_us,
+        line_number=0,
+        connection=f"absent {api} {member_id} {effect_us}",
+        request=b"{}",
+    )
+    absent = replace(
+        template.request,
+        logged=logged,
+        request_id=f"absent-{api}-{member_id}-{effect_us}",
+        request=request,
+        response={},
+        new_member_id=None,
+    )
+    return Absent(absent, effect_us, f"{api} of {member_id}")
