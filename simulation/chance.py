@@ -1,0 +1,23 @@
+"""Chance that knows no order: what is drawn depends on the seed and on what is asked, not on what was asked before.
+
+So a world from which a member or a fault is taken away keeps all its other accidents, and a failing one can be shrunk.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+
+class Chance:
+    """Draws for one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def of(self, *question: object) -> Random:
+        """The dice for one question; the same question gets the same dice."""
+        return Random(f"{self._seed}/{'/'.join(map(str, question))}")
+
+    def happens(self, percent: int, *question: object) -> bool:
+        """Whether something of this probability happens."""
+        return percent > 0 and self.of(*question).random() * 100 < percent

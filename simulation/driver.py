@@ -1,0 +1,200 @@
+"""The driver of one shard: cuts the log into batches as Spark does, works them as the operator does, and may fail anywhere.
+
+A batch is planned (its offsets and its watermark go to the checkpoint), read, worked group by group, written, and
+committed with the groups' new states. One that fails is repeated from the plan with the states of the batch before; what
+it had written stays written. The watermark of a batch is the last tick of the batches before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple
+
+import msgspec
+
+from coordinator_state import GroupConfig, GroupCoordinator, Output, RequestEvent, decode_group, encode_group
+from schemas.events import EventError, decode_group_id, decode_request_event, decode_tick
+from simulation.log import Record
+
+REPLY_PARTITIONS = 1
+StateBlobs = tuple[bytes, bytes]
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Written(NamedTuple):
+    """An output as the sink got it."""
+
+    output: Output
+    data: bytes
+
+
+class DeadLetter(NamedTuple):
+    """An event that could not be read."""
+
+    offset: int
+    reason: str
+
+
+class Plan(NamedTuple):
+    """What the checkpoint says of a batch before it is worked."""
+
+    start: int
+    end: int
+    watermark_ms: int
+
+
+class BatchFailed(Exception):
+    """The batch failed at the step that was asked for."""
+
+
+def encode_output(output: Output) -> bytes:
+    """An output with all its fields, as bytes to compare."""
+    return _encode((type(output).__name__, output))
+
+
+class Row(NamedTuple):
+    """A request of the log with its clock: what a group is handed."""
+
+    record: Record
+    clock_ms: int
+
+
+def carry_clock(records: list[Record], floor_ms: int) -> tuple[list[Row], int]:
+    """Each request with the last tick before it, and the last tick of all."""
+    clock_ms = floor_ms
+    rows = []
+    for record in records:
+        if record.key is None:
+            clock_ms = max(clock_ms, decode_tick(record.value or b"").clock_ms)
+        else:
+            rows.append(Row(record, clock_ms))
+    return rows, clock_ms
+
+
+def to_event(group_id: str, row: Row) -> RequestEvent:
+    """A row as an event. Raises `EventError`."""
+    record = row.record
+    envelope, request = decode_request_event(group_id, record.value, REPLY_PARTITIONS)
+    return RequestEvent(record.offset, row.clock_ms or record.timestamp_ms, record.timestamp_ms, envelope, request)
+
+
+class Driver:
+    """One shard's query. `write` is the sink; `records` gives the log; `handled` hears of committed batches."""
+
+    def __init__(
+        self,
+        shard: int,
+        config: GroupConfig,
+        records: list[Record],
+        write: Callable[[Written], None],
+        handled: Callable[[int, int], None],
+    ) -> None:
+        self.shard = shard
+        self.config = config
+        self.states: dict[str, StateBlobs] = {}
+        self.dead_letters: list[DeadLetter] = []
+        self.clock_ms = 0
+        """The last tick of the committed batches."""
+        self.batches = 0
+        self._records = records
+        self._write = write
+        self._handled = handled
+        self._timeouts: dict[str, int] = {}
+        self._end = 0
+        self._watermark_ms = 0
+        self._plan: Plan | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all is handled, and every timer that the ticks have reached has fired."""
+        return self._plan is None and self._end == len(self._records) and self._watermark_ms == self.clock_ms
+
+    def run_batch(self, dice: Random, records_max: int, fail_at: int | None = None) -> int:
+        """Work the next batch, or the failed one again; returns its number of steps. Raises `BatchFailed`."""
+        if self._plan is None:
+            if self.is_idle:
+                return 0
+            end = min(len(self._records), self._end + dice.randint(1, records_max))
+            self._plan = Plan(self._end, end, self.clock_ms)
+        return self._work(self._plan, _Steps(fail_at), dice)
+
+    def _work(self, plan: Plan, steps: _Steps, dice: Random) -> int:
+        steps.pass_one()  # planned
+        rows, clock_ms = carry_clock(self._records[plan.start : plan.end], plan.watermark_ms)
+        dice.shuffle(rows)  # after Spark's shuffle the rows of a group come in any order
+        by_group: dict[bytes, list[Row]] = {}
+        for row in rows:
+            by_group.setdefault(row.record.key or b"", []).append(row)
+        states, timeouts, letters = dict(self.states), dict(self._timeouts), list(self.dead_letters)
+        steps.pass_one()  # read
+        for key, own in by_group.items():
+            group_id = decode_group_id(key)
+            outputs = self._work_group(group_id, own, plan.watermark_ms, states, timeouts, letters)
+            self._write_all(outputs, steps)
+        expired = [group_id for group_id, due_ms in timeouts.items() if due_ms < plan.watermark_ms]
+        for group_id in expired:
+            outputs = self._work_group(group_id, [], plan.watermark_ms, states, timeouts, letters)
+            self._write_all(outputs, steps)
+        steps.pass_one()  # written; the new states are not committed
+        self.states, self._timeouts, self.dead_letters = states, timeouts, letters
+        self._end, self.clock_ms, self._watermark_ms, self._plan = plan.end, clock_ms, plan.watermark_ms, None
+        self.batches += 1
+        self._handled(plan.end, plan.watermark_ms)
+        return steps.passed
+
+    def _write_all(self, outputs: list[Output], steps: _Steps) -> None:
+        steps.pass_one()  # a group is worked, nothing of it is written
+        for number, output in enumerate(outputs):
+            self._write(Written(output, encode_output(output)))
+            if number == len(outputs) // 2:
+                steps.pass_one()  # half of a group is written
+
+    def _work_group(
+        self,
+        group_id: str,
+        rows: list[Row],
+        watermark_ms: int,
+        states: dict[str, StateBlobs],
+        timeouts: dict[str, int],
+        letters: list[DeadLetter],
+    ) -> list[Output]:
+        """One call of the operator's function: state in, rows in the order of offsets, state out."""
+        blobs = states.pop(group_id, None)
+        timeouts.pop(group_id, None)
+        group = None if blobs is None else decode_group(*blobs)
+        coordinator = GroupCoordinator(group_id, self.config, partition=self.shard, group=group)
+        for row in in_order(rows):
+            try:
+                event = to_event(group_id, row)
+            except EventError as problem:
+                letters.append(DeadLetter(row.record.offset, problem.problem.value))
+            else:
+                coordinator.handle(event)
+        coordinator.advance_to(watermark_ms)
+        if coordinator.group is not None:
+            states[group_id] = encode_group(coordinator.group)
+            deadline_ms = coordinator.next_deadline_ms()
+            if deadline_ms is not None:
+                # Spark fires when the watermark is beyond the timeout; a timer is due when the clock has reached it.
+                timeouts[group_id] = max(deadline_ms - 1, watermark_ms, 1)
+        return coordinator.take_outputs()
+
+
+def in_order(rows: list[Row]) -> list[Row]:
+    """Rows in the order of their offsets."""
+    return sorted(rows, key=lambda row: row.record.offset)
+
+
+class _Steps:
+    """Counts the steps of a batch, and fails at one of them."""
+
+    def __init__(self, fail_at: int | None) -> None:
+        self.passed = 0
+        self._fail_at = fail_at
+
+    def pass_one(self) -> None:
+        self.passed += 1
+        if self.passed - 1 == self._fail_at:
+            raise BatchFailed

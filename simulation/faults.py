@@ -1,0 +1,190 @@
+"""What each kind of fault does to a world when its time has come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+from uuid import NAMESPACE_OID, uuid5
+
+from schemas.events import decode_tick, encode_request_event, encode_tick
+from schemas.java_hash import group_partition
+from schemas.messages import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    Request,
+)
+from simulation.scenario import (
+    BadNetwork,
+    BrokerPause,
+    Close,
+    Crash,
+    DriverCrash,
+    Fault,
+    Freeze,
+    Grow,
+    MemberFault,
+    SlowPoll,
+    Stranger,
+    StrayTick,
+    Subscribe,
+    WallClockJump,
+)
+
+if TYPE_CHECKING:
+    from simulation.world import World
+
+STRANGERS = (
+    "describe",
+    "delete",
+    "delete_offsets",
+    "commit",
+    "fetch",
+    "heartbeat",
+    "join_and_vanish",
+    "garbage",
+    "wrong_shard",
+)
+_TROUBLE_MARGIN_MS = 1_000
+"""How long something may still be late after the trouble is over."""
+
+
+def befall(world: World, fault: Fault) -> None:
+    """Let it happen."""
+    match fault:
+        case Crash() | Close() | Freeze() | SlowPoll() | BadNetwork() | Subscribe():
+            _befall_member(world, fault)
+        case BrokerPause(for_ms=for_ms):
+            world.tell("the broker", f"takes and gives nothing for {for_ms} ms")
+            world.broker_back_ms = max(world.broker_back_ms, world.now_ms + for_ms)
+            world.at(world.broker_back_ms, world.broker_is_back)
+        case DriverCrash():
+            if fault.shard < len(world.drivers):
+                world.driver_faults.append(fault)
+        case WallClockJump(by_ms=by_ms):
+            world.tell("the driver", f"has its wall clock set by {by_ms} ms")
+            world.wall_ahead_ms += by_ms
+        case StrayTick(shard=shard, back_ms=back_ms):
+            if shard < len(world.drivers):
+                _stray_tick(world, shard, back_ms)
+        case Grow(topic=topic, partitions=partitions):
+            if partitions > world.topics.get(topic, 0) > 0:
+                world.tell(topic, f"gets {partitions} partitions")
+                world.topics[topic] = partitions
+                for process in world.processes:
+                    process.counts_changed(topic, partitions)
+        case Stranger():
+            _stranger(world, fault)
+        case _:
+            assert_never(fault)
+
+
+def _befall_member(world: World, fault: MemberFault) -> None:
+    process = world.running(fault.member)
+    if process is None:
+        return
+    now_ms = world.now_ms
+    match fault:
+        case Crash():
+            world.tell(process.name, "crashes")
+            process.end()
+        case Close():
+            world.tell(process.name, "closes")
+            process.troubles.append((now_ms, now_ms + 60_000))
+            process.close()
+        case Freeze(for_ms=for_ms):
+            world.tell(process.name, f"stands still for {for_ms} ms")
+            process.troubles.append((now_ms, now_ms + for_ms + _TROUBLE_MARGIN_MS))
+            process.freeze(for_ms)
+        case SlowPoll(for_ms=for_ms):
+            world.tell(process.name, f"does not poll for {for_ms} ms")
+            process.troubles.append((now_ms, now_ms + for_ms + _TROUBLE_MARGIN_MS))
+            process.idle_until_ms = max(process.idle_until_ms, now_ms + for_ms)
+        case BadNetwork(for_ms=for_ms):
+            world.tell(process.name, f"has a bad network for {for_ms} ms")
+            # Its next process has it as well: a network does not get better by a restart.
+            for each in world.processes:
+                if each.plan.name == fault.member:
+                    each.troubles.append((now_ms, now_ms + for_ms + fault.late_ms + _TROUBLE_MARGIN_MS))
+            world.network_faults.setdefault(fault.member, []).append(fault)
+        case Subscribe(topics=topics):
+            world.tell(process.name, f"subscribes to {', '.join(topics) or 'nothing'}")
+            # Kafka's coordinator takes no notice of a static member that comes back with another subscription.
+            world.subscriptions[process.plan.instance_id or process.plan.name] = topics
+            process.subscribe(topics)
+    if isinstance(fault, Crash | Close) and fault.back_after_ms is not None:
+        world.at(now_ms + fault.back_after_ms, lambda: _come_back(world, fault.member))
+
+
+def _come_back(world: World, name: str) -> None:
+    if world.running(name) is None:
+        plan = next(plan for plan in world.scenario.members if plan.name == name)
+        world.start(plan)
+
+
+def _stray_tick(world: World, shard: int, back_ms: int) -> None:
+    ticks = [record.value or b"" for record in world.log.partitions[shard] if record.key is None]
+    if ticks:
+        clock_ms = max(decode_tick(ticks[-1]).clock_ms - back_ms, 1)
+        world.tell(f"shard {shard}", f"gets a tick from a stranger that goes back by {back_ms} ms")
+        world.append(shard, None, encode_tick(clock_ms))
+
+
+def _stranger(world: World, fault: Stranger) -> None:
+    """One or more requests of somebody who is no member."""
+    world.tell("a stranger", f"sends {fault.what} to {fault.group_id}")
+    own_shard = group_partition(fault.group_id, len(world.drivers))
+    shard = (own_shard + 1) % len(world.drivers) if fault.what == "wrong_shard" else own_shard
+    key = fault.group_id.encode()
+    if fault.what == "garbage":
+        world.append(shard, key, b'{"type":"request"}')
+        return
+    api, version, request = _request(fault)
+    value = encode_request_event(
+        api,
+        version,
+        request,
+        request_id=str(uuid5(NAMESPACE_OID, f"{fault.group_id}/{fault.what}/{fault.at_ms}")),
+        reply_partition=0,
+        client_id="stranger",
+    )
+    world.append(shard, key, value)
+
+
+def _request(fault: Stranger) -> tuple[str, int, Request]:
+    group_id = fault.group_id
+    match fault.what:
+        case "delete":
+            return "DeleteGroups", 2, DeleteGroupsRequest(groups_names=(group_id,))
+        case "delete_offsets":
+            partitions = tuple(OffsetDeleteRequestPartition(partition_index=index) for index in range(3))
+            topics = (OffsetDeleteRequestTopic(name="orders", partitions=partitions),)
+            return "OffsetDelete", 0, OffsetDeleteRequest(group_id=group_id, topics=topics)
+        case "commit":
+            partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=fault.at_ms)
+            topic = OffsetCommitRequestTopic(name="orders", partitions=(partition,))
+            return "OffsetCommit", 9, OffsetCommitRequest(group_id=group_id, topics=(topic,))
+        case "fetch":
+            return "OffsetFetch", 9, OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group_id),))
+        case "heartbeat":
+            return "Heartbeat", 4, HeartbeatRequest(group_id=group_id, generation_id=1, member_id="nobody")
+        case "join_and_vanish":
+            protocols = (JoinGroupProtocol(name="range", metadata=b""),)
+            return (
+                "JoinGroup",
+                9,
+                JoinGroupRequest(
+                    group_id=group_id, session_timeout_ms=6_000, protocol_type="consumer", protocols=protocols
+                ),
+            )
+        case _:
+            return "DescribeGroups", 5, DescribeGroupsRequest(groups=(group_id,))

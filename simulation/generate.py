@@ -1,0 +1,138 @@
+"""From a seed to a scenario: who lives in it, and what goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from coordinator_state import GroupConfig
+from simulation.chance import Chance
+from simulation.faults import STRANGERS
+from simulation.scenario import (
+    BadNetwork,
+    BrokerPause,
+    Close,
+    Crash,
+    DriverCrash,
+    Fault,
+    Freeze,
+    Grow,
+    MemberPlan,
+    Scenario,
+    SlowPoll,
+    Stranger,
+    StrayTick,
+    Subscribe,
+    WallClockJump,
+)
+
+TOPICS = ("orders", "clicks")
+ASSIGNORS = (("range",), ("roundrobin",), ("sticky",), ("cooperative-sticky",), ("range", "cooperative-sticky"))
+SESSION_MS = 6_000
+
+
+def scenario_of(seed: int) -> Scenario:
+    """The world of a seed."""
+    dice = Chance(seed).of("scenario")
+    shards = dice.choice((1, 1, 2))
+    config = GroupConfig(
+        group_min_session_timeout_ms=SESSION_MS,
+        group_initial_rebalance_delay_ms=dice.choice((0, 0, 500, 3_000)),
+        group_max_size=dice.choice((1_000, 1_000, 1_000, 2)),
+        offsets_retention_minutes=dice.choice((10_080, 10_080, 1)),
+        offsets_retention_check_interval_ms=dice.choice((600_000, 5_000)),
+        shard_count=shards,
+    )
+    groups = dice.sample(("readers", "writers", "auditors"), dice.choice((1, 1, 2)))
+    topics = {topic: dice.randint(1, 5) for topic in TOPICS[: dice.choice((1, 2))]}
+    faults_end_ms = dice.choice((10_000, 20_000, 30_000))
+    members = tuple(plan for group_id in groups for plan in _members(dice, group_id, tuple(topics), faults_end_ms))
+    faults = [_fault(dice, members, topics, groups, shards, faults_end_ms) for _ in range(dice.randint(0, 7))]
+    every_ms = dice.choice(((20, 100), (50, 400), (200, 1_500)))
+    return Scenario(
+        seed=seed,
+        config=config,
+        topics=topics,
+        members=members,
+        faults=tuple(sorted(faults, key=lambda fault: fault.at_ms)),
+        faults_end_ms=faults_end_ms,
+        batch_every_ms=every_ms,
+        # However it is cut, the query must keep up with its ticks and members.
+        batch_records_max=dice.choice((2, 10, 60)) if every_ms[1] <= 100 else 60,
+    )
+
+
+def _members(dice: Random, group_id: str, topics: tuple[str, ...], until_ms: int) -> list[MemberPlan]:
+    static = dice.random() < 0.35
+    twins = static and dice.random() < 0.3
+    assignors = dice.choice(ASSIGNORS)
+    session_ms = dice.choice((SESSION_MS, SESSION_MS, 8_000, 10_000))
+    return [
+        MemberPlan(
+            name=f"{group_id}-{number}",
+            group_id=group_id,
+            topics=topics if twins or dice.random() < 0.8 else topics[:1],
+            start_ms=dice.choice((0, dice.randint(0, 2_000), dice.randint(0, until_ms // 2))),
+            instance_id=f"{group_id}-i{0 if twins else number}" if static else None,
+            assignors=assignors,
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=session_ms // dice.choice((3, 4)),
+            max_poll_interval_ms=dice.choice((5_000, 10_000)),
+            poll_every_ms=dice.choice((200, 500, 1_000)),
+            auto_commit_interval_ms=dice.choice((1_000, 3_000)),
+            clock_percent=dice.choice((100, 100, 97, 103)),
+            clock_ahead_ms=dice.choice((0, 0, -3_600_000, 90_000)),
+        )
+        for number in range(dice.randint(1, 4))
+    ]
+
+
+def _fault(
+    dice: Random, members: tuple[MemberPlan, ...], topics: dict[str, int], groups: list[str], shards: int, end_ms: int
+) -> Fault:
+    member = dice.choice(members).name
+    at_ms = dice.randint(0, end_ms)
+    long_ms = dice.choice((dice.randint(100, 3_000), dice.randint(3_000, 9_000), dice.randint(9_000, 60_000)))
+    back_ms = dice.choice((None, dice.randint(100, 2_000), dice.randint(2_000, 12_000)))
+    kinds: list[tuple[int, Callable[[], Fault]]] = [
+        (4, lambda: Crash(member=member, at_ms=at_ms, back_after_ms=back_ms)),
+        (3, lambda: Close(member=member, at_ms=at_ms, back_after_ms=back_ms)),
+        (3, lambda: Freeze(member=member, at_ms=at_ms, for_ms=min(long_ms, 20_000))),
+        (3, lambda: SlowPoll(member=member, at_ms=at_ms, for_ms=min(long_ms, 20_000))),
+        (5, lambda: _bad_network(dice, member, at_ms)),
+        (2, lambda: Subscribe(member=member, at_ms=at_ms, topics=tuple(topics)[: dice.randint(1, 2)])),
+        (3, lambda: BrokerPause(at_ms=at_ms, for_ms=long_ms)),
+        (5, lambda: _driver_crash(dice, shards, at_ms, long_ms)),
+        (1, lambda: WallClockJump(at_ms=at_ms, by_ms=dice.choice((-3_600_000, 3_600_000, 1_000)))),
+        (1, lambda: StrayTick(shard=dice.randrange(shards), at_ms=at_ms, back_ms=dice.choice((0, 1, 100_000)))),
+        (1, lambda: Grow(topic=dice.choice(list(topics)), at_ms=at_ms, partitions=dice.randint(2, 8))),
+        (5, lambda: Stranger(group_id=dice.choice([*groups, "nobodys"]), at_ms=at_ms, what=dice.choice(STRANGERS))),
+    ]
+    make = dice.choices([kind for _, kind in kinds], [weight for weight, _ in kinds])[0]
+    return make()
+
+
+def _bad_network(dice: Random, member: str, at_ms: int) -> BadNetwork:
+    lossy, doubling, slow = (dice.random() < 0.5 for _ in range(3))
+    return BadNetwork(
+        member=member,
+        at_ms=at_ms,
+        for_ms=dice.randint(500, 15_000),
+        lose_requests=dice.choice((0, 20, 60)) if lossy else 0,
+        lose_answers=dice.choice((0, 20, 60)) if lossy else 0,
+        double=50 if doubling else 0,
+        late=50 if slow else 0,
+        late_ms=dice.choice((300, 3_000, 9_000)),
+    )
+
+
+def _driver_crash(dice: Random, shards: int, at_ms: int, down_ms: int) -> DriverCrash:
+    ticker_lives = dice.random() < 0.4
+    return DriverCrash(
+        shard=dice.randrange(shards),
+        at_ms=at_ms,
+        step=dice.randint(0, 7),
+        down_ms=min(down_ms, 10_000) if ticker_lives else down_ms,
+        times=dice.choice((1, 1, 3)),
+        ticker_lives=ticker_lives,
+    )

@@ -1,0 +1,173 @@
+"""The referee: handles a log once, request by request, and looks at everything after every step.
+
+What the coordinator says is a function of the log, so the referee may come when the world is over: it sees each step as
+it happened. The drivers' outputs, with their batches and crashes, are held against its own at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from coordinator_state import Group, GroupConfig, GroupCoordinator, Output, RequestEvent
+from schemas.events import EventError, decode_group_id, decode_tick
+from simulation.driver import DeadLetter, Row, to_event
+from simulation.log import Log, Record
+from simulation.model import Model
+from simulation.model_life import Said
+
+
+class Violation(NamedTuple):
+    """Something that must hold does not."""
+
+    rule: str
+    message: str
+    group_id: str
+    timestamp_ms: int
+    """Append time of the record at which it was seen."""
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.message}"
+
+
+class Facts(NamedTuple):
+    """A group before a step."""
+
+    epoch: int
+    state: str
+    generation_id: int
+    members: dict[str, str | None]
+    """Member id -> group instance id."""
+
+
+class Step(NamedTuple):
+    """One thing that happened to one group: a request, or a tick that let timers fire."""
+
+    group_id: str
+    clock_ms: int
+    event: RequestEvent | None
+    """None: a tick."""
+    before: Facts | None
+    group: Group | None
+    """Afterwards."""
+    outputs: list[Output]
+    model: Model
+    said: list[Said]
+    """What the model says."""
+
+
+class Rule:
+    """Something that must always hold of one group. One object watches one group from the beginning."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        self.config = config
+
+    def check(self, step: Step) -> str | None:
+        """What is wrong after this step; None: nothing."""
+        raise NotImplementedError
+
+
+class Judgement:
+    """What the referee saw of a log."""
+
+    def __init__(self) -> None:
+        self.violations: dict[str, Violation] = {}
+        """The first violation of each rule, in the order in which they were seen."""
+        self.outputs: dict[str, list[Output]] = {}
+        self.dead_letters: list[list[DeadLetter]] = []
+        self.steps: list[tuple[int, Step]] = []
+        """With their append times; kept when a story is to be told."""
+
+    def accuse(self, violation: Violation) -> None:
+        self.violations.setdefault(violation.rule, violation)
+
+
+class _Watched(NamedTuple):
+    coordinator: GroupCoordinator
+    model: Model
+    rules: list[Rule]
+
+
+def judge(log: Log, config: GroupConfig, rules: Iterable[type[Rule]], *, keep_steps: bool = False) -> Judgement:
+    """Handle every partition of a log, to its last tick, and judge every step."""
+    judgement = Judgement()
+    kinds = tuple(rules)
+    for shard, records in enumerate(log.partitions):
+        _Shard(shard, config, kinds, judgement, keep_steps).handle(records)
+    return judgement
+
+
+class _Shard:
+    """One partition of the log."""
+
+    def __init__(
+        self, shard: int, config: GroupConfig, rules: tuple[type[Rule], ...], judgement: Judgement, keep_steps: bool
+    ) -> None:
+        self._shard = shard
+        self._config = config
+        self._rules = rules
+        self._judgement = judgement
+        self._keep_steps = keep_steps
+        self._groups: dict[str, _Watched] = {}
+        self._clock_ms = 0
+        self._timestamp_ms = 0
+        self._letters: list[DeadLetter] = []
+        judgement.dead_letters.append(self._letters)
+
+    def handle(self, records: list[Record]) -> None:
+        for record in records:
+            self._timestamp_ms = record.timestamp_ms
+            if record.key is None:
+                self._clock_ms = max(self._clock_ms, decode_tick(record.value or b"").clock_ms)
+                for group_id, watched in self._groups.items():
+                    self._step(group_id, watched, None)
+            else:
+                self._request(decode_group_id(record.key), record)
+
+    def _request(self, group_id: str, record: Record) -> None:
+        try:
+            event = to_event(group_id, Row(record, self._clock_ms))
+        except EventError as problem:
+            self._letters.append(DeadLetter(record.offset, problem.problem.value))
+            return
+        watched = self._groups.get(group_id)
+        if watched is None:
+            watched = self._groups[group_id] = _Watched(
+                GroupCoordinator(group_id, self._config, partition=self._shard),
+                Model(group_id, self._config, self._shard),
+                [rule(self._config) for rule in self._rules],
+            )
+        self._step(group_id, watched, event)
+
+    def _step(self, group_id: str, watched: _Watched, event: RequestEvent | None) -> None:
+        coordinator, model, rules = watched
+        before = facts(coordinator.group)
+        try:
+            if event is None:
+                coordinator.advance_to(self._clock_ms)
+            else:
+                coordinator.handle(event)
+        except Exception as error:
+            self._accuse("NothingBreaks", f"the core raised {type(error).__name__}: {error}", group_id)
+            raise
+        said = model.pass_time(self._clock_ms) if event is None else model.hear(event)
+        outputs = coordinator.take_outputs()
+        self._judgement.outputs.setdefault(group_id, []).extend(outputs)
+        clock_ms = self._clock_ms if event is None else event.clock_ms
+        step = Step(group_id, clock_ms, event, before, coordinator.group, outputs, model, said)
+        if self._keep_steps and (event is not None or outputs):
+            self._judgement.steps.append((self._timestamp_ms, step))
+        for rule in rules:
+            message = rule.check(step)
+            if message is not None:
+                self._accuse(type(rule).__name__, message, group_id)
+
+    def _accuse(self, rule: str, message: str, group_id: str) -> None:
+        self._judgement.accuse(Violation(rule, message, group_id, self._timestamp_ms))
+
+
+def facts(group: Group | None) -> Facts | None:
+    if group is None:
+        return None
+    members = {member.member_id: member.group_instance_id for member in group.members.values()}
+    return Facts(group.epoch, group.state.value, group.generation_id, members)

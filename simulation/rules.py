@@ -1,0 +1,169 @@
+"""What must hold after every step, one class for each rule. None of them looks at a timer or counter of the core.
+
+Each is told of every step of one group and remembers what it needs. Further rules: `rules_of_offsets`,
+`rules_of_sessions`; those of a whole world: `rules_of_worlds`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator_state import Answer, Group, GroupConfig, LogRecord
+from recordings.history import group_state
+from schemas.consumer_protocol import decode_assignment
+from schemas.error_codes import ErrorCode
+from schemas.history import AssignmentReceived, GroupEmpty, JoinPhaseCompleted, MemberReplaced
+from schemas.messages import SyncGroupRequest, SyncGroupResponse
+from simulation.model_life import Answered, Logged, Said
+from simulation.referee import Rule, Step
+
+
+class SameAsModel(Rule):
+    """Every answer, every record and the whole state are what the model says."""
+
+    def check(self, step: Step) -> str | None:
+        said: list[Said] = []
+        for output in step.outputs:
+            if isinstance(output, Answer):
+                said.append(Answered(output.request_id, output.time_ms, output.response))
+            elif isinstance(output, LogRecord):
+                said.append(Logged(output.time_ms, output.key, output.value))
+        if said != step.said:
+            return f"the core says {_first_difference(said, step.said)}"
+        if step.event is None and not said and not step.outputs:
+            return None
+        mine = None if step.group is None else group_state(step.group)
+        model = step.model.picture()
+        if mine != model:
+            different = sorted(name for name in {*(mine or {}), *(model or {})} if (mine or {}).get(name) != (model or {}).get(name))
+            return "the state differs in " + "; ".join(
+                f"{name}: {(mine or {}).get(name)} instead of {(model or {}).get(name)}" for name in different
+            )
+        return None
+
+
+def _first_difference(said: list[Said], model: list[Said]) -> str:
+    for ours, its in zip(said, model, strict=False):
+        if ours != its:
+            return f"{ours}, the model {its}"
+    if len(said) > len(model):
+        return f"{said[len(model)]}, the model nothing"
+    return f"nothing, the model {model[len(said)]}"
+
+
+class EveryRequestOnce(Rule):
+    """Each request is answered once, to whom it belongs; one that is not is parked in the group."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        super().__init__(config)
+        self._open: dict[int, tuple[str, int, str, int]] = {}
+
+    def check(self, step: Step) -> str | None:
+        if step.event is not None:
+            envelope = step.event.envelope
+            self._open[step.event.offset] = (
+                envelope.request_id,
+                envelope.reply_partition,
+                envelope.api,
+                envelope.api_version,
+            )
+        for output in step.outputs:
+            if isinstance(output, Answer):
+                asked = self._open.pop(output.answers_offset, None)
+                if asked is None:
+                    return f"{output.api} of offset {output.answers_offset} is answered, though it is not, or no longer, open"
+                if asked != (output.request_id, output.reply_partition, output.api, output.api_version):
+                    return f"{asked[2]} of offset {output.answers_offset} is answered to somebody else"
+        parked = _parked(step.group)
+        if parked.keys() != self._open.keys():
+            lost = [f"{self._open[offset][2]} of offset {offset}" for offset in self._open if offset not in parked]
+            return f"neither answered nor parked: {', '.join(lost)}" if lost else "an answered request is still parked"
+        return None
+
+
+def _parked(group: Group | None) -> dict[int, None]:
+    members = group.members.values() if group is not None else ()
+    parked = [request for member in members for request in (member.awaiting_join, member.awaiting_sync)]
+    return dict.fromkeys(request.offset for request in parked if request is not None)
+
+
+class SeqsWithoutGaps(Rule):
+    """Outputs are numbered 1, 2, 3 ... in each life of the group, and no life has the number of another."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        super().__init__(config)
+        self._epoch, self._seq = -1, 0
+
+    def check(self, step: Step) -> str | None:
+        for output in step.outputs:
+            if output.epoch != self._epoch:
+                if output.epoch < self._epoch:
+                    return f"epoch {output.epoch} comes after epoch {self._epoch}"
+                self._epoch, self._seq = output.epoch, 0
+            if output.seq != self._seq + 1:
+                return f"seq {output.seq} comes after seq {self._seq}"
+            self._seq = output.seq
+        return None
+
+
+class GenerationsRise(Rule):
+    """Within an epoch the generation never falls: it rises by one at the end of each join phase, and never else."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        super().__init__(config)
+        self._epoch, self._generation = -1, 0
+
+    def check(self, step: Step) -> str | None:
+        for output in step.outputs:
+            if output.epoch != self._epoch:
+                self._epoch, self._generation = output.epoch, 0
+            if isinstance(output, JoinPhaseCompleted | GroupEmpty):
+                if output.generation_id != self._generation + 1:
+                    return f"generation {output.generation_id} comes after generation {self._generation}"
+                self._generation = output.generation_id
+        if step.group is not None and step.group.generation_id != self._generation:
+            return f"the group is in generation {step.group.generation_id}; the last join phase gave {self._generation}"
+        return None
+
+
+class OneOwner(Rule):
+    """In a generation no partition belongs to two members. (For leaders that know what they do: not for soups.)"""
+
+    def check(self, step: Step) -> str | None:
+        group = step.group
+        if group is None or group.state != "Stable" or not step.outputs:
+            return None
+        owners: dict[Any, str] = {}
+        for member in group.members.values():
+            for partition in decode_assignment(member.assignment).partitions if member.assignment else ():
+                if partition in owners:
+                    both = f"{owners[partition]} and {member.member_id}"
+                    return f"{partition.topic}-{partition.partition} belongs to {both} in generation {group.generation_id}"
+                owners[partition] = member.member_id
+        return None
+
+
+class AssignmentsAsDecided(Rule):
+    """Who is told an assignment is told the one that the leader decided for it in this very generation."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        super().__init__(config)
+        self._given: dict[str, bytes] = {}
+        self._asked: dict[int, str] = {}
+
+    def check(self, step: Step) -> str | None:
+        request = step.event.request if step.event is not None else None
+        if step.event is not None and isinstance(request, SyncGroupRequest):
+            self._asked[step.event.offset] = request.member_id
+        for output in step.outputs:
+            if isinstance(output, AssignmentReceived):
+                assert isinstance(request, SyncGroupRequest)
+                self._given = {each.member_id: each.assignment for each in request.assignments}
+            elif isinstance(output, MemberReplaced):
+                self._given[output.member.member_id] = self._given.get(output.old_member_id, b"")
+            elif isinstance(output, Answer) and isinstance(output.response, SyncGroupResponse):
+                member_id = self._asked.pop(output.answers_offset, "")
+                told, decided = output.response.assignment, self._given.get(member_id, b"")
+                if output.response.error_code is ErrorCode.NONE and told != decided:
+                    return f"{member_id} is told {told.hex()}; its leader decided {decided.hex()}"
+        return None

@@ -1,0 +1,204 @@
+"""What must hold of offsets, and of the log that keeps them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from coordinator_state import Answer, GroupConfig, LogRecord
+from schemas.error_codes import ErrorCode
+from schemas.history import OffsetsExpired
+from schemas.messages import (
+    DeleteGroupsResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteResponse,
+    OffsetFetchResponse,
+)
+from schemas.records import (
+    GroupMetadataKey,
+    OffsetCommitKey,
+    decode_group_metadata_value,
+    decode_key,
+    decode_offset_commit_value,
+)
+from simulation.referee import Rule, Step
+
+MAY_COMMIT = ("Stable", "PreparingRebalance")
+
+
+class OnlyCurrentCommits(Rule):
+    """A commit is accepted from a member of the current generation that has its assignment, or in an Empty group."""
+
+    def check(self, step: Step) -> str | None:
+        if step.event is None or not isinstance(step.event.request, OffsetCommitRequest):
+            return None
+        request, before = step.event.request, step.before
+        if not accepted_partitions(step):
+            return None
+        generation = request.generation_id_or_member_epoch
+        if before is None or (before.state == "Empty" and generation < 0):
+            return None if generation < 0 else f"generation {generation} committed to a group that does not exist"
+        if before.state not in MAY_COMMIT:
+            return f"a commit is accepted in state {before.state}"
+        if request.member_id not in before.members:
+            return f"{request.member_id or 'nobody'} committed and is no member"
+        if request.group_instance_id not in (None, before.members[request.member_id]):
+            return f"{request.member_id} committed as instance {request.group_instance_id}, which it is not"
+        if generation != before.generation_id:
+            return f"a commit of generation {generation} is accepted in generation {before.generation_id}"
+        return None
+
+
+def accepted_partitions(step: Step) -> list[tuple[str, int]]:
+    """The partitions of this step's OffsetCommit that were accepted."""
+    assert step.event is not None
+    return [
+        (topic.name, partition.partition_index)
+        for output in step.outputs
+        if isinstance(output, Answer)
+        and output.answers_offset == step.event.offset
+        and isinstance(output.response, OffsetCommitResponse)
+        for topic in output.response.topics
+        for partition in topic.partitions
+        if partition.error_code is ErrorCode.NONE
+    ]
+
+
+class _Kept(NamedTuple):
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+class CommitsKept(Rule):
+    """What was accepted stays, as it is, until the next commit, a deletion that was asked for, or the end of its retention."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        super().__init__(config)
+        self._kept: dict[tuple[str, int], _Kept] = {}
+        self._good_until_ms: dict[tuple[str, int], int] = {}
+
+    def check(self, step: Step) -> str | None:
+        if step.event is None and not step.outputs:
+            return None
+        self._commit(step)
+        wrong = self._remove(step)
+        group = step.group
+        held = {
+            (topic, partition): _Kept(committed.offset, committed.leader_epoch, committed.metadata)
+            for topic, partition, committed in (group.offsets if group is not None else ())
+        }
+        if held != self._kept:
+            different = sorted(key for key in {*held, *self._kept} if held.get(key) != self._kept.get(key))
+            (topic, partition), *_ = different
+            return f"{topic}-{partition} is {held.get(different[0])}; last accepted was {self._kept.get(different[0])}"
+        return wrong or self._fetched(step)
+
+    def _commit(self, step: Step) -> None:
+        if step.event is None or not isinstance(step.event.request, OffsetCommitRequest):
+            return
+        request, retention_ms = step.event.request, self.config.offsets_retention_ms
+        if step.event.envelope.api_version <= 4 and request.retention_time_ms != -1:
+            retention_ms = request.retention_time_ms
+        accepted = accepted_partitions(step)
+        for topic in request.topics:
+            for partition in topic.partitions:
+                key = (topic.name, partition.partition_index)
+                if key in accepted and len(partition.committed_metadata or "") <= self.config.offset_metadata_max_bytes:
+                    self._good_until_ms[key] = step.clock_ms + retention_ms
+                    self._kept[key] = _Kept(
+                        partition.committed_offset, partition.committed_leader_epoch, partition.committed_metadata or ""
+                    )
+
+    def _remove(self, step: Step) -> str | None:
+        wrong = None
+        for output in step.outputs:
+            if isinstance(output, OffsetsExpired):
+                for change in output.offsets:
+                    key = (change.topic, change.partition)
+                    if self._good_until_ms.get(key, 0) > output.time_ms:
+                        wrong = f"{change.topic}-{change.partition} is expired before its retention is over"
+                    self._kept.pop(key, None)
+            elif isinstance(output, Answer) and _deletes_group(output):
+                self._kept.clear()
+            elif isinstance(output, Answer) and isinstance(output.response, OffsetDeleteResponse):
+                for topic in output.response.topics:
+                    for partition in topic.partitions:
+                        if partition.error_code is ErrorCode.NONE:
+                            self._kept.pop((topic.name, partition.partition_index), None)
+        return wrong
+
+    def _fetched(self, step: Step) -> str | None:
+        for output in step.outputs:
+            if not isinstance(output, Answer) or not isinstance(output.response, OffsetFetchResponse):
+                continue
+            for topic in output.response.groups[0].topics:
+                for partition in topic.partitions:
+                    kept = self._kept.get((topic.name, partition.partition_index))
+                    if partition.committed_offset != (-1 if kept is None else kept.offset):
+                        return f"{topic.name}-{partition.partition_index} is fetched as {partition.committed_offset}, not {kept}"
+        return None
+
+
+def _deletes_group(answer: Answer) -> bool:
+    response = answer.response
+    return isinstance(response, DeleteGroupsResponse) and response.results[0].error_code is ErrorCode.NONE
+
+
+class LogTellsHardState(Rule):
+    """A fresh reader of the compacted offsets log rebuilds the group's offsets, and the group whenever it is at rest."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        super().__init__(config)
+        self._compacted: dict[bytes, bytes | None] = {}
+
+    def check(self, step: Step) -> str | None:
+        records = [output for output in step.outputs if isinstance(output, LogRecord)]
+        if not records:
+            return None
+        for record in records:
+            self._compacted.pop(record.key, None)
+            if record.value is not None:
+                self._compacted[record.key] = record.value
+        offsets, group_record = _read(self._compacted)
+        group = step.group
+        held = {
+            (topic, partition): (committed.offset, committed.metadata, committed.commit_timestamp_ms)
+            for topic, partition, committed in (group.offsets if group is not None else ())
+        }
+        if offsets != held:
+            return f"the log rebuilds the offsets {offsets}, the group has {held}"
+        if group is None:
+            return None if group_record is None else "the group is gone, and the log still has it"
+        if group.state not in ("Stable", "Empty") or group_record is None:
+            return None
+        value = decode_group_metadata_value(group_record)
+        rebuilt = (
+            value.generation,
+            value.protocol,
+            value.leader,
+            [(each.member_id, each.group_instance_id, each.session_timeout_ms, each.assignment) for each in value.members],
+        )
+        members = [
+            (each.member_id, each.group_instance_id, each.session_timeout_ms, each.assignment)
+            for each in group.members.values()
+        ]
+        if rebuilt != (group.generation_id, group.protocol_name, group.leader_id, members):
+            actual = (group.generation_id, group.protocol_name, group.leader_id, members)
+            return f"the log rebuilds {rebuilt}, the group is {actual}"
+        return None
+
+
+def _read(compacted: dict[bytes, bytes | None]) -> tuple[dict[tuple[str, int], tuple[int, str, int]], bytes | None]:
+    """Offsets and the group's record, as a reader finds them in a compacted log."""
+    offsets: dict[tuple[str, int], tuple[int, str, int]] = {}
+    group: bytes | None = None
+    for data, value in compacted.items():
+        key = decode_key(data)
+        assert value is not None
+        if isinstance(key, OffsetCommitKey):
+            decoded = decode_offset_commit_value(value)
+            offsets[key.topic, key.partition] = (decoded.offset, decoded.metadata, decoded.commit_timestamp_ms)
+        elif isinstance(key, GroupMetadataKey):
+            group = value
+    return offsets, group

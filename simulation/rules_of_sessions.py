@@ -1,0 +1,98 @@
+"""When a member is dead, told from the requests and answers alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator_state import Answer, GroupConfig
+from schemas.error_codes import ErrorCode
+from schemas.history import JoinPhaseCompleted, MemberExpired, MemberJoined, MemberReplaced
+from schemas.messages import HeartbeatRequest, OffsetCommitRequest, SyncGroupRequest, SyncGroupResponse
+from simulation.referee import Rule, Step
+from simulation.rules_of_offsets import MAY_COMMIT, accepted_partitions
+
+NEW_MEMBER_MS = 300_000
+
+
+class SessionsKept(Rule):
+    """Nobody who was heard within its session is expired; who was not is, as soon as the clock has reached the deadline."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        super().__init__(config)
+        self._heard: dict[str, tuple[int, int]] = {}
+        """Member -> when it was last heard, and for how long that is good."""
+        self._sessions: dict[str, int] = {}
+        """Member -> its session timeout, as it was before this step."""
+        self._syncs: dict[int, str] = {}
+
+    def check(self, step: Step) -> str | None:
+        wrong = self._check(step)
+        members = step.group.members.values() if step.group is not None else ()
+        self._sessions = {member.member_id: member.session_timeout_ms for member in members}
+        return wrong
+
+    def _check(self, step: Step) -> str | None:
+        now_ms = step.group.now_ms if step.group is not None else step.clock_ms
+        self._hear_request(step, now_ms)
+        for output in step.outputs:
+            if isinstance(output, MemberExpired):
+                heard_ms, session_ms = self._heard.pop(output.member.member_id, (output.time_ms, 0))
+                if output.time_ms - heard_ms < session_ms:
+                    silent_ms = output.time_ms - heard_ms
+                    return f"{output.member.member_id} is expired after a silence of {silent_ms} ms of {session_ms} ms"
+            else:
+                self._hear_output(step, output)
+        return self._overdue(step)
+
+    def _hear_request(self, step: Step, now_ms: int) -> None:
+        event = step.event
+        if event is None or step.before is None:
+            return
+        match event.request:
+            case SyncGroupRequest(member_id=member_id):
+                self._syncs[event.offset] = member_id
+            case HeartbeatRequest(member_id=member_id):
+                codes = [output.response.error_code for output in step.outputs if _answers(output, event.offset)]  # type: ignore[union-attr]
+                if codes and codes[0] in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+                    self._hear(step, member_id, now_ms)
+            case OffsetCommitRequest(member_id=member_id):
+                if accepted_partitions(step) and step.before.state in MAY_COMMIT:
+                    self._hear(step, member_id, now_ms)
+
+    def _hear_output(self, step: Step, output: Any) -> None:
+        match output:
+            case MemberJoined():
+                self._heard[output.member.member_id] = (output.time_ms, NEW_MEMBER_MS)
+            case MemberReplaced():
+                self._heard.pop(output.old_member_id, None)
+                self._heard[output.member.member_id] = (output.time_ms, self._sessions.get(output.old_member_id, 0))
+            case JoinPhaseCompleted():
+                for member_id in output.members:
+                    self._hear(step, member_id, output.time_ms)
+            case Answer(response=SyncGroupResponse(), answers_offset=offset):
+                member_id = self._syncs.pop(offset, "")
+                was_parked = step.event is None or step.event.offset != offset
+                if was_parked or step.before is None or step.before.state == "CompletingRebalance":
+                    self._hear(step, member_id, output.time_ms)
+
+    def _hear(self, step: Step, member_id: str, now_ms: int) -> None:
+        member = step.group.members.get(member_id) if step.group is not None else None
+        if member is not None:
+            self._heard[member_id] = (now_ms, member.session_timeout_ms)
+
+    def _overdue(self, step: Step) -> str | None:
+        group = step.group
+        if group is None:
+            return None
+        for member in group.members.values():
+            heard_ms, session_ms = self._heard.get(member.member_id, (group.now_ms, 1))
+            waits = member.awaiting_join is not None or member.awaiting_sync is not None
+            protected = waits and session_ms != NEW_MEMBER_MS
+            if not protected and max(group.now_ms, step.clock_ms) - heard_ms >= session_ms:
+                silent_ms = max(group.now_ms, step.clock_ms) - heard_ms
+                return f"{member.member_id} is still a member after a silence of {silent_ms} ms of {session_ms} ms"
+        return None
+
+
+def _answers(output: object, offset: int) -> bool:
+    return isinstance(output, Answer) and output.answers_offset == offset

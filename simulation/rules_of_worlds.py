@@ -1,0 +1,93 @@
+"""What must hold of a whole world: its drivers against the referee, its innocent members, its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from schemas.events import decode_tick
+from schemas.history import MemberExpired
+from simulation.driver import Driver, Written, encode_output
+from simulation.referee import Judgement, Violation
+from simulation.scenario import Scenario
+
+if TYPE_CHECKING:
+    from simulation.process import Process
+    from simulation.world import World
+
+Numbered = dict[tuple[str, int, int], bytes]
+"""(group, epoch, seq) -> the output."""
+
+
+def judge_drivers(
+    written: list[Written], drivers: list[Driver], judgement: Judgement, timestamp_ms: int
+) -> Iterator[Violation]:
+    """What the drivers wrote, in batches and with crashes, is what the referee got in one pass."""
+    first: Numbered = {}
+    for output, data in written:
+        key = (output.group_id, output.epoch, output.seq)
+        if first.setdefault(key, data) != data:
+            yield Violation("RepeatsAreEqual", f"output {key} was written twice, and differently", key[0], timestamp_ms)
+    expected: Numbered = {
+        (group_id, output.epoch, output.seq): encode_output(output)
+        for group_id, outputs in judgement.outputs.items()
+        for output in outputs
+    }
+    if first != expected:
+        yield _batching_seen(first, expected, timestamp_ms)
+    letters = [sorted(driver.dead_letters) for driver in drivers]
+    if letters != [sorted(each) for each in judgement.dead_letters]:
+        yield Violation("BatchesCannotBeSeen", "the dead letters differ", "", timestamp_ms)
+
+
+def _batching_seen(first: Numbered, expected: Numbered, timestamp_ms: int) -> Violation:
+    key = min(key for key in {*first, *expected} if first.get(key) != expected.get(key))
+    in_batches, in_one_pass = first.get(key, b"nothing"), expected.get(key, b"nothing")
+    message = f"output {key} is {in_batches!r} in batches, {in_one_pass!r} in one pass"
+    return Violation("BatchesCannotBeSeen", message, key[0], timestamp_ms)
+
+
+def judge_expiries(world: World, judgement: Judgement) -> Iterator[Violation]:
+    """Nobody is expired who was alive and could speak all the time that counted against it.
+
+    That time begins when the log's clock stood one session before the deadline: if driver or broker paused meanwhile, the
+    pause lies in it, and is no excuse. Before the first tick of a log there is no such clock.
+    """
+    for group_id, outputs in judgement.outputs.items():
+        for output in outputs:
+            if isinstance(output, MemberExpired):
+                holder = _holder(world, output.member.member_id, output.timestamp_ms)
+                if holder is None:
+                    continue
+                from_ms = _append_time(world, group_id, output.time_ms - output.session_timeout_ms)
+                if from_ms is not None and holder.was_well(from_ms, output.timestamp_ms):
+                    message = f"{holder.name} was alive and well, and yet {output.member.member_id} is expired"
+                    yield Violation("TheLivingStay", message, group_id, output.timestamp_ms)
+
+
+def _holder(world: World, member_id: str, at_ms: int) -> Process | None:
+    return next((each for each in world.processes if each.identity_at(at_ms) == member_id), None)
+
+
+def _append_time(world: World, group_id: str, clock_ms: int) -> int | None:
+    """When the log's clock reached this; None: it stood beyond it from the beginning."""
+    earlier = False
+    for record in world.log.partitions[world.shard_of(group_id)]:
+        if record.key is None:
+            if decode_tick(record.value or b"").clock_ms >= clock_ms:
+                return record.timestamp_ms if earlier else None
+            earlier = True
+    return None
+
+
+def judge_end(world: World) -> Iterator[Violation]:
+    """Once nothing goes wrong any more, every group settles."""
+    if not world.settled:
+        for group_id in groups_of(world.scenario):
+            why = world.unsettled(group_id)
+            if why:
+                yield Violation("GroupsSettle", f"{group_id} does not settle: {why}", group_id, world.ended_ms)
+
+
+def groups_of(scenario: Scenario) -> list[str]:
+    return list(dict.fromkeys(plan.group_id for plan in scenario.members))

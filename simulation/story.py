@@ -1,0 +1,141 @@
+"""A world in plain words: what its processes did, what reached the log, what the groups said, and what was wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from coordinator_state import Answer, Output
+from schemas.error_codes import ErrorCode
+from schemas.history import (
+    GroupCreated,
+    GroupDead,
+    GroupEmpty,
+    GroupStable,
+    JoinPhaseCompleted,
+    MemberDropped,
+    MemberExpired,
+    MemberFenced,
+    MemberReplaced,
+    OffsetsDeleted,
+    OffsetsExpired,
+    PendingMemberRemoved,
+    RebalanceStarted,
+)
+from schemas.messages import JoinGroupResponse
+from simulation.referee import Step
+from simulation.run import Outcome
+from simulation.scenario import Fault, Scenario
+from simulation.world import START_MS, Told
+
+
+def story(scenario: Scenario, outcome: Outcome) -> Iterator[str]:
+    """The whole story, line by line; what is wrong comes first."""
+    yield from (f"VIOLATED  {violation}" for violation in outcome.violations)
+    yield ""
+    yield from cast_of(scenario)
+    yield ""
+    lines: list[tuple[int, int, str]] = []
+    for told in outcome.world.told:
+        lines.append((told.time_ms, 0, _line(told)))
+    for timestamp_ms, step in outcome.judgement.steps:
+        lines += [(timestamp_ms, 1, text) for text in _step_lines(timestamp_ms, step)]
+    for violation in outcome.violations:
+        lines.append((violation.timestamp_ms, 2, _line(Told(violation.timestamp_ms, ">>>", str(violation)))))
+    lines.sort(key=lambda line: line[:2])
+    yield from (text for _, _, text in lines)
+
+
+def cast_of(scenario: Scenario) -> Iterator[str]:
+    """Who is in it, and what goes wrong."""
+    for plan in scenario.members:
+        kind = "a dynamic member" if plan.instance_id is None else f"instance {plan.instance_id}"
+        yield (
+            f"{plan.name} is {kind} of {plan.group_id}: {'/'.join(plan.assignors)}, session {plan.session_timeout_ms} ms, "
+            f"polls every {plan.poll_every_ms} ms, reads {', '.join(plan.topics)}"
+        )
+    for fault in scenario.faults:
+        yield f"fault at {fault.at_ms / 1000:.3f} s: {_fault(fault)}"
+
+
+def _fault(fault: Fault) -> str:
+    fields = {name: getattr(fault, name) for name in fault.__struct_fields__ if name != "at_ms"}
+    return f"{type(fault).__name__}({', '.join(f'{name}={value}' for name, value in fields.items() if value)})"
+
+
+def _line(told: Told) -> str:
+    return f"{(told.time_ms - START_MS) / 1000:9.3f} s  {told.who:<14} {told.text}"
+
+
+def _step_lines(timestamp_ms: int, step: Step) -> Iterator[str]:
+    if step.event is not None:
+        envelope, request = step.event.envelope, step.event.request
+        words = [f"{envelope.api} (offset {step.event.offset}"]
+        generation = getattr(request, "generation_id", getattr(request, "generation_id_or_member_epoch", None))
+        if generation is not None:
+            words.append(f"generation {generation}")
+        if getattr(request, "member_id", ""):
+            words.append(f"as {_tail(request.member_id)}")  # type: ignore[union-attr]
+        yield _line(Told(timestamp_ms, f"{step.group_id} <-", f"{envelope.client_id or 'somebody'}: {', '.join(words)})"))
+    for output in step.outputs:
+        text = _output(step, output)
+        if text:
+            yield _line(Told(timestamp_ms, f"{step.group_id} ->", text))
+
+
+def _output(step: Step, output: Output) -> str:
+    if isinstance(output, Answer):
+        own = step.event is not None and output.answers_offset == step.event.offset
+        return f"{output.api} of offset {output.answers_offset} is answered {_response(output.response)}" + ("" if own else " (was parked)")
+    return _history(output)
+
+
+def _response(response: Any) -> str:
+    code = getattr(response, "error_code", None)
+    if code is None:
+        return ", ".join(_codes(response)) or "NONE"
+    if isinstance(response, JoinGroupResponse) and code is ErrorCode.NONE:
+        leads = "the leader" if response.leader == response.member_id else "a follower"
+        return f"NONE: generation {response.generation_id}, {leads}"
+    return str(ErrorCode(code).name)
+
+
+def _codes(response: Any) -> Iterator[str]:
+    for topic in getattr(response, "topics", ()):
+        for partition in topic.partitions:
+            if partition.error_code is not ErrorCode.NONE:
+                yield f"{topic.name}-{partition.partition_index} {partition.error_code.name}"
+    for result in (*getattr(response, "results", ()), *getattr(response, "groups", ())):
+        if result.error_code is not ErrorCode.NONE:
+            yield result.error_code.name
+
+
+_WORDS: dict[type[Any], Callable[[Any], str]] = {
+    GroupCreated: lambda told: "the group begins",
+    RebalanceStarted: lambda told: f"a rebalance starts: {told.reason}; waits for {_tails(told.waiting_for)}",
+    JoinPhaseCompleted: lambda told: f"generation {told.generation_id} with {_tails(told.members)}",
+    GroupStable: lambda told: f"is Stable, led by {_tail(told.leader_id)}",
+    GroupEmpty: lambda told: "is Empty",
+    GroupDead: lambda told: f"is gone ({told.reason})",
+    MemberExpired: lambda told: f"{_tail(told.member.member_id)} of {told.member.client_id} is expired",
+    MemberDropped: lambda told: f"{_tail(told.member.member_id)} of {told.member.client_id} is dropped: {told.reason}",
+    MemberReplaced: lambda told: f"{_tail(told.old_member_id)} comes back as {_tail(told.member.member_id)}",
+    MemberFenced: lambda told: f"{_tail(told.member_id)} is fenced",
+    PendingMemberRemoved: lambda told: f"the unused id {_tail(told.member_id)} is forgotten: {told.reason}",
+    OffsetsExpired: lambda told: f"{len(told.offsets)} offsets expire",
+    OffsetsDeleted: lambda told: f"{len(told.offsets)} offsets are deleted",
+}
+
+
+def _history(output: Any) -> str:
+    words = _WORDS.get(type(output))
+    return "" if words is None else words(output)
+
+
+def _tails(member_ids: tuple[str, ...]) -> str:
+    return ", ".join(map(_tail, member_ids)) or "nobody"
+
+
+def _tail(member_id: str) -> str:
+    """A member id, short enough to read."""
+    return member_id if len(member_id) <= 16 else f"{member_id[:-36]}{member_id[-4:]}"

@@ -1,0 +1,46 @@
+"""The ticker of one shard, with the arithmetic of the real one: it lives in the driver's process and reads its clock anew."""
+
+from __future__ import annotations
+
+from schemas.events import decode_tick, encode_tick
+from simulation.log import Log
+from streaming.clock import TickClock
+
+
+class Ticker:
+    """Appends ticks to one partition while it is up."""
+
+    def __init__(self, log: Log, shard: int, interval_ms: int, lead_ms: int) -> None:
+        self._log = log
+        self._shard = shard
+        self._interval_ms = interval_ms
+        self._lead_ms = lead_ms
+        self._clock: TickClock | None = None
+
+    def start(self, wall_ms: int, monotonic_ms: int) -> None:
+        """Go on from where the log stands."""
+        records = self._log.partitions[self._shard]
+        ticks = [decode_tick(record.value or b"").clock_ms for record in records if record.key is None]
+        if ticks:
+            start_ms = max(ticks)
+        elif records:
+            start_ms = min(records[-1].timestamp_ms, wall_ms)
+        else:
+            start_ms = wall_ms
+        self._clock = TickClock(start_ms, monotonic_ms, interval_ms=self._interval_ms, lead_ms=self._lead_ms)
+
+    def stop(self) -> None:
+        self._clock = None
+
+    def handled(self, end_offset: int, watermark_ms: int) -> None:
+        if self._clock is not None:
+            self._clock.handled(end_offset, watermark_ms)
+
+    def tick(self, wall_ms: int, monotonic_ms: int, timestamp_ms: int) -> None:
+        """Append a tick if the clock may go on."""
+        if self._clock is None:
+            return
+        tick_ms = self._clock.next_tick_ms(wall_ms, monotonic_ms)
+        if tick_ms is not None:
+            record = self._log.append(self._shard, timestamp_ms, None, encode_tick(tick_ms))
+            self._clock.acknowledge(tick_ms, record.offset, monotonic_ms)

@@ -1,0 +1,279 @@
+"""A world: processes, a network between them and the log, a ticker and a driver for each shard, and what goes wrong.
+
+Everything that happens is an entry of one agenda, ordered by time and then by when it was entered: the same scenario
+happens the same way. Requests and answers travel as the bytes that lie on the topics.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from random import Random
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from coordinator_state import Answer
+from members.effects import Send
+from schemas.events import ResponseDocument, encode_json, encode_request_event
+from schemas.java_hash import group_partition
+from simulation.chance import Chance
+from simulation.driver import BatchFailed, Driver, Written
+from simulation.faults import befall
+from simulation.log import Log
+from simulation.process import Process
+from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Scenario
+from simulation.ticker import Ticker
+
+START_MS = 1_700_000_000_000
+CALM_LIMIT_MS = 240_000
+"""After the last fault a group must have settled within this."""
+SETTLED_FOR_MS = 3_000
+_LATENCY_MS = (2, 40)
+
+
+class Told(NamedTuple):
+    """A line of the story."""
+
+    time_ms: int
+    who: str
+    text: str
+
+
+class World:
+    """Run it once with `run`; then `log`, `written`, `processes` and `settled` say what has happened."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.chance = Chance(scenario.seed)
+        self.now_ms = START_MS
+        self.topics = dict(scenario.topics)
+        self.log = Log(scenario.config.shard_count)
+        self.written: list[Written] = []
+        self.processes: list[Process] = []
+        self.settled = False
+        self.wall_ahead_ms = 0
+        self.broker_back_ms = 0
+        self.driver_faults: list[DriverCrash] = []
+        self.network_faults: dict[str, list[BadNetwork]] = {}
+        self.subscriptions: dict[str, tuple[str, ...]] = {}
+        """What members and instances have subscribed to since; a static member keeps it over a restart."""
+        self.told: list[Told] = []
+        self.ended_ms = 0
+        """When the last fault is over."""
+        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self._entered = count()
+        self._attempts = [0] * scenario.config.shard_count
+        self._senders: dict[str, Process] = {}
+        self._waiting: list[tuple[int, bytes | None, bytes]] = []
+        """What is to be appended when the broker is back."""
+        lead_ms = scenario.config.group_min_session_timeout_ms // 2
+        self.tickers = [Ticker(self.log, shard, scenario.tick_ms, lead_ms) for shard in range(len(self.log.partitions))]
+        self.drivers = [
+            Driver(shard, scenario.config, records, self._write, self.tickers[shard].handled)
+            for shard, records in enumerate(self.log.partitions)
+        ]
+        self._driver_down_until_ms = [0] * len(self.drivers)
+
+    # ----------------------------------------------------------------------------------------------------- the agenda
+
+    def at(self, time_ms: int, action: Callable[[], None]) -> None:
+        """Enter something that is to happen; what lies in the past happens now."""
+        heapq.heappush(self._agenda, (max(time_ms, self.now_ms), next(self._entered), action))
+
+    def tell(self, who: str, text: str) -> None:
+        self.told.append(Told(self.now_ms, who, text))
+
+    def run(self) -> None:
+        """Live through the scenario, then let all calm down, then let the drivers finish."""
+        for ticker in self.tickers:
+            ticker.start(self.now_ms, self.now_ms)
+        for shard in range(len(self.drivers)):
+            self._tick(shard)
+            self._batch(shard)
+        for plan in self.scenario.members:
+            self.at(START_MS + plan.start_ms, partial(self.start, plan))
+        for fault in self.scenario.faults:
+            self.at(START_MS + fault.at_ms, partial(befall, self, fault))
+        self._run_until(START_MS + self.scenario.faults_end_ms)
+        self._calm_down()
+        for driver in self.drivers:
+            while not driver.is_idle:
+                driver.run_batch(self._batch_dice(driver.shard), self.scenario.batch_records_max)
+
+    def _run_until(self, end_ms: int) -> None:
+        while self._agenda[0][0] <= end_ms:
+            self.now_ms, _, action = heapq.heappop(self._agenda)
+            action()
+        self.now_ms = end_ms
+
+    def _calm_down(self) -> None:
+        self.ended_ms = self.now_ms
+        settled_since_ms = None
+        while self.now_ms < self.ended_ms + CALM_LIMIT_MS:
+            self._run_until(self.now_ms + 500)
+            if not self.is_settled():
+                settled_since_ms = None
+            elif settled_since_ms is None:
+                settled_since_ms = self.now_ms
+            elif self.now_ms - settled_since_ms >= SETTLED_FOR_MS:
+                self.settled = True
+                return
+
+    # ------------------------------------------------------------------------------------------------------- processes
+
+    def start(self, plan: MemberPlan) -> None:
+        run = sum(1 for process in self.processes if process.plan.name == plan.name)
+        self.tell(plan.name, f"starts as a member of {plan.group_id}" + (" again" if run else ""))
+        topics = self.subscriptions.get(plan.instance_id or plan.name, plan.topics)
+        self.processes.append(Process(self, plan, topics, run, len(self.drivers)))
+
+    def running(self, name: str) -> Process | None:
+        """The process of this name that is alive."""
+        return next((each for each in self.processes if each.plan.name == name and each.alive), None)
+
+    def alive(self, group_id: str) -> list[Process]:
+        return [each for each in self.processes if each.alive and each.plan.group_id == group_id]
+
+    def shard_of(self, group_id: str) -> int:
+        return group_partition(group_id, len(self.drivers))
+
+    def produced(self) -> int:
+        """How many records each partition of each topic has."""
+        return (self.now_ms - START_MS) // 700
+
+    def is_settled(self) -> bool:
+        """Whether in every group all partitions are owned, each once, and nobody means to change that."""
+        return all(not self.unsettled(group_id) for group_id in {plan.group_id for plan in self.scenario.members})
+
+    def unsettled(self, group_id: str) -> str:
+        """Why a group is not settled; empty when it is."""
+        owners: dict[object, str] = {}
+        topics: dict[str, None] = {}
+        for process in self.alive(group_id):
+            member = process.member
+            if member.state != "stable" or member.is_rejoining:
+                return f"{process.name} is {member.state}" + (" and means to rejoin" if member.is_rejoining else "")
+            topics |= dict.fromkeys(member.subscription)
+            for partition in process.owned:
+                if partition in owners:
+                    return f"{partition.topic}-{partition.partition} belongs to {owners[partition]} and {process.name}"
+                owners[partition] = process.name
+        missing = sum(self.topics.get(topic, 0) for topic in topics) - len(owners)
+        return f"{missing} partitions have no owner" if missing else ""
+
+    # --------------------------------------------------------------------------------------------------------- network
+
+    def carry_request(self, process: Process, send: Send) -> None:
+        """A request leaves its process: it reaches the log later, not at all, or more than once."""
+        self._senders[send.request_id] = process
+        value = encode_request_event(
+            send.api,
+            send.api_version,
+            send.request,
+            request_id=send.request_id,
+            reply_partition=0,
+            client_id=process.plan.name,
+        )
+        key = process.plan.group_id.encode()
+        for delay_ms in self._delays(process, send.request_id, "request"):
+            self.at(self.now_ms + delay_ms, lambda: self.append(send.shard, key, value))
+
+    def append(self, shard: int, key: bytes | None, value: bytes) -> None:
+        """The log takes a record, now or when the broker is back."""
+        if self.now_ms < self.broker_back_ms:
+            self._waiting.append((shard, key, value))
+        else:
+            self.log.append(shard, self.now_ms, key, value)
+
+    def broker_is_back(self) -> None:
+        if self.now_ms >= self.broker_back_ms:
+            waiting, self._waiting = self._waiting, []
+            for shard, key, value in waiting:
+                self.log.append(shard, self.now_ms, key, value)
+
+    def _write(self, written: Written) -> None:
+        """The sink: what a batch writes stays written, and every answer goes to its process."""
+        self.written.append(written)
+        answer = written.output
+        if not isinstance(answer, Answer):
+            return
+        process = self._senders.get(answer.request_id)
+        if process is None:
+            return
+        value = encode_json(
+            ResponseDocument(
+                request_id=answer.request_id,
+                group_id=answer.group_id,
+                epoch=answer.epoch,
+                seq=answer.seq,
+                api=answer.api,
+                api_version=answer.api_version,
+                answers_offset=answer.answers_offset,
+                time_ms=answer.time_ms,
+                body=answer.response,
+            )
+        )
+        for delay_ms in self._delays(process, answer.request_id, "answer"):
+            self.at(self.now_ms + delay_ms, lambda: self._deliver(process, value))
+
+    def _deliver(self, process: Process, value: bytes) -> None:
+        if self.now_ms < self.broker_back_ms:
+            self.at(self.broker_back_ms, lambda: self._deliver(process, value))
+        else:
+            process.receive(value)
+
+    def _delays(self, process: Process, request_id: str, what: str) -> list[int]:
+        """After how many milliseconds something arrives, once for each time that it does."""
+        dice = self.chance.of(what, process.name, request_id)
+        delay_ms = dice.randint(*_LATENCY_MS)
+        for trouble in self.network_faults.get(process.plan.name, ()):
+            if not trouble.at_ms <= self.now_ms - START_MS < trouble.at_ms + trouble.for_ms:
+                continue
+            lost, doubled, late = (dice.random() * 100 for _ in range(3))
+            if lost < (trouble.lose_requests if what == "request" else trouble.lose_answers):
+                self.tell(process.name, f"a {what} is lost on its way")
+                return []
+            if late < trouble.late:
+                delay_ms += dice.randint(1, max(trouble.late_ms, 1))
+            if doubled < trouble.double:
+                return [delay_ms, delay_ms + dice.randint(0, 2 * _LATENCY_MS[1])]
+        return [delay_ms]
+
+    # ---------------------------------------------------------------------------------------------- tickers and drivers
+
+    def _tick(self, shard: int) -> None:
+        if self.now_ms >= self.broker_back_ms:
+            self.tickers[shard].tick(self.now_ms + self.wall_ahead_ms, self.now_ms, self.now_ms)
+        self.at(self.now_ms + self.scenario.tick_ms, lambda: self._tick(shard))
+
+    def _batch(self, shard: int) -> None:
+        dice = self._batch_dice(shard)
+        driver = self.drivers[shard]
+        if self.now_ms >= self.broker_back_ms and self.now_ms >= self._driver_down_until_ms[shard]:
+            fault = next((each for each in self.driver_faults if each.shard == shard), None)
+            try:
+                driver.run_batch(dice, self.scenario.batch_records_max, None if fault is None else fault.step)
+            except BatchFailed:
+                assert fault is not None
+                self._batch_failed(shard, fault)
+        self.at(self.now_ms + dice.randint(*self.scenario.batch_every_ms), lambda: self._batch(shard))
+
+    def _batch_dice(self, shard: int) -> Random:
+        self._attempts[shard] += 1
+        return self.chance.of("batch", shard, self._attempts[shard])
+
+    def _batch_failed(self, shard: int, fault: DriverCrash) -> None:
+        up_ms = self.now_ms + fault.down_ms
+        self.driver_faults.remove(fault)
+        if fault.times > 1:
+            self.driver_faults.insert(0, replace(fault, times=fault.times - 1))
+        self._driver_down_until_ms[shard] = up_ms
+        what = "the query" if fault.ticker_lives else "the driver"
+        self.tell(f"shard {shard}", f"{what} dies at step {fault.step} of a batch; it is back in {fault.down_ms} ms")
+        if not fault.ticker_lives:
+            ticker = self.tickers[shard]
+            ticker.stop()
+            self.at(up_ms, lambda: ticker.start(up_ms + self.wall_ahead_ms, up_ms))
