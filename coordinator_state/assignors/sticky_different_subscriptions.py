@@ -11,6 +11,9 @@ from coordinator_state.assignors.racks import Racks
 from coordinator_state.assignors.sticky_claims import NO_GENERATION, ResolvedClaims
 from coordinator_state.assignors.sticky_moves import PartitionMoves
 
+_PASSES_MAX = 1_000
+"""Random groups settle in fewer than ten passes. Nobody has proved that all do, and no group may block its leader."""
+
 
 def assign_different_subscriptions(
     layout: GroupLayout, claims: ResolvedClaims, rack_of: list[str | None], racks_of: list[Racks]
@@ -159,10 +162,10 @@ class _Balancing:
         self, partitions: Mapping[int, Sequence[int]], previous_owners: dict[int, int], moves: PartitionMoves
     ) -> bool:
         """Pass over the partitions until nothing moves any more; whether anything moved."""
-        any_moved = False
-        while self._pass(partitions, previous_owners, moves):
-            any_moved = True
-        return any_moved
+        for passes in range(_PASSES_MAX):
+            if not self._pass(partitions, previous_owners, moves):
+                return passes > 0
+        return True
 
     def _pass(
         self, partitions: Mapping[int, Sequence[int]], previous_owners: dict[int, int], moves: PartitionMoves

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
-from struct import Struct as Layout
 from struct import error as StructError
-from struct import pack
+from struct import pack, unpack_from
 
 from coordinator_state.assignors.sticky_claims import NO_GENERATION, Claim
 from coordinator_state.java_hash_map import java_map_order
 from schemas.consumer_protocol import TopicPartition
-
-_INT16 = Layout(">h")
-_INT32 = Layout(">i")
 
 
 def encode_sticky_user_data(owned_partitions: Iterable[TopicPartition], generation_id: int) -> bytes:
@@ -25,11 +21,11 @@ def encode_sticky_user_data(owned_partitions: Iterable[TopicPartition], generati
     by_topic: dict[str, list[int]] = {}
     for topic, partition in owned_partitions:
         by_topic.setdefault(topic, []).append(partition)
-    parts = [_INT32.pack(len(by_topic))]
+    parts = [pack(">i", len(by_topic))]
     for topic in java_map_order(by_topic):
         name, partitions = topic.encode(), by_topic[topic]
-        parts += (_INT16.pack(len(name)), name, pack(f">{len(partitions) + 1}i", len(partitions), *partitions))
-    return b"".join((*parts, _INT32.pack(generation_id)))
+        parts += (pack(">h", len(name)), name, pack(f">{len(partitions) + 1}i", len(partitions), *partitions))
+    return b"".join((*parts, pack(">i", generation_id)))
 
 
 def decode_sticky_user_data(user_data: bytes | None) -> Claim:
@@ -43,43 +39,43 @@ def decode_sticky_user_data(user_data: bytes | None) -> Claim:
         topics, end = _decode_topics(user_data)
     except (StructError, ValueError):
         return Claim(generation_id=NO_GENERATION)
-    partitions = chain.from_iterable(zip(repeat(topic), numbers, strict=False) for topic, numbers in topics)
+    partitions = chain.from_iterable(zip(repeat(topic), numbers) for topic, numbers in topics)
     return Claim(partitions=partitions, generation_id=_generation_at(user_data, end))
 
 
 def encode_generation(generation_id: int) -> bytes:
     """User data of a cooperative sticky member."""
-    return _INT32.pack(generation_id)
+    return pack(">i", generation_id)
 
 
 def decode_generation(user_data: bytes | None) -> int | None:
     """The generation in a cooperative sticky member's user data: None without any, -1 when they are too short."""
     if not user_data:
         return None
-    return _INT32.unpack_from(user_data)[0] if len(user_data) >= _INT32.size else NO_GENERATION
+    generation_id = _generation_at(user_data, 0)
+    return NO_GENERATION if generation_id is None else generation_id
 
 
 def _generation_at(user_data: bytes, offset: int) -> int | None:
-    return None if len(user_data) < offset + _INT32.size else int(_INT32.unpack_from(user_data, offset)[0])
+    return int(unpack_from(">i", user_data, offset)[0]) if len(user_data) >= offset + 4 else None
 
 
 def _decode_topics(user_data: bytes) -> tuple[list[tuple[str, Sequence[int]]], int]:
     """The topics with their partitions, and where they end; struct.error or ValueError when that is beyond the end."""
-    count, offset = _decode_length(user_data, 0, _INT32)
+    (count,) = unpack_from(">i", user_data)
+    offset = 4
     topics: list[tuple[str, Sequence[int]]] = []
-    for _ in range(count):
-        length, offset = _decode_length(user_data, offset, _INT16)
-        name = user_data[offset : offset + length].decode(errors="replace")
-        length, offset = _decode_length(user_data, offset + length, _INT32)
-        numbers = Layout(f">{length}i")
-        topics.append((name, numbers.unpack_from(user_data, offset)))
-        offset += numbers.size
+    for _ in range(_length(count, user_data)):
+        (length,) = unpack_from(">h", user_data, offset)
+        end_of_name = offset + 2 + _length(length, user_data)
+        name = user_data[offset + 2 : end_of_name].decode(errors="replace")
+        (count,) = unpack_from(">i", user_data, end_of_name)
+        offset = end_of_name + 4 + 4 * _length(count, user_data)
+        topics.append((name, unpack_from(f">{count}i", user_data, end_of_name + 4)))
     return topics, offset
 
 
-def _decode_length(user_data: bytes, offset: int, layout: Layout) -> tuple[int, int]:
-    (length,) = layout.unpack_from(user_data, offset)
-    offset += layout.size
-    if not 0 <= length <= len(user_data) - offset:
-        raise ValueError("a length that is negative or beyond the end")
-    return length, offset
+def _length(length: int, user_data: bytes) -> int:
+    if not 0 <= length <= len(user_data):
+        raise ValueError("a length that cannot be")
+    return length
