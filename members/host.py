@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 from uuid import uuid4, uuid5
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -41,13 +41,16 @@ from members.requests import request_ids
 from schemas.consumer_protocol import TopicPartition as Partition
 from schemas.events import EventError, decode_response_event, encode_request_event
 
+Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
 
 _READ_AT_ONCE = 1_000
 _WAIT_MAX_S = 0.05
 """Longest wait for answers: what a program asks of its member meanwhile may have made another deadline the next."""
 _START_TIMEOUT_S = 30.0
+_START_PAUSE_S = 0.1
 _SHARD_LOOKUP_INTERVAL_MS = 5_000
+_MISSING_TOPICS_INTERVAL_MS = 1_000
 
 
 class HostError(RuntimeError):
@@ -102,6 +105,8 @@ class MemberHost:
         self._died_of: BaseException | None = None
         self._refresh_at_ms: int | None = None
         self._shards_asked_ms: int | None = None
+        self._missing: set[str] = set()
+        self._asks_again = False
         self._assignors = load_assignors()
         self._cluster = Cluster(self.properties)
         self._producer = Producer({"linger.ms": 5, **self.properties, "enable.idempotence": True})
@@ -181,7 +186,7 @@ class MemberHost:
             case GaveUp(request_id=request_id):
                 self._routes.pop(request_id.encode(), None)
             case PartitionCountsNeeded(topics=topics):
-                self._cluster.partition_counts(topics, lambda counts: self._tell_counts(counts))
+                self._look_up(topics)
             case LogBoundsNeeded(partitions=partitions):
                 self._find_bounds(hosted, partitions)
             case CoordinatorUnknown(reason=reason):
@@ -267,18 +272,35 @@ class MemberHost:
 
     def _refresh(self) -> None:
         """Look up the topics of all members, so that leaders notice when one grows."""
-        topics = sorted({topic for hosted in self._members for topic in hosted.machine.topics_of_interest})
-        if topics:
-            self._cluster.partition_counts(topics, self._tell_counts)
+        self._look_up(self._topics_of_interest())
         self._plan_refresh()
 
-    def _tell_counts(self, counts: dict[str, int]) -> None:
+    def _topics_of_interest(self) -> set[str]:
+        return {topic for hosted in self._members for topic in hosted.machine.topics_of_interest}
+
+    def _look_up(self, topics: Iterable[str]) -> None:
+        wanted = sorted(topics)
+        if wanted and self._running:
+            self._cluster.partition_counts(wanted, lambda counts: self._tell_counts(wanted, counts))
+
+    def _tell_counts(self, asked: list[str], counts: dict[str, int]) -> None:
+        """Tell the members. A topic that is not there may have been made a moment ago: ask again soon."""
         with self.changed:
+            self._missing.difference_update(asked)
+            self._missing.update(topic for topic in asked if not counts.get(topic))
+            if self._missing and not self._asks_again:
+                self._asks_again = True
+                self._at(self.now_ms() + _MISSING_TOPICS_INTERVAL_MS, self._look_up_missing)
             for hosted in self._members:
                 known = {topic: counts[topic] for topic in hosted.machine.topics_of_interest if topic in counts}
                 if known:
                     hosted.machine.partitions_changed(known)
                     self.act_for(hosted)
+
+    def _look_up_missing(self) -> None:
+        self._asks_again = False
+        self._missing &= self._topics_of_interest()
+        self._look_up(self._missing)
 
     # ------------------------------------------------------------------------------------------------------ the thread
 
@@ -336,10 +358,7 @@ class MemberHost:
     # ------------------------------------------------------------------------------------------------------ the start
 
     def _partition_count(self, topic: str) -> int:
-        try:
-            found = self._reader.list_topics(topic, timeout=_START_TIMEOUT_S).topics[topic]
-        except KafkaException as error:
-            raise HostError(f"Kafka does not answer: {error.args[0].str()}") from None
+        found = _patiently(lambda: self._reader.list_topics(topic, timeout=_START_TIMEOUT_S)).topics[topic]
         if found.error is not None or not found.partitions:
             raise HostError(f"There is no topic {topic}: has the coordinator been started, with this prefix?")
         return len(found.partitions)
@@ -347,11 +366,20 @@ class MemberHost:
     def _read_from_now_on(self) -> None:
         """Fix where to read from before anything is asked, lest an answer comes first."""
         partition = TopicPartition(self._responses, self._reply_partition)
-        try:
-            _, end = self._reader.get_watermark_offsets(partition, timeout=_START_TIMEOUT_S)
-        except KafkaException as error:
-            raise HostError(f"Kafka does not answer: {error.args[0].str()}") from None
+        _, end = _patiently(lambda: self._reader.get_watermark_offsets(partition, timeout=_START_TIMEOUT_S))
         self._reader.assign([TopicPartition(self._responses, self._reply_partition, end)])
+
+
+def _patiently(ask: Callable[[], Answer]) -> Answer:
+    """Ask until there is an answer: a partition that has just been made has no leader yet."""
+    give_up_s = time.monotonic() + _START_TIMEOUT_S
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if time.monotonic() >= give_up_s:
+                raise HostError(f"Kafka does not answer: {error.args[0].str()}") from None
+            time.sleep(_START_PAUSE_S)
 
 
 def _report_delivery(error: KafkaError | None, _: Message) -> None:
