@@ -20,8 +20,8 @@ PARTITIONS = "offsets_topic_num_partitions"
 DEFAULT_PARTITIONS = 50
 NEVER_MS = 2**53
 DELAY_STEPS_MAX = 20
-ROUND_MS = 50
-"""Settings are round numbers: a delay that was measured is rounded to a multiple of this where one is near."""
+ROUND_STEPS_MS = (1_000, 500, 100, 50, 10, 1)
+"""Settings are round numbers, and the rounder the likelier."""
 
 _OWN = frozenset({"shard_count", "group_max_bytes", "offsets_retention_check_phase_ms", "offset_commit_value_version"})
 """Settings of ours that no broker has."""
@@ -101,12 +101,13 @@ def _infer_initial_delay(
     candidates = [default, 0]
     for phase in phases:
         length_ms = phase.ended_ms - phase.first_ms
-        candidates += [_round(length_ms / count) for count in range(1, DELAY_STEPS_MAX + 1)]
-    fitting = {delay: sum(_fits(phase, delay) for phase in phases) for delay in candidates}
-    delay = max(fitting, key=lambda each: fitting[each])
+        candidates += [_round_delay(length_ms / count) for count in range(1, DELAY_STEPS_MAX + 1)]
+    late = {delay: [_late_ms(phase, delay) for phase in phases] for delay in candidates}
+    fitting = {delay: [each for each in of_delay if each is not None] for delay, of_delay in late.items()}
+    delay = max(fitting, key=lambda each: (len(fitting[each]), -sum(fitting[each]), each))
     inferred[name] = (
         delay,
-        f"group.initial.rebalance.delay.ms = {delay} ({fitting[delay]} of {len(phases)} first rebalances in the log agree)",
+        f"group.initial.rebalance.delay.ms = {delay} ({len(fitting[delay])} of {len(phases)} first rebalances in the log agree)",
     )
 
 
@@ -133,25 +134,23 @@ def _first_phase(requests: Sequence[GroupRequest]) -> _Phase | None:
     )
 
 
-def _round(delay_ms: float) -> int:
-    nearest = round(delay_ms / ROUND_MS) * ROUND_MS
-    return nearest if -CLOCK_MS <= delay_ms - nearest <= LATE_MS else int(delay_ms)
+def _round_delay(delay_ms: float) -> int:
+    """What the setting may be: the roundest number a little below what was measured, for a broker is late, never early."""
+    at_most_ms = int(delay_ms + CLOCK_MS)
+    rounded = (at_most_ms // step_ms * step_ms for step_ms in ROUND_STEPS_MS)
+    return next((each for each in rounded if each and at_most_ms - each <= LATE_MS), 0)
 
 
-def _fits(phase: _Phase, delay_ms: int) -> bool:
-    """Whether a join phase with this delay would have ended when it did (see `join_timer_expired`)."""
+def _late_ms(phase: _Phase, delay_ms: int) -> int | None:
+    """By how much a join phase ended after the time that this delay gives (`join_timer_expired`); None: it does not fit."""
     checked_ms, expires_ms = phase.first_ms, phase.first_ms + delay_ms
     step_ms, remaining_ms = delay_ms, max(phase.rebalance_timeout_ms - delay_ms, 0)
-    while remaining_ms and any(checked_ms < added_ms <= expires_ms for added_ms in phase.added_ms):
-        step_ms, remaining_ms, checked_ms = (
-            min(delay_ms, remaining_ms),
-            max(remaining_ms - step_ms, 0),
-            expires_ms,
-        )
+    while step_ms and remaining_ms and any(checked_ms < added_ms <= expires_ms for added_ms in phase.added_ms):
+        checked_ms = expires_ms
+        step_ms, remaining_ms = min(delay_ms, remaining_ms), max(remaining_ms - step_ms, 0)
         expires_ms += step_ms
-        if not step_ms:
-            break
-    return -CLOCK_MS <= phase.ended_ms - expires_ms <= LATE_MS
+    late_ms = int(phase.ended_ms - expires_ms)
+    return late_ms if -CLOCK_MS <= late_ms <= LATE_MS else None
 
 
 # --------------------------------------------------------------------------------------------------- bounds and limits

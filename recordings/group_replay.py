@@ -76,6 +76,8 @@ class GroupReplay:
         self._handled: Step | None = None
         self._state_slack_ms = state.state_slack_ms
         self.disagreements: list[Disagreement] = []
+        self.latest_ms = 0
+        """The most by which the broker did something later than it was done here."""
         self.elections: set[int] = set()
         """Generations whose leader came from the order of Kafka's hash map."""
         self._last_step = 0
@@ -140,16 +142,31 @@ class GroupReplay:
         self._check_overdue(clock_ms + 2**40)
 
     def _prepare_election(self) -> None:
-        """Kafka elects by the order of a hash map; whom it elected for the next generation is put first."""
+        """Kafka elects by the order of a hash map: whom it elected is known from the answers, and is put first.
+
+        The leader that the next generation began with may have come after others had led and gone; so next come those
+        that will be gone by then.
+        """
         group = self._coordinator.group
         if group is None or len(group.members) < 2:
             return
-        chosen = self._expected.leader_of(group.generation_id + 1, self._clock_ms * 1000)
-        if chosen not in group.members:
-            # A static member that will come back under that id before the join phase ends.
-            chosen = group.static_members.get(self._expected.instances.get(chosen or "", ""))
-        if chosen in group.members and next(iter(group.members)) != chosen:
-            group.members = {chosen: group.members[chosen], **group.members}
+        coming = self._expected.generation(group.generation_id + 1, self._clock_ms * 1000)
+        if coming is None:
+            return
+        leader_id, staying = self._present(group, coming.leader), {self._present(group, each) for each in coming.members}
+
+        def rank(member_id: str) -> int:
+            return 0 if member_id == leader_id else 1 if coming.members and member_id not in staying else 2
+
+        order = sorted(group.members, key=rank)
+        if order != list(group.members):
+            group.members = {member_id: group.members[member_id] for member_id in order}
+
+    def _present(self, group: Group, member_id: str) -> str:
+        """A member by its id of now: a static member may be about to come back under another."""
+        if member_id in group.members:
+            return member_id
+        return group.static_members.get(self._expected.instances.get(member_id, ""), member_id)
 
     # ------------------------------------------------------------------------------------------------------ comparing
 
@@ -174,7 +191,8 @@ class GroupReplay:
     def _slack_ms(self, offset: int) -> int:
         """How far a time may differ: by the duration of the request behind it; timers have their delay besides."""
         own = self._steps[offset].slack_ms if 0 <= offset < len(self._steps) else CLOCK_MS
-        return own if self._handled is not None else own + LATE_MS
+        exact = self._handled is not None and not self._handled.before_timers
+        return own if exact else own + LATE_MS
 
     def _check_record(self, record: LogRecord) -> None:
         records = self._expected.records
@@ -205,14 +223,17 @@ class GroupReplay:
         self._skip_taken_entries()
         number = self._next_entry
         theirs = entries[number] if number < len(entries) else None
-        found = entry_disagreement(entry, theirs, number, record.cause.offset, self._at_us)
+        slack_ms = self._slack_ms(record.cause.offset)
+        found = entry_disagreement(entry, theirs, number, slack_ms, record.cause.offset, self._at_us)
         if found is None:
             self._next_entry += 1
+            if theirs is not None:
+                self.latest_ms = max(self.latest_ms, theirs.time_ms - entry.time_ms)
             return
         ahead = list(enumerate(entries[number + 1 : number + RESYNC_ENTRIES], number + 1))
         if isinstance(record, MemberExpired):
             for place, each in ahead:
-                if place not in self._taken_entries and entry_disagreement(entry, each, place, 0, 0) is None:
+                if place not in self._taken_entries and entry_disagreement(entry, each, place, slack_ms, 0, 0) is None:
                     self._taken_entries.add(place)
                     return
         self.disagreements.append(found)
@@ -233,7 +254,7 @@ class GroupReplay:
                 del self._by_request[step.request.request_id]
                 self.disagreements.append(_not_answered(step, self._at_us))
         records, entries = self._expected.records or [], self._expected.entries or []
-        while self._next_record < len(records) and records[self._next_record].timestamp_ms + LATE_MS * 5 < clock_ms:
+        while self._next_record < len(records) and records[self._next_record].timestamp_ms + LATE_MS < clock_ms:
             theirs = records[self._next_record]
             self.disagreements.append(
                 Disagreement(
@@ -248,7 +269,7 @@ class GroupReplay:
             )
             self._next_record += 1
         self._skip_taken_entries()
-        while self._next_entry < len(entries) and entries[self._next_entry].time_ms + LATE_MS * 5 < clock_ms:
+        while self._next_entry < len(entries) and entries[self._next_entry].time_ms + LATE_MS < clock_ms:
             self.disagreements.append(
                 Disagreement(
                     kind="log",

@@ -31,6 +31,12 @@ NEIGHBOURS = 8
 PAIRS_MAX = 600
 
 
+GIVE_UP_AFTER = 10
+"""So many disagreements that nothing explains: the rest follows from them, and is searched less."""
+_OF_LASTING_EFFECT = frozenset({"JoinGroup", "SyncGroup", "LeaveGroup", "OffsetCommit"})
+"""Requests that are moved even far before a disagreement; where others were matters at once or not at all."""
+
+
 class Move(Struct, frozen=True):
     """One request takes effect at another time."""
 
@@ -51,6 +57,8 @@ class GroupResult(Struct, kw_only=True):
     """Disagreements that another order of requests resolved."""
     elections: set[int] = field(default_factory=set)
     """Generations whose leader Kafka elected by the order of a hash map: it is taken from the recording."""
+    latest_ms: int = 0
+    """The most by which the broker did something later than it was done here."""
     late_lines: list[int] = field(default_factory=list)
     """Steps whose line was written late, as the broker's own times show."""
 
@@ -68,6 +76,7 @@ class OrderSearch:
         self._end_ms = end_ms
         self._order = sorted(range(len(self._steps)), key=lambda index: self._key(self._steps[index]))
         self._states: OrderedDict[int, State] = OrderedDict({0: START})
+        self._gave_up = 0
         self._connections: dict[str, list[int]] = {}
         for step in self._steps:
             self._connections.setdefault(step.request.logged.connection, []).append(step.index)
@@ -83,6 +92,7 @@ class OrderSearch:
             else:
                 replay.finish(self._end_ms)
             self.result.elections |= replay.elections
+            self.result.latest_ms = max(self.result.latest_ms, replay.latest_ms)
             if replay.disagreements:
                 moved_from = self._repair(position, replay.disagreements[0], replay.group)
                 if moved_from is not None:
@@ -123,9 +133,12 @@ class OrderSearch:
         if (moves := self._best(position, found, self._candidates(position, found))) is not None:
             self.result.places += 1
             return self._apply(moves)
+        if found.broker_ms is not None or self._gave_up > GIVE_UP_AFTER:
+            return None
         absent = ((self._insertion(each),) for each in absent_requests(self._steps, found, group))
         if (moves := self._best(position, found, absent)) is not None:
             return self._apply(moves)
+        self._gave_up += 1
         return None
 
     def _best(
@@ -215,10 +228,16 @@ class OrderSearch:
         places = range(max(oldest, 0), min(position + NEAR_STEPS, len(self._order)))
         near: list[Move] = []
         for place in sorted(places, key=lambda place: abs(place - position)):
+            api = self._steps[self._order[place]].request.logged.api
+            far = abs(place - position) > NEAR_STEPS
+            if far and (api not in _OF_LASTING_EFFECT or self._gave_up > GIVE_UP_AFTER):
+                continue
             for move in self._moves_of(place):
                 yield (move,)
                 if abs(place - position) <= NEAR_STEPS:
                     near.append(move)
+        if found.broker_ms is not None or found.kind == "time":
+            return  # only the time is another
         pairs = ((one, other) for one, other in combinations(near, 2) if one.step != other.step)
         for number, pair in enumerate(pairs):
             if number == PAIRS_MAX:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from recordings.coordinator_log import LogEntry
-from recordings.expectations import Expected, Step
+from recordings.expectations import Expected, Generation, Step
 from recordings.group_requests import GroupRequest
 from recordings.offsets_log import LoggedRecord
 from schemas.messages import JoinGroupRequest
@@ -49,8 +49,20 @@ def expected_of(
             continue
         answer, instance_id = request.response, request.request.group_instance_id
         if answer.get("errorCode") == 0:
-            expected.leaders.append((request.logged.ready_us, int(answer["generationId"]), str(answer["leader"])))
+            _add_generation(expected, request)
         if instance_id is not None and (member_id := request.new_member_id or request.request.member_id):
             expected.instances[member_id] = instance_id
-    expected.leaders.sort()
+    expected.generations.sort(key=lambda each: each.ready_us)
     return expected
+
+
+def _add_generation(expected: Expected, request: GroupRequest) -> None:
+    answer, ready_us = request.response, request.logged.ready_us
+    number, leader = int(answer["generationId"]), str(answer["leader"])
+    same = (each for each in expected.generations if (each.number, each.leader) == (number, leader))
+    generation = next(same, None)
+    if generation is None:
+        generation = Generation(ready_us, number, leader)
+        expected.generations.append(generation)
+    generation.ready_us = min(generation.ready_us, ready_us)
+    generation.members |= {str(each["memberId"]) for each in answer.get("members") or ()}

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from recordings.broker_settings import BrokerSettings, parse_settings, settings_of
 from recordings.coordinator_log import LogEntry, read_coordinator_log
-from recordings.expectations import Disagreement, Step
+from recordings.expectations import PUNCTUAL_MS, Disagreement, Step
 from recordings.group_requests import GroupRequest, group_requests
 from recordings.kafka_json import KafkaJsonError
 from recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
@@ -264,6 +264,8 @@ def _notes(result: GroupResult) -> Iterator[str]:
             f"group {result.group_id}: {len(result.elections)} leaders that Kafka elected by the order of a hash map are taken "
             f"from the recording (generations {', '.join(map(str, sorted(result.elections)))})"
         )
+    if result.latest_ms > PUNCTUAL_MS:
+        yield f"group {result.group_id}: the broker fired timers up to {result.latest_ms} ms late"
     for step in result.steps:
         if step.inferred is not None:
             yield (
