@@ -20,7 +20,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streaming.clock import Ticker
 from streaming.config import StreamingConfig
 from streaming.job import coordinate_stream, start_query
-from streaming.rows import OperatorConfig
 from streaming.session import open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import TopicReport, admin_client, ensure_topics
@@ -112,17 +111,9 @@ class _Shard:
     def __init__(self, spark: SparkSession, config: StreamingConfig, report: TopicReport, number: int) -> None:
         self.number = number
         topics = report.topics
-        operator_config = OperatorConfig(
-            group=config.group,
-            topics=topics,
-            partition=number,
-            responses_partitions=report.partitions[topics.responses],
-            offsets_partitions=report.partitions[topics.offsets],
-            output_max_bytes=config.output_max_bytes,
-        )
         events = events_stream(spark, topics.events, number, config.source_options, config.max_events_per_batch)
         self.query: StreamingQuery = start_query(
-            coordinate_stream(events, operator_config),
+            coordinate_stream(events, config.operator_config(report.partitions, number)),
             f"{config.topic_prefix}-shard-{number}",
             f"{config.checkpoint.rstrip('/')}/shard-{number}",
             config.sink_options,

@@ -98,24 +98,31 @@ def find_clock_ms(consumer: Consumer, topic: str, partition: int) -> int | None:
 
 
 def _read(consumer: Consumer, topic: str, partition: int, start: int, end: int) -> list[Message]:
-    """The records of [start, end); offsets that are no records (compacted, control) are passed over."""
+    """The records of [start, end)."""
     consumer.assign([TopicPartition(topic, partition, start)])
     messages: list[Message] = []
     try:
         while True:
-            for message in consumer.consume(num_messages=1_000, timeout=POLL_TIMEOUT_S) or [None]:
-                error = None if message is None else message.error()
-                if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                    return messages
-                if message is None or error is not None:
-                    raise KafkaException(error or KafkaError(KafkaError._TIMED_OUT))
-                if message.offset() >= end:
+            polled = consumer.consume(num_messages=1_000, timeout=POLL_TIMEOUT_S)
+            if not polled:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            for message in polled:
+                error = message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(error)
+                if error is not None or _offset(message) >= end:
                     return messages
                 messages.append(message)
-                if message.offset() == end - 1:
+                if _offset(message) == end - 1:
                     return messages
     finally:
         consumer.unassign()
+
+
+def _offset(message: Message) -> int:
+    offset = message.offset()
+    assert offset is not None
+    return offset
 
 
 def _tick(message: Message) -> int | None:
@@ -215,7 +222,7 @@ class Ticker:
         producer.flush()
         for message in delivered:
             with self._lock:
-                clock.acknowledge(tick_ms, message.offset(), _monotonic_ms())
+                clock.acknowledge(tick_ms, _offset(message), _monotonic_ms())
 
 
 def _wall_ms() -> int:

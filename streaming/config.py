@@ -10,6 +10,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -19,6 +20,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from coordinator_state import GroupConfig
 from streaming.kafka_clients import librdkafka_properties, properties_problems, spark_options
+from streaming.operator_config import OperatorConfig
 from streaming.topics import RECORD_OVERHEAD_BYTES, TopicSettings
 
 ENVIRONMENT_PREFIX = "GROUP_COORDINATOR_"
@@ -39,7 +41,7 @@ def _field_docs(kind: type) -> dict[str, str]:
     body = tree.body[0].body
     return {
         field.target.id: inspect.cleandoc(doc.value.value).replace("\n", " ")
-        for field, doc in zip(body, body[1:], strict=False)
+        for field, doc in pairwise(body)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         and isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant) and isinstance(doc.value.value, str)
     }  # fmt: skip
@@ -142,6 +144,18 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
         """How topics are named, created and checked."""
         names = {name for name in TopicSettings.__struct_fields__ if name in type(self).model_fields}
         return TopicSettings(prefix=self.topic_prefix, **{name: getattr(self, name) for name in names})
+
+    def operator_config(self, partitions: Mapping[str, int] | None = None, partition: int = 0) -> OperatorConfig:
+        """What the operator of a shard is told. `partitions` are the counts that topics have; without them, our settings."""
+        topics, found = self.topic_settings.topics, partitions or {}
+        return OperatorConfig(
+            group=self.group,
+            topics=topics,
+            partition=partition,
+            responses_partitions=found.get(topics.responses, self.responses_partitions),
+            offsets_partitions=found.get(topics.offsets, self.offsets_partitions),
+            output_max_bytes=self.output_max_bytes,
+        )
 
     @property
     def shards_here(self) -> tuple[int, ...]:

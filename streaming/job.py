@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from streaming.operator import batch_operator, streaming_operator
-from streaming.rows import OUTPUT_SCHEMA, PRODUCER_COLUMNS, STATE_SCHEMA, OperatorConfig
+from streaming.operator_config import OperatorConfig
+from streaming.rows import OUTPUT_SCHEMA, PRODUCER_COLUMNS, RECORD_SCHEMA, STATE_SCHEMA
+from streaming.ticks import NO_CLOCK, mark_ticks
 
 
 def coordinate_stream(events: DataFrame, config: OperatorConfig) -> DataFrame:
@@ -33,9 +36,19 @@ def coordinate_stream(events: DataFrame, config: OperatorConfig) -> DataFrame:
     )
 
 
-def coordinate_batch(requests: DataFrame, config: OperatorConfig, end_ms: Mapping[int, int]) -> DataFrame:
-    """Requests of whole logs (`EVENT_SCHEMA` without ticks, plus `partition`) -> rows of `OUTPUT_SCHEMA`."""
-    return requests.groupBy("partition", "key").applyInPandas(batch_operator(config, end_ms), OUTPUT_SCHEMA)
+def coordinate_batch(records: DataFrame, config: OperatorConfig, until_ms: int = NO_CLOCK) -> DataFrame:
+    """Rows of `RECORD_SCHEMA`, whole logs -> rows of `OUTPUT_SCHEMA`: every group's life in one piece, no state store.
+
+    A partition's log ends with its last tick, or with `until_ms` where that is later.
+    """
+    ticks = Window.partitionBy("partition")
+    timed = records.mapInArrow(mark_ticks, f"{RECORD_SCHEMA}, tick_ms long").select(
+        "*",
+        F.coalesce(F.max("tick_ms").over(ticks.orderBy("offset")), F.lit(NO_CLOCK)).alias("clock_ms"),
+        F.greatest(F.max("tick_ms").over(ticks), F.lit(until_ms)).alias("end_ms"),
+    )
+    requests = timed.where("tick_ms is null").drop("tick_ms")
+    return requests.groupBy("partition", "key").applyInPandas(batch_operator(config), OUTPUT_SCHEMA)
 
 
 def producer_records(outputs: DataFrame) -> DataFrame:

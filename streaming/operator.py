@@ -6,7 +6,7 @@ function by group. It is a pure function of the group's state, its rows and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import NamedTuple
@@ -17,7 +17,8 @@ from pyspark.sql.streaming.state import GroupState
 
 from coordinator_state import Group, GroupCoordinator, RequestEvent, decode_group, encode_group
 from schemas.events import EventError, decode_group_id, decode_request_event
-from streaming.rows import EventRow, OperatorConfig, OutputRecord, dead_letter, output_frame, output_record
+from streaming.operator_config import OperatorConfig
+from streaming.rows import EventRow, OutputRecord, dead_letter, output_frame, output_record
 from streaming.ticks import NO_CLOCK, read_tick
 
 Key = tuple[bytes | None]
@@ -56,18 +57,18 @@ def streaming_operator(config: OperatorConfig) -> StreamingFunction:
     return coordinate
 
 
-def batch_operator(config: OperatorConfig, end_ms: Mapping[int, int]) -> BatchFunction:
-    """The function for `applyInPandas` by (partition, key): a group's whole life, up to the end of its log.
+def batch_operator(config: OperatorConfig) -> BatchFunction:
+    """The function for `applyInPandas` by (partition, key): a group's whole life, up to `end_ms`, the end of its log.
 
-    `end_ms` is the clock at which the log of each partition ends; `config.partition` is replaced by the row's own.
+    `config.partition` gives way to the rows' own.
     """
 
     def coordinate(key: tuple[int, bytes | None], frame: pd.DataFrame) -> pd.DataFrame:
-        partition, group_key = int(key[0]), key[1]
-        own = msgspec.structs.replace(config, partition=partition)
+        group_key = key[1]
+        own = msgspec.structs.replace(config, partition=int(key[0]))
         with _blame(group_key, own):
-            rows = _rows(frame, NO_CLOCK)
-            outcome = coordinate_rows(group_key, rows, own, group=None, clock_ms=end_ms.get(partition, NO_CLOCK))
+            end_ms = int(frame["end_ms"].iloc[0])
+            outcome = coordinate_rows(group_key, _rows(frame, NO_CLOCK), own, group=None, clock_ms=end_ms)
         return output_frame(group_key, outcome.records)
 
     return coordinate

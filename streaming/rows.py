@@ -11,9 +11,8 @@ from typing import NamedTuple, assert_never
 
 import msgspec
 import pandas as pd
-from msgspec import Struct
 
-from coordinator_state import Answer, AssignmentChange, GroupConfig, LogRecord, Output
+from coordinator_state import Answer, AssignmentChange, LogRecord, Output
 from schemas.error_codes import ErrorCode
 from schemas.events import EventError, ResponseDocument, encode_json
 from schemas.history import HistoryRecord
@@ -26,9 +25,12 @@ from schemas.messages import (
     Response,
     SyncGroupResponse,
 )
-from streaming.topics import Topics
+from streaming.operator_config import OperatorConfig
 
+RECORD_SCHEMA = "partition int, offset long, timestamp_ms long, key binary, value binary"
+"""Records of an events topic, of any partitions."""
 EVENT_SCHEMA = "key binary, offset long, value binary, timestamp_ms long, tick_ms long, clock_ms long"
+"""Records of one events partition with their ticks marked and the clock carried."""
 STATE_SCHEMA = "membership binary, offsets binary"
 OUTPUT_SCHEMA = "group_key binary, topic string, partition int, key binary, value binary, headers string"
 """`headers` is a JSON object of strings: flat columns cross from Python to the JVM faster than nested ones."""
@@ -39,18 +41,6 @@ NO_PARTITION = -1
 OUTPUT_TOO_LARGE = "output_too_large"
 """The `reason` of a dead letter that stands for an output beyond `output_max_bytes`."""
 DETAIL_MAX_CHARACTERS = 1_000
-
-
-class OperatorConfig(Struct, frozen=True, kw_only=True):
-    """All that the operator of one shard needs, bound once: with the log it decides every byte of the outputs."""
-
-    group: GroupConfig
-    topics: Topics
-    partition: int
-    """The events partition of this shard."""
-    responses_partitions: int
-    offsets_partitions: int
-    output_max_bytes: int
 
 
 class EventRow(NamedTuple):

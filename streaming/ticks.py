@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -54,10 +55,10 @@ def carry_clock(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         clock = np.maximum.accumulate(np.concatenate(([last], ticks)))
         last = clock[-1]
         marked = pa.array(ticks, pa.int64(), mask=ticks == NO_CLOCK)
-        yield _with_columns(batch, tick_ms=marked, clock_ms=pa.array(clock[1:]))
+        yield _with_columns(batch, tick_ms=marked, clock_ms=pa.array(clock[1:], pa.int64()))
 
 
-def _ticks(batch: pa.RecordBatch) -> np.ndarray:
+def _ticks(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """The clocks of the ticks at their places, `NO_CLOCK` elsewhere."""
     ticks = np.full(batch.num_rows, NO_CLOCK, np.int64)
     values = batch.column("value")
@@ -69,5 +70,5 @@ def _ticks(batch: pa.RecordBatch) -> np.ndarray:
     return ticks
 
 
-def _with_columns(batch: pa.RecordBatch, **columns: pa.Array) -> pa.RecordBatch:
+def _with_columns(batch: pa.RecordBatch, **columns: pa.Int64Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*batch.columns, *columns.values()], names=[*batch.schema.names, *columns])

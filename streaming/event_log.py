@@ -1,0 +1,94 @@
+"""Where a log of events lies: files (JSONL as in `schemas.records_file`, or Parquet with the columns of `RECORD_SCHEMA`) or
+a range of an events topic.
+
+A JSONL line: {"partition":0,"offset":17,"timestamp_ms":1767225600000,"key":"orders","value":"{...}"}; bytes that are no
+UTF-8 lie in base64 under `key_b64` and `value_b64`. A tick has the key null.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from schemas.records_file import Record, RecordsFileError, decode_event_record
+from streaming.config import StreamingConfig
+from streaming.rows import RECORD_SCHEMA
+from streaming.source import EVENT_COLUMNS
+
+_COLUMNS: dict[str, pa.DataType] = {
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp_ms": pa.int64(),
+    "key": pa.binary(),
+    "value": pa.binary(),
+}
+RECORD_COLUMNS = tuple(_COLUMNS)
+RECORD_ARROW = pa.schema(_COLUMNS)
+_JSON_LINES = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
+
+
+class EventLogError(RuntimeError):
+    """A log cannot be read. The message says where and why."""
+
+
+def records_of_files(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
+    """The events of files -> rows of `RECORD_SCHEMA`. Raises EventLogError for a kind of file that is not known.
+
+    A damaged line fails the job that reads it.
+    """
+    _require_known(files)
+    lines = [str(file) for file in files if file.name.endswith(_JSON_LINES)]
+    tables = [str(file) for file in files if not file.name.endswith(_JSON_LINES)]
+    parts = []
+    if lines:
+        parts.append(spark.read.text(lines).mapInArrow(_parse_lines, RECORD_SCHEMA))
+    if tables:
+        parts.append(spark.read.schema(RECORD_SCHEMA).parquet(*tables))
+    return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+
+
+def records_of_topic(
+    spark: SparkSession, config: StreamingConfig, topic: str, starting: str = "earliest", ending: str = "latest"
+) -> DataFrame:
+    """A range of an events topic -> rows of `RECORD_SCHEMA`. `starting` and `ending` as Spark's `startingOffsets`."""
+    reader = spark.read.format("kafka").options(
+        **config.source_options, subscribe=topic, startingOffsets=starting, endingOffsets=ending, failOnDataLoss="true"
+    )
+    return reader.load().selectExpr("partition", *EVENT_COLUMNS).select(*RECORD_COLUMNS)
+
+
+def read_records(files: Sequence[Path]) -> Iterator[Record]:
+    """The events of files, without Spark. Raises EventLogError with the file and the line."""
+    _require_known(files)
+    for file in files:
+        if not file.name.endswith(_JSON_LINES):
+            for batch in pq.ParquetFile(file).iter_batches(columns=list(RECORD_COLUMNS)):
+                yield from (Record(**row) for row in batch.to_pylist())
+            continue
+        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                try:
+                    yield decode_event_record(line)
+                except RecordsFileError as problem:
+                    raise EventLogError(f"{file}, line {number}: {problem}") from None
+
+
+def _require_known(files: Sequence[Path]) -> None:
+    for file in files:
+        if not file.exists():
+            raise EventLogError(f"{file} does not exist.")
+        if not file.name.endswith((*_JSON_LINES, ".parquet")):
+            raise EventLogError(f"{file} is no log of events: its name must end in .jsonl, .jsonl.gz or .parquet.")
+
+
+def _parse_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        lines = (str(line).encode() for line in batch.column("value").to_pylist())
+        rows = [msgspec.structs.asdict(decode_event_record(line)) for line in lines]
+        yield pa.RecordBatch.from_pylist([{name: row[name] for name in RECORD_COLUMNS} for row in rows], RECORD_ARROW)

@@ -1,0 +1,62 @@
+"""A log laid out as small files in order, so that a streaming query can take it piece by piece without a broker."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from schemas.events import encode_tick
+from streaming.event_log import RECORD_ARROW
+from streaming.ticks import NO_CLOCK
+
+
+def lay_out(records: DataFrame, directory: Path, events_per_file: int, until_ms: int) -> list[int]:
+    """Write the log as files of at most so many events in the order of offsets, a directory for each partition."""
+    partitions: dict[int, _Pieces] = {}
+    for row in records.sort("partition", "offset").toLocalIterator(prefetchPartitions=True):
+        pieces = partitions.get(row.partition)
+        if pieces is None:
+            pieces = partitions[row.partition] = _Pieces(directory / str(row.partition), events_per_file)
+        pieces.add(row.asDict())
+    for partition, pieces in partitions.items():
+        if until_ms > NO_CLOCK:
+            pieces.add_tick(partition, until_ms)
+        pieces.write()
+    return sorted(partitions)
+
+
+class _Pieces:
+    """The files of one partition. Spark's file source takes them by age, so each is made a second older than the next."""
+
+    def __init__(self, directory: Path, events_per_file: int) -> None:
+        directory.mkdir(parents=True)
+        self._directory, self._events_per_file = directory, events_per_file
+        self._rows: list[dict[str, Any]] = []
+        self._written = 0
+        self._last_offset = -1
+
+    def add(self, row: dict[str, Any]) -> None:
+        self._rows.append(row)
+        self._last_offset = row["offset"]
+        if len(self._rows) == self._events_per_file:
+            self.write()
+
+    def add_tick(self, partition: int, clock_ms: int) -> None:
+        tick = {"offset": self._last_offset + 1, "key": None, "value": encode_tick(clock_ms)}
+        self.add({"partition": partition, "timestamp_ms": clock_ms, **tick})
+
+    def write(self) -> None:
+        if not self._rows:
+            return
+        file = self._directory / f"{self._written:09}.parquet"
+        hidden = file.with_name(f".{file.name}")
+        pq.write_table(pa.Table.from_pylist(self._rows, RECORD_ARROW), hidden)
+        os.utime(hidden, (self._written + 1, self._written + 1))
+        hidden.rename(file)
+        self._rows.clear()
+        self._written += 1

@@ -1,0 +1,20 @@
+"""What the operator is told, apart from `StreamingConfig`: this goes to the Python workers, which need nothing else of it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from coordinator_state import GroupConfig
+from streaming.topics import Topics
+
+
+class OperatorConfig(Struct, frozen=True, kw_only=True):
+    """All that the operator of one shard needs, bound once: with the log it decides every byte of the outputs."""
+
+    group: GroupConfig
+    topics: Topics
+    partition: int
+    """The events partition of this shard."""
+    responses_partitions: int
+    offsets_partitions: int
+    output_max_bytes: int

@@ -1,0 +1,135 @@
+"""Run a recorded log of events through the same core again: the same log and settings give the same bytes.
+
+Three ways, one result: `replay_batch` (Spark, each group's life in one piece, parallel over groups), `replay_streaming`
+(Spark, through the streaming query, batch after batch) and `replay_in_process` (no Spark, for small logs).
+
+A log is ordered by partition and offset, and ends with the last tick of each partition.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Row
+
+from schemas.events import EventError
+from schemas.records_file import Record
+from streaming.config import StreamingConfig
+from streaming.event_log_pieces import lay_out
+from streaming.job import coordinate_batch, coordinate_stream, producer_records
+from streaming.operator import coordinate_rows
+from streaming.output_files import Format, open_output_files
+from streaming.rows import RECORD_SCHEMA, EventRow, OutputRecord
+from streaming.source import with_clock
+from streaming.ticks import NO_CLOCK, read_tick
+
+EVENTS_PER_BATCH = 50_000
+"""Of a streaming replay, unless `max_events_per_batch` says otherwise."""
+
+
+class ReplayError(RuntimeError):
+    """A replay failed. The message says where and why."""
+
+
+def replay_batch(records: DataFrame, config: StreamingConfig, *, until_ms: int = NO_CLOCK) -> DataFrame:
+    """Rows of `RECORD_SCHEMA` -> rows of `OUTPUT_SCHEMA`, lazily. `until_ms` moves the end of the log on."""
+    return coordinate_batch(records, config.operator_config(), until_ms)
+
+
+def replay_streaming(
+    records: DataFrame, config: StreamingConfig, directory: Path, *, until_ms: int = NO_CLOCK
+) -> DataFrame:
+    """The same through the streaming query, one for each partition of the log, with `availableNow`.
+
+    The log is laid into `directory` in pieces, one piece a batch; checkpoints and outputs lie there too. It must be
+    empty. Raises ReplayError when a query fails.
+    """
+    spark = records.sparkSession
+    partitions = lay_out(records, directory / "events", config.max_events_per_batch or EVENTS_PER_BATCH, until_ms)
+    for partition in partitions:
+        stream = spark.readStream.schema(RECORD_SCHEMA).option("maxFilesPerTrigger", 1)
+        events = stream.parquet(str(directory / "events" / str(partition))).select("key", "offset", "value", "timestamp_ms")
+        outputs = coordinate_stream(with_clock(events), config.operator_config(partition=partition))
+        query = (
+            outputs.writeStream.format("parquet")
+            .queryName(f"replay-{partition}")
+            .option("checkpointLocation", str(directory / "checkpoint" / str(partition)))
+            .trigger(availableNow=True)
+            .start(str(directory / "outputs" / str(partition)))
+        )
+        try:
+            query.awaitTermination()
+        except Exception as problem:
+            raise ReplayError(f"The query of partition {partition} failed.\n{problem}") from problem
+    return spark.read.parquet(*(str(directory / "outputs" / str(partition)) for partition in partitions))
+
+
+def replay_in_process(
+    records: Iterable[Record], config: StreamingConfig, *, until_ms: int = NO_CLOCK
+) -> Iterator[tuple[bytes | None, list[OutputRecord]]]:
+    """The same without Spark: (group key, its outputs), by group key and partition. All of the log is held in memory."""
+    rows, ends = _rows_by_group(records)
+    for partition, key in sorted(rows, key=lambda group: (group[1] is not None, group[1] or b"", group[0])):
+        own = config.operator_config(partition=partition)
+        end_ms = max(ends.get(partition, NO_CLOCK), until_ms)
+        yield key, coordinate_rows(key, rows[partition, key], own, group=None, clock_ms=end_ms).records
+
+
+def _rows_by_group(
+    records: Iterable[Record],
+) -> tuple[dict[tuple[int, bytes | None], list[EventRow]], dict[int, int]]:
+    """The requests of each (partition, key) with their clocks, and the last tick of each partition."""
+    rows: dict[tuple[int, bytes | None], list[EventRow]] = {}
+    clocks: dict[int, int] = {}
+    for record in sorted(records, key=lambda record: (record.partition or 0, record.offset or 0)):
+        partition = record.partition or 0
+        clock_ms = clocks.get(partition, NO_CLOCK)
+        if record.key is None:
+            try:
+                clocks[partition] = max(clock_ms, read_tick(record.value))
+                continue
+            except EventError:
+                pass  # A dead letter.
+        row = EventRow(record.offset or 0, clock_ms, record.timestamp_ms or 0, record.value)
+        rows.setdefault((partition, record.key), []).append(row)
+    return rows, clocks
+
+
+def in_order(outputs: DataFrame) -> DataFrame:
+    """Outputs by group, epoch and seq; the dead letters of a group before them, by origin."""
+    order = [f"cast(get_json_object(headers, '$.{name}') as long)" for name in ("epoch", "seq", "partition", "offset")]
+    return outputs.selectExpr("*", *(f"{sql} order_{number}" for number, sql in enumerate(order))).orderBy(
+        "group_key", *(f"order_{number}" for number in range(len(order)))
+    )
+
+
+def output_records(outputs: DataFrame) -> Iterator[OutputRecord]:
+    """The outputs of a replay in order, brought to the driver piece by piece."""
+    row: Row
+    for row in in_order(outputs).toLocalIterator(prefetchPartitions=True):
+        key, value = (None if each is None else bytes(each) for each in (row.key, row.value))
+        yield OutputRecord(row.topic, row.partition, key, value, json.loads(row.headers))
+
+
+def write_files(
+    records: Iterable[OutputRecord],
+    config: StreamingConfig,
+    directory: Path,
+    kind: Format = "jsonl",
+    on_record: Callable[[OutputRecord], None] = lambda record: None,
+) -> None:
+    """Write outputs to files, one for each topic; `on_record` sees each of them (progress, summaries)."""
+    with open_output_files(directory, config.topic_settings.topics, kind) as files:
+        for record in records:
+            files.write(record)
+            on_record(record)
+
+
+def write_topics(outputs: DataFrame, config: StreamingConfig) -> None:
+    """Write outputs to the topics of `config`, each group's in order. The topics must be there (`ensure_topics`)."""
+    ordered = in_order(outputs)
+    names = [name for name in ordered.columns if name.startswith("order_")]
+    by_group = ordered.repartition("group_key").sortWithinPartitions("group_key", *names)
+    producer_records(by_group).write.format("kafka").options(**config.sink_options).save()

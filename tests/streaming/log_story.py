@@ -1,0 +1,203 @@
+"""Logs of events to test on: groups of simulated members whose requests follow from the answers they get, by a seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
+from schemas.error_codes import ErrorCode
+from schemas.events import EventError, decode_request_event, encode_request_event, encode_tick
+from schemas.java_hash import group_partition
+from schemas.messages import (
+    HeartbeatRequest,
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupMember,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    Request,
+    SyncGroupAssignment,
+    SyncGroupRequest,
+)
+from schemas.records_file import Record
+from streaming.ticks import read_tick
+
+START_MS = 1_767_225_600_000
+RESPONSES_PARTITIONS = 8
+POISONS: tuple[tuple[bytes | None, bytes | None], ...] = (
+    (b"\xff\xfe", b"{}"),
+    (None, b"{}"),
+    (None, None),
+    (None, b'{"type":"tick","clock_ms":"soon"}'),
+    (None, b'{"type":"tick","clock_ms":-5}'),
+    (None, b'{"type":"tick","clock_ms":4611686018427387904}'),
+    (None, b'{"type":"tick","clock_ms":1000}'),
+    (b"", b"{}"),
+    (b"group-0", None),
+    (b"group-0", b"no json"),
+    (b"group-0", b"\xff\xfe\xfd"),
+    (b"group-1", b'{"type":"tick","clock_ms":1}'),
+    (b"__tick", b"[]"),
+    (b"null", b"[" * 100_000),
+)
+"""(key, value) of what must not be understood; one of them is a tick that goes back, which is ignored."""
+
+
+@dataclass
+class Member:
+    """One member: what it knows, and when it will be heard again."""
+
+    group_id: str
+    client_id: str
+    member_id: str = ""
+    generation_id: int = -1
+    assignments: tuple[SyncGroupAssignment, ...] = ()
+    must_sync: bool = False
+    waiting: bool = False
+    silent_until_ms: int = 0
+    sent: int = field(default=0)
+
+
+def story(seed: int, *, groups: int = 4, requests: int = 150, poisons: bool = True) -> list[Record]:
+    """A log of one partition: joins, syncs, beats, commits, crashes and leaves of some groups, with ticks and poisons."""
+    chance = random.Random(seed)
+    members = [Member(f"group-{number % groups}", f"client-{number}") for number in range(groups * 3)]
+    coordinator = Coordinator(GroupConfig(group_initial_rebalance_delay_ms=1_000))
+    records: list[Record] = []
+    waiting: dict[str, Member] = {}
+    now_ms = tick_ms = START_MS
+    poison = iter(POISONS if poisons else ())
+
+    def append(key: bytes | None, value: bytes | None) -> int:
+        records.append(Record(partition=0, offset=len(records), timestamp_ms=now_ms, key=key, value=value))
+        return len(records) - 1
+
+    def hear(answers: list[Answer]) -> None:
+        for answer in answers:
+            member = waiting.pop(answer.request_id, None)
+            if member is not None:
+                _hear(member, answer)
+
+    for number in range(requests):
+        now_ms += chance.randrange(20, 500)
+        while tick_ms + 500 <= now_ms:
+            tick_ms += 500
+            append(None, encode_tick(tick_ms))
+            hear([output for output in coordinator.advance_to(tick_ms) if isinstance(output, Answer)])
+        if number % 10 == 9:
+            key_and_value = next(poison, None)
+            if key_and_value is not None:
+                append(*key_and_value)
+        member = chance.choice([m for m in members if m.silent_until_ms <= now_ms] or members)
+        request = _next_request(member, chance, now_ms)
+        if request is None:
+            continue
+        api, version, body = request
+        request_id = f"{member.client_id}-{member.sent}"
+        member.sent += 1
+        value = encode_request_event(
+            api, version, body, request_id=request_id, reply_partition=chance.randrange(RESPONSES_PARTITIONS), client_id=member.client_id
+        )
+        offset = append(member.group_id.encode(), value)
+        envelope, decoded = decode_request_event(member.group_id, value, RESPONSES_PARTITIONS)
+        clock_ms = tick_ms if tick_ms > START_MS else now_ms
+        waiting[request_id] = member
+        outputs = coordinator.handle(member.group_id, RequestEvent(offset, clock_ms, now_ms, envelope, decoded))
+        hear([output for output in outputs if isinstance(output, Answer)])
+    append(None, encode_tick(tick_ms + 4_000))
+    return records
+
+
+def _next_request(member: Member, chance: random.Random, now_ms: int) -> tuple[str, int, Request] | None:
+    if member.waiting:
+        return None
+    if not member.member_id or member.generation_id < 0:
+        member.waiting = True
+        protocols = tuple(JoinGroupProtocol(name=name, metadata=b"\x00\x01") for name in ("range", "roundrobin"))
+        body = JoinGroupRequest(
+            group_id=member.group_id,
+            session_timeout_ms=6_000,
+            rebalance_timeout_ms=10_000,
+            member_id=member.member_id,
+            protocol_type="consumer",
+            protocols=protocols,
+        )
+        return "JoinGroup", 9, body
+    identity = {"group_id": member.group_id, "generation_id": member.generation_id, "member_id": member.member_id}
+    if member.must_sync:
+        member.must_sync, member.waiting = False, True
+        return "SyncGroup", 3, SyncGroupRequest(**identity, assignments=member.assignments)
+    what = chance.random()
+    if what < 0.06:
+        member.silent_until_ms = now_ms + 15_000
+        return None
+    if what < 0.12:
+        left = LeaveGroupMember(member_id=member.member_id, reason="enough")
+        member.member_id, member.generation_id = "", -1
+        return "LeaveGroup", 5, LeaveGroupRequest(group_id=member.group_id, members=(left,))
+    if what < 0.3:
+        partition = OffsetCommitRequestPartition(partition_index=chance.randrange(3), committed_offset=chance.randrange(1_000))
+        topics = (OffsetCommitRequestTopic(name="orders", partitions=(partition,)),)
+        identity["generation_id_or_member_epoch"] = identity.pop("generation_id")
+        return "OffsetCommit", 8, OffsetCommitRequest(**identity, topics=topics)
+    if what < 0.36:
+        return "OffsetFetch", 8, OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=member.group_id),))
+    return "Heartbeat", 4, HeartbeatRequest(**identity)
+
+
+def _hear(member: Member, answer: Answer) -> None:
+    member.waiting = False
+    response = answer.response
+    code = getattr(response, "error_code", ErrorCode.NONE)
+    if isinstance(response, JoinGroupResponse):
+        if code is ErrorCode.NONE:
+            member.member_id, member.generation_id, member.must_sync = response.member_id, response.generation_id, True
+            member.assignments = tuple(
+                SyncGroupAssignment(member_id=each.member_id, assignment=b"\x00\x01") for each in response.members
+            )
+        elif code is ErrorCode.MEMBER_ID_REQUIRED:
+            member.member_id = response.member_id
+        else:
+            member.member_id, member.generation_id = "", -1
+    elif code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
+        member.generation_id = -1
+    elif code is ErrorCode.UNKNOWN_MEMBER_ID:
+        member.member_id, member.generation_id = "", -1
+
+
+def resharded(records: list[Record], shards: int) -> list[Record]:
+    """The same log over several partitions: requests where Kafka's hash puts their group, ticks in all of them."""
+    found: list[Record] = []
+    counts = [0] * shards
+    for record in records:
+        for partition in _homes(record, shards):
+            found.append(
+                Record(
+                    partition=partition,
+                    offset=counts[partition],
+                    timestamp_ms=record.timestamp_ms,
+                    key=record.key,
+                    value=record.value,
+                )
+            )
+            counts[partition] += 1
+    return found
+
+
+def _homes(record: Record, shards: int) -> Iterator[int]:
+    if record.key is not None:
+        yield group_partition(record.key.decode(errors="replace"), shards)
+        return
+    try:
+        read_tick(record.value)
+    except EventError:
+        yield 0
+    else:
+        yield from range(shards)

@@ -1,0 +1,97 @@
+"""Settings: where they come from, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from coordinator_state import GroupConfig
+from streaming.config import ENVIRONMENT_PREFIX, ConfigError, StreamingConfig
+from streaming.topics import TopicSettings
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(ENVIRONMENT_PREFIX)]:
+        monkeypatch.delenv(name)
+
+
+def test_flags_go_before_environment_before_file_before_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('shards = 2\nshuffle_partitions = 3\ntopic_prefix = "file"\n[kafka]\n"security.protocol" = "SSL"\n')
+    monkeypatch.setenv("GROUP_COORDINATOR_SHARDS", "4")
+    monkeypatch.setenv("GROUP_COORDINATOR_TOPIC_PREFIX", "environment")
+    monkeypatch.setenv("GROUP_COORDINATOR_SPARK", '{"spark.driver.memory": "2g"}')
+    config = StreamingConfig.load({"topic_prefix": "flag"}, file)
+    assert (config.topic_prefix, config.shards, config.shuffle_partitions) == ("flag", 4, 3)
+    assert (config.kafka, config.spark) == ({"security.protocol": "SSL"}, {"spark.driver.memory": "2g"})
+    assert config.tick_interval_ms == 500
+
+
+def test_defaults_are_those_of_the_core_and_of_the_topics() -> None:
+    config = StreamingConfig()
+    assert config.group == GroupConfig()
+    assert config.topic_settings == TopicSettings()
+    assert StreamingConfig(shards=3).group.shard_count == 3
+
+
+def test_every_setting_is_documented() -> None:
+    assert [name for name, field in StreamingConfig.model_fields.items() if not field.description] == []
+    description = StreamingConfig.model_fields["group_max_size"].description
+    assert description is not None
+    assert description.startswith("`group.max.size`")
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('shards = "many"\ncolour = "red"\ntick_interval_ms = 5\n[kafka]\ncolour = "red"\n')
+    monkeypatch.setenv("GROUP_COORDINATOR_GROUP_MAX_SIZE", "0")
+    with pytest.raises(ConfigError) as caught:
+        StreamingConfig.load({"shard": 3, "offset_commit_value_version": 9}, file)
+    told = caught.value.problems
+    for beginning in (
+        'shards is "many", but must be a valid integer',
+        "There is no setting colour.",
+        "tick_interval_ms is 5, but must be at least 10.",
+        "kafka: colour is not a property",
+        "group_max_size is 0, but must be at least 1.",
+        "shard is 3, but there are 1 shards",
+        "offset_commit_value_version is 9, but must be 3 or 4.",
+    ):
+        assert any(sentence.startswith(beginning) for sentence in told), (beginning, told)
+    assert len(told) == 7
+    assert all(sentence.endswith(".") for sentence in told)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"), [("shards = [", "The settings cannot be read"), (None, "does not exist")]
+)
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, text: str | None, sentence: str) -> None:
+    file = tmp_path / "settings.toml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ConfigError, match=sentence):
+        StreamingConfig.load({}, file)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"event_max_bytes": 4_194_304}, "output_max_bytes is 4194304, but an event of"),
+        ({"tick_interval_ms": 4_000}, "tick_interval_ms is 4000, but must be at most half of"),
+        ({"bootstrap_servers": " "}, "bootstrap_servers is empty"),
+        ({"max_events_per_batch": 0}, "max_events_per_batch is 0"),
+        ({"replication_factor": 0}, "replication_factor is 0"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_told(settings: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        StreamingConfig(**settings)
+
+
+def test_counts_of_existing_topics_go_before_settings() -> None:
+    config = StreamingConfig(responses_partitions=8, offsets_partitions=50)
+    operator = config.operator_config({"coordinator.responses": 3}, partition=1)
+    assert (operator.responses_partitions, operator.offsets_partitions, operator.partition) == (3, 50, 1)

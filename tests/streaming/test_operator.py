@@ -1,0 +1,174 @@
+"""The operator without a JVM: Spark's own `GroupState` built by hand, frames in, frames out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from coordinator_state import GroupConfig
+from schemas.events import encode_request_event
+from schemas.messages import HeartbeatRequest, JoinGroupProtocol, JoinGroupRequest, Request
+from streaming.operator import OperatorError, batch_operator, streaming_operator
+from streaming.operator_config import OperatorConfig
+from streaming.topics import Topics
+
+CONFIG = OperatorConfig(
+    group=GroupConfig(group_initial_rebalance_delay_ms=0),
+    topics=Topics.of_prefix("c"),
+    partition=0,
+    responses_partitions=8,
+    offsets_partitions=50,
+    output_max_bytes=4_194_304,
+)
+JOIN = JoinGroupRequest(
+    group_id="g", session_timeout_ms=6_000, protocol_type="consumer", protocols=(JoinGroupProtocol(name="range", metadata=b""),)
+)
+JOIN_MS = 100_000
+
+
+def group_state(
+    value: tuple[bytes, bytes] | None = None, *, watermark_ms: int = 0, has_timed_out: bool = False, timeout_ms: int = -1
+) -> GroupState:
+    schema = StructType([StructField("membership", BinaryType()), StructField("offsets", BinaryType())])
+    return GroupState(
+        optionalValue=value,  # type: ignore[arg-type]
+        batchProcessingTimeMs=0,
+        eventTimeWatermarkMs=watermark_ms,
+        timeoutConf=GroupStateTimeout.EventTimeTimeout,
+        hasTimedOut=has_timed_out,
+        watermarkPresent=True,
+        defined=value is not None,
+        updated=False,
+        removed=False,
+        timeoutTimestamp=timeout_ms,
+        keyAsUnsafe=b"",
+        valueSchema=schema,
+    )
+
+
+def event(api: str, version: int, request: Request, request_id: str = "r", **fields: Any) -> bytes:
+    return encode_request_event(api, version, request, request_id=request_id, reply_partition=1, client_id="c", **fields)
+
+
+def frame(*rows: tuple[int, int, bytes | None]) -> pd.DataFrame:
+    """Rows of (offset, clock_ms, value); the timestamps lie apart from the clocks."""
+    columns = {"offset": [], "clock_ms": [], "timestamp_ms": [], "value": []}  # type: dict[str, list[Any]]
+    for offset, clock_ms, value in rows:
+        for name, each in zip(columns, (offset, clock_ms, 50_000 + offset, value), strict=True):
+            columns[name].append(each)
+    return pd.DataFrame(columns)
+
+
+def call(key: bytes | None, frames: list[pd.DataFrame], state: GroupState) -> list[dict[str, Any]]:
+    outputs = list(streaming_operator(CONFIG)((key,), frames, state))
+    return [row for output in outputs for row in output.to_dict("records")]
+
+
+def kinds(outputs: list[dict[str, Any]]) -> list[str]:
+    return [json.loads(row["value"])["type"] for row in outputs if row["topic"] == "c.history"]
+
+
+def joined() -> GroupState:
+    """The state of a group with one member, whose session ends six seconds after JOIN_MS."""
+    state = group_state()
+    call(b"g", [frame((0, JOIN_MS, event("JoinGroup", 3, JOIN, new_member_id="m")))], state)
+    return state
+
+
+def test_a_request_is_answered_and_the_group_kept_with_its_next_deadline() -> None:
+    state = group_state(watermark_ms=99_000)
+    outputs = call(b"g", [frame((0, JOIN_MS, event("JoinGroup", 3, JOIN, new_member_id="m")))], state)
+    assert "member_joined" in kinds(outputs)
+    assert state.exists
+    assert state.oldTimeoutTimestamp < state._timeout_timestamp <= JOIN_MS + 6_000 - 1
+
+
+def test_rows_are_handled_in_the_order_of_offsets_whatever_the_frames() -> None:
+    beat = event("Heartbeat", 4, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), "beat")
+    join = event("JoinGroup", 3, JOIN, "join", new_member_id="m")
+    forth = call(b"g", [frame((0, JOIN_MS, join), (1, JOIN_MS, beat))], group_state())
+    back = call(b"g", [frame((1, JOIN_MS, beat)), frame((0, JOIN_MS, join))], group_state())
+    assert forth == back
+    assert [json.loads(row["value"])["request_id"] for row in forth if row["topic"] == "c.responses"] == ["join", "beat"]
+
+
+def test_the_clock_is_the_tick_then_the_watermark_then_the_timestamp() -> None:
+    def group_time(clock_ms: int, watermark_ms: int) -> int:
+        value = event("JoinGroup", 3, JOIN, new_member_id="m")
+        outputs = call(b"g", [frame((0, clock_ms, value))], group_state(watermark_ms=watermark_ms))
+        return int(next(json.loads(row["value"]) for row in outputs if row["topic"] == "c.history")["time_ms"])
+
+    assert group_time(70_000, 60_000) == 70_000
+    assert group_time(0, 60_000) == 60_000
+    assert group_time(55_000, 60_000) == 60_000  # a tick that went back
+    assert group_time(0, 0) == 50_000
+
+
+def test_silence_expires_a_member_at_its_deadline_and_the_group_is_kept() -> None:
+    deadline_ms = JOIN_MS + 6_000
+    before = joined().get
+    state = group_state(before, watermark_ms=deadline_ms - 1, has_timed_out=True)
+    assert "member_expired" not in kinds(call(b"g", [], state))
+    assert state._updated
+    assert state._timeout_timestamp == deadline_ms - 1
+    state = group_state(before, watermark_ms=JOIN_MS + 60_000, has_timed_out=True)
+    assert "group_empty" in kinds(call(b"g", [], state))
+    assert state._updated
+
+
+def test_undecodable_rows_are_dead_letters_and_change_nothing() -> None:
+    before = joined()
+    state = group_state(before.get, watermark_ms=JOIN_MS)
+    outputs = call(b"g", [frame((5, JOIN_MS + 5_999, b"no json"), (6, JOIN_MS + 5_999, None))], state)
+    assert [(row["topic"], json.loads(row["headers"])["reason"]) for row in outputs] == [
+        ("c.dead-letters", "not_an_envelope"),
+        ("c.dead-letters", "no_value"),
+    ]
+    assert state.get == before.get
+    assert state._timeout_timestamp == before._timeout_timestamp
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        (None, None, "no_key"),
+        (None, b"{}", "no_key"),
+        (None, b'{"type":"tick","clock_ms":-1}', "malformed_tick"),
+        (b"\xff", b"{}", "key_not_utf8"),
+        (b"", b"{}", "not_an_envelope"),
+    ],
+)
+def test_rows_without_a_group_are_dead_letters_and_no_state(key: bytes | None, value: bytes | None, reason: str) -> None:
+    state = group_state()
+    (row,) = call(key, [frame((3, JOIN_MS, value))], state)
+    assert (row["key"], row["value"], json.loads(row["headers"])["reason"]) == (key, value, reason)
+    assert not state.exists
+    assert not state._removed
+
+
+def test_a_group_of_which_nothing_is_left_leaves_the_state() -> None:
+    state = group_state()
+    describe = event("Heartbeat", 4, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
+    outputs = call(b"g", [frame((0, JOIN_MS, describe))], state)
+    assert [row["topic"] for row in outputs if row["topic"] == "c.responses"] == ["c.responses"]
+    assert not state.exists
+
+
+def test_a_defect_fails_the_batch_and_names_the_group() -> None:
+    state = group_state((b"\x63damaged", b"\x01"))
+    with pytest.raises(OperatorError, match=r"group b'g' of c\.events, partition 0: StateError"):
+        call(b"g", [], state)
+
+
+def test_a_batch_is_the_life_of_a_group_up_to_the_end_of_its_log() -> None:
+    rows = frame((0, JOIN_MS, event("JoinGroup", 3, JOIN, new_member_id="m")))
+    alive = batch_operator(CONFIG)((0, b"g"), rows.assign(end_ms=JOIN_MS))
+    expired = batch_operator(CONFIG)((0, b"g"), rows.assign(end_ms=JOIN_MS + 60_000))
+    assert len(expired) > len(alive)
+    assert expired.head(len(alive)).equals(alive)
+    assert "group_empty" in kinds(expired.to_dict("records"))

@@ -1,0 +1,185 @@
+"""The invariant: a group's outputs are a function of its log and the settings, and of nothing else."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from schemas.records_file import Record, decode_record, encode_record
+from streaming.config import StreamingConfig
+from streaming.event_log import EventLogError, read_records, records_of_files
+from streaming.replay import output_records, replay_batch, replay_in_process, replay_streaming, write_files
+from streaming.rows import OutputRecord
+from streaming.session import prepare_session
+from tests.streaming import log_story
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONFIG = StreamingConfig(group_initial_rebalance_delay_ms=1_000)
+Outputs = dict[bytes | None, list[OutputRecord]]
+
+
+def write_log(file: Path, records: Iterable[Record]) -> Path:
+    lines = b"".join(encode_record(record) + b"\n" for record in records)
+    file.write_bytes(gzip.compress(lines) if file.suffix == ".gz" else lines)
+    return file
+
+
+def in_process(records: Iterable[Record], config: StreamingConfig = CONFIG, until_ms: int = 0) -> list[OutputRecord]:
+    """All outputs, in the order in which a replay writes them."""
+    outputs = [output for _, found in replay_in_process(records, config, until_ms=until_ms) for output in found]
+    return sorted(outputs, key=_order)
+
+
+def _order(output: OutputRecord) -> Any:
+    """Any order that names an output; only equality counts."""
+    return output.topic, output.key or b"", sorted(output.headers.items()), output.value or b""
+
+
+@pytest.fixture(scope="module")
+def log() -> list[Record]:
+    return log_story.story(seed=1)
+
+
+@pytest.fixture(scope="module")
+def log_file(log: list[Record], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_log(tmp_path_factory.mktemp("log") / "events.jsonl.gz", log)
+
+
+@pytest.fixture(scope="module")
+def expected(log: list[Record]) -> list[OutputRecord]:
+    return in_process(log)
+
+
+def test_the_log_is_worth_replaying(expected: list[OutputRecord]) -> None:
+    history = Counter(json.loads(each.value or b"")["type"] for each in expected if each.topic.endswith("history"))
+    for kind in ("group_stable", "member_expired", "member_left", "offsets_committed", "rebalance_completed"):
+        assert history[kind] > 0, history
+    letters = Counter(each.headers["reason"] for each in expected if each.topic.endswith("dead-letters"))
+    assert sum(letters.values()) == len(log_story.POISONS) - 1  # a tick that goes back is no dead letter
+    assert letters["malformed_tick"] == 3
+
+
+def test_a_batch_is_the_same(spark: SparkSession, log_file: Path, expected: list[OutputRecord]) -> None:
+    prepare_session(spark, CONFIG)
+    outputs = list(output_records(replay_batch(records_of_files(spark, [log_file]), CONFIG)))
+    assert sorted(outputs, key=_order) == expected
+    names = [(int(each.headers["epoch"]), int(each.headers["seq"])) for each in outputs if "group-2" in str(each.value) and "seq" in each.headers]
+    assert names == sorted(names)
+
+
+@pytest.mark.parametrize(("events_per_batch", "shuffle_partitions"), [(1_000, 2), (60, 1), (23, 4)])
+def test_a_stream_is_the_same_in_any_batches(
+    spark: SparkSession, log_file: Path, expected: list[OutputRecord], tmp_path: Path, events_per_batch: int, shuffle_partitions: int
+) -> None:
+    config = CONFIG.model_copy(update={"max_events_per_batch": events_per_batch, "shuffle_partitions": shuffle_partitions})
+    prepare_session(spark, config)
+    outputs = replay_streaming(records_of_files(spark, [log_file]), config, tmp_path)
+    assert sorted(output_records(outputs), key=_order) == expected
+
+
+def test_hash_seeds_make_no_difference(log_file: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from streaming.config import StreamingConfig;"
+        "from streaming.event_log import read_records; from streaming.replay import replay_in_process, write_files;"
+        "config = StreamingConfig(group_initial_rebalance_delay_ms=1000);"
+        "found = replay_in_process(read_records([Path(sys.argv[1])]), config);"
+        "write_files((each for _, group in found for each in group), config, Path(sys.argv[2]))"
+    )
+    root = Path(__file__).parents[2]
+    digests = set()
+    for seed in ("1", "2", "3"):
+        directory = tmp_path / seed
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)}
+        subprocess.run([sys.executable, "-c", program, str(log_file), str(directory)], env=environment, check=True)
+        files = sorted(directory.iterdir())
+        assert [file.name for file in files] == [
+            f"{name}.jsonl" for name in ("assignments", "dead-letters", "history", "offsets", "responses")
+        ]
+        digests.add(hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest())
+    assert len(digests) == 1
+
+
+def without_origin(output: OutputRecord) -> Any:
+    """An output without what says where its log lay."""
+    if output.topic.endswith("dead-letters"):
+        headers = {name: text for name, text in output.headers.items() if name not in ("partition", "offset")}
+        return output.topic, output.key, output.value, headers
+    value: Any = output.value
+    if value is not None and not output.topic.endswith("offsets"):
+        value = json.loads(value)
+        for name in ("epoch", "answers_offset"):
+            value.pop(name, None)
+        for name in ("partition", "offset"):
+            value.get("cause", {}).pop(name, None)
+    return output.topic, output.partition, output.key, value, output.headers.get("seq")
+
+
+def test_shards_make_no_difference_but_for_the_origin(log: list[Record], expected: list[OutputRecord]) -> None:
+    sharded = in_process(log_story.resharded(log, 3), CONFIG.model_copy(update={"shards": 3}))
+    assert {output.headers["partition"] for output in sharded if output.topic.endswith("offsets")} > {"0"}
+
+    def by_seq(outputs: list[OutputRecord]) -> list[str]:
+        return sorted(json.dumps(without_origin(output), sort_keys=True, default=repr) for output in outputs)
+
+    assert by_seq(sharded) == by_seq(expected)
+
+
+def test_shards_stream_and_batch_alike(spark: SparkSession, log: list[Record], tmp_path: Path) -> None:
+    config = CONFIG.model_copy(update={"shards": 3, "max_events_per_batch": 150})
+    prepare_session(spark, config)
+    sharded = log_story.resharded(log, 3)
+    records = records_of_files(spark, [write_log(tmp_path / "events.jsonl", sharded)])
+    assert sorted(output_records(replay_batch(records, config)), key=_order) == in_process(sharded, config)
+    streamed = replay_streaming(records, config, tmp_path / "work")
+    assert sorted(output_records(streamed), key=_order) == in_process(sharded, config)
+
+
+def test_until_moves_the_end_of_the_log(spark: SparkSession, log: list[Record], log_file: Path, tmp_path: Path) -> None:
+    prepare_session(spark, CONFIG)
+    until_ms = log[-1].timestamp_ms + 3_600_000 if log[-1].timestamp_ms else 0
+    expected = in_process(log, until_ms=until_ms)
+    assert len(expected) > len(in_process(log))
+    records = records_of_files(spark, [log_file])
+    assert sorted(output_records(replay_batch(records, CONFIG, until_ms=until_ms)), key=_order) == expected
+    streamed = replay_streaming(records, CONFIG, tmp_path, until_ms=until_ms)
+    assert sorted(output_records(streamed), key=_order) == expected
+
+
+def test_files_of_both_kinds_hold_the_outputs(expected: list[OutputRecord], tmp_path: Path) -> None:
+    seen: list[OutputRecord] = []
+    write_files(expected, CONFIG, tmp_path / "lines", on_record=seen.append)
+    write_files(expected, CONFIG, tmp_path / "tables", "parquet")
+    assert seen == expected
+    for name in ("responses", "assignments", "offsets", "history", "dead-letters"):
+        wanted = [each for each in expected if each.topic == f"coordinator.{name}"]
+        lines = [decode_record(line) for line in (tmp_path / "lines" / f"{name}.jsonl").read_bytes().splitlines()]
+        assert [(line.key, line.value, line.headers) for line in lines] == [(each.key, each.value, each.headers) for each in wanted]
+        table = pq.read_table(tmp_path / "tables" / f"{name}.parquet").to_pylist()
+        assert [(row["key"], row["value"], dict(row["headers"])) for row in table] == [
+            (each.key, each.value, each.headers) for each in wanted
+        ]
+        assert [row["partition"] for row in table] == [line.partition for line in lines]
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(encode_record(Record(partition=0, offset=0, timestamp_ms=1, key=b"g", value=b"")) + b"\nno json\n")
+    with pytest.raises(EventLogError, match=r"events\.jsonl, line 2: "):
+        list(read_records([file]))
+    with pytest.raises(EventLogError, match="does not exist"):
+        list(read_records([tmp_path / "absent.jsonl"]))
+    with pytest.raises(EventLogError, match="must end in"):
+        list(read_records([Path(__file__)]))
