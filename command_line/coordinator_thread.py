@@ -10,6 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from command_line.errors import CommandError
+from command_line.spark_jvm import end_jvm, quiet_start
 from streaming.config import StreamingConfig
 from streaming.topics import TopicReport
 
@@ -22,24 +23,35 @@ JOIN_INTERVAL_S = 0.2
 class CoordinatorThread:
     """Runs `streaming.application.Application`; `stop` ends it after the running batch."""
 
-    def __init__(self, config: StreamingConfig) -> None:
+    def __init__(self, config: StreamingConfig, *, quiet: bool = False) -> None:
+        """`quiet`: what the JVM says while it starts is shown only when it does not start."""
         self.progress: dict[int, ShardProgress] = {}
         """The last batch of each shard."""
         self.events = 0
         """How many events have been handled, ticks included."""
         self._report: TopicReport | None = None
+        self._quiet = quiet
+        self._begun = False
+        self._go = threading.Event()
         self._started = threading.Event()
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         # A daemon: when people insist on an end at once, nothing keeps the process alive.
         self._thread = threading.Thread(target=self._run, args=(config,), name="coordinator", daemon=True)
 
+    def warm_up(self) -> None:
+        """Begin to start Spark; a broker need not be there yet."""
+        if not self._begun:
+            self._begun = True
+            self._thread.start()
+
     def start(self, wait: Callable[[], None] = lambda: None) -> TopicReport | None:
         """Start the app and return when all its queries run. `wait` is called again and again until then.
 
         None: it was stopped before. Raises what kept it from starting.
         """
-        self._thread.start()
+        self.warm_up()
+        self._go.set()
         while not self._started.wait(JOIN_INTERVAL_S) and self._thread.is_alive():
             wait()
         self.check()
@@ -62,12 +74,14 @@ class CoordinatorThread:
     def stop(self) -> None:
         """Stop after the running batch and return when everything has ended. Raises as `check`."""
         self._stop.set()
+        self._go.set()
         while self._thread.is_alive():
             self._thread.join(JOIN_INTERVAL_S)  # in slices: signals are heard in between
         self.check()
 
     def _run(self, config: StreamingConfig) -> None:
         from streaming.application import Application, QueryFailed  # Spark takes its time to import
+        from streaming.session import open_session
 
         def started(report: TopicReport) -> None:
             self._report = report
@@ -78,7 +92,18 @@ class CoordinatorThread:
             self.events += progress.events
 
         try:
-            Application(config, on_start=started, on_progress=note).run(self._stop)
+            spark = None
+            try:
+                if self._quiet:
+                    with quiet_start():
+                        spark = open_session(config)
+                self._go.wait()
+                if not self._stop.is_set():
+                    Application(config, on_start=started, on_progress=note, spark=spark).run(self._stop)
+            finally:
+                if spark is not None:
+                    spark.stop()
+                end_jvm()
         except QueryFailed as failure:
             self._failure = CommandError(str(failure))
         except BaseException as failure:
@@ -86,7 +111,7 @@ class CoordinatorThread:
 
 
 @contextmanager
-def asked_to_stop(on_first: Callable[[], None] = lambda: None) -> Iterator[threading.Event]:
+def asked_to_stop() -> Iterator[threading.Event]:
     """An event that SIGINT and SIGTERM set. A second one of them ends the program at once, by KeyboardInterrupt."""
     asked = threading.Event()
 
@@ -94,7 +119,6 @@ def asked_to_stop(on_first: Callable[[], None] = lambda: None) -> Iterator[threa
         if asked.is_set():
             raise KeyboardInterrupt
         asked.set()
-        on_first()
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -6,20 +6,23 @@ from collections.abc import Iterator
 from datetime import UTC, tzinfo
 
 from command_line import words
-from command_line.rebalances import Ownership, Rebalance
+from command_line.rebalances import Gone, Ownership, Rebalance
 from command_line.tables import aligned
 from schemas.history import (
     AssignmentReceived,
     GroupStable,
     History,
+    MemberDropped,
     MemberExpired,
     MemberIdentity,
+    MemberLeft,
     RequestRefused,
     Waited,
 )
 
 OWNER_ROWS_SHOWN = 40
 _NOBODY = "nobody"
+_FATES: dict[type[Gone], str] = {MemberLeft: "left", MemberExpired: "expired", MemberDropped: "dropped"}
 
 
 def explanation(rebalance: Rebalance, zone: tzinfo = UTC) -> Iterator[str]:
@@ -36,7 +39,7 @@ def explanation(rebalance: Rebalance, zone: tzinfo = UTC) -> Iterator[str]:
     waited_for = _waited_for(rebalance)
     if waited_for:
         yield ""
-        yield from _waiting(waited_for, started.timestamp_ms, _slowest(rebalance))
+        yield from _waiting(rebalance, waited_for)
     if rebalance.owned_after is not None:
         yield ""
         yield from _owners(rebalance.owned_before, rebalance.owned_after)
@@ -109,11 +112,19 @@ def _slowest(rebalance: Rebalance) -> str | None:
     return source.slowest if source is not None else None
 
 
-def _waiting(waited_for: tuple[Waited, ...], start_ms: int, slowest: str | None) -> Iterator[str]:
+def _waiting(rebalance: Rebalance, waited_for: tuple[Waited, ...]) -> Iterator[str]:
+    start_ms, slowest = rebalance.started.timestamp_ms, _slowest(rebalance)
+    fates = {
+        record.member.member_id: f"never: {_FATES[type(record)]} after {words.duration(record.timestamp_ms - start_ms)}"
+        for record in rebalance.steps
+        if isinstance(record, Gone)
+    }
     rows = []
     for each in waited_for:
         told = "never" if each.told_ms is None else f"after {words.duration(each.told_ms - start_ms)}"
-        joined = "never" if each.joined_ms is None else f"after {words.duration(each.joined_ms - start_ms)}"
+        joined = fates.get(each.member_id, "never")
+        if each.joined_ms is not None:
+            joined = f"after {words.duration(each.joined_ms - start_ms)}"
         took = "" if each.told_ms is None or each.joined_ms is None else words.duration(each.joined_ms - each.told_ms)
         mark = "slowest" if each.member_id == slowest and len(waited_for) > 1 else ""
         rows.append((words.name(each.member_id), told, joined, took, mark))
@@ -131,6 +142,9 @@ def _owners(before: Ownership, after: Ownership) -> Iterator[str]:
         rows.setdefault(change, []).append(partition)
     moved = sum(len(partitions) for (_, was, now), partitions in rows.items() if was != now)
     total = sum(map(len, rows.values()))
+    if not total:
+        yield "No partition had an owner before, and none has one since."
+        return
     table = [
         (topic, words.ranges(partitions), was, now, "" if was == now else "moved")
         for (topic, was, now), partitions in rows.items()

@@ -35,6 +35,7 @@ from schemas.history import (
 Ownership = dict[str, tuple[AssignedTopic, ...] | None]
 """Member id -> what it owns, in the order of the leader's assignment; None: not an assignment of the consumer protocol."""
 
+Gone = MemberLeft | MemberExpired | MemberDropped
 _OFFSETS = OffsetsCommitted | OffsetsExpired | OffsetsDeleted
 _MAY_CAUSE = MemberJoined | MemberRejoined | MemberLeft | MemberExpired | MemberDropped | MemberReplaced | PendingMemberRemoved
 
@@ -147,6 +148,16 @@ def rebalances(records: Iterable[History]) -> Iterator[Rebalance]:
         yield before
 
 
+def _held_up_by(rebalance: Rebalance) -> Gone | None:
+    """The record of a member that was waited for to the last, and went instead of coming."""
+    if rebalance.join_phase is None:
+        return None
+    awaited = {each.member_id for each in rebalance.join_phase.waited_for if each.joined_ms is None}
+    gone = [each for each in rebalance.steps if isinstance(each, Gone) and each.member.member_id in awaited]
+    ended_ms = rebalance.join_phase.timestamp_ms
+    return gone[-1] if gone and gone[-1].timestamp_ms == ended_ms else None
+
+
 def headline(rebalance: Rebalance, zone: tzinfo = UTC) -> str:
     """A rebalance in one line: `02:14:07 payments: generation 7 because b expired (last heard 10.2 s ago); ...`."""
     started, completed = rebalance.started, rebalance.completed
@@ -154,6 +165,6 @@ def headline(rebalance: Rebalance, zone: tzinfo = UTC) -> str:
     text += words.because(started)
     if completed is None:
         return text + "; not over" + (f", waiting for {words.names(started.waiting_for)}" if started.waiting_for else "")
-    text += words.waited(completed)
+    text += words.waited(completed, _held_up_by(rebalance))
     ends = {"stable": "done after", "empty": "the group is empty after", "interrupted": "interrupted after"}
     return f"{text}; {ends[completed.outcome]} {words.duration(completed.duration_ms)}"

@@ -20,6 +20,7 @@ from command_line.errors import WRONG_USE, CommandError
 from command_line.import_log import DeadLetters, TimeZone, zone
 from command_line.options import Settings, with_settings
 from command_line.progress import Advance, bytes_progress, count_progress
+from command_line.spark_jvm import end_jvm, quiet_start
 from command_line.summary import Summary
 from command_line.tables import say
 from command_line.topic_reader import partition_count
@@ -148,7 +149,8 @@ class _Job:
         if self._to_topics is not None:
             self._config = self._config.model_copy(update={"topic_prefix": self._to_topics})
             ensure_topics(admin_client(self._config.bootstrap_servers, self._config.client_properties), self._config.topic_settings)
-        spark = open_session(self._config)
+        with quiet_start():
+            spark = open_session(self._config)
         try:
             with _told_by_replay(), count_progress("outputs") as advance:
                 records = self._records(spark, source)
@@ -162,6 +164,7 @@ class _Job:
                 self._take(_counted_outputs(output_records(outputs), advance))
         finally:
             spark.stop()
+            end_jvm()
 
     def written(self) -> str:
         """What was done, in words."""

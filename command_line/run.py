@@ -59,7 +59,7 @@ def run(
     with ExitStack() as stack:
         if embedded:
             config = _embedded(config, settings, embedded_port, embedded_data, stack)
-        asked = stack.enter_context(asked_to_stop(lambda: say("Stopping after the running batch; Ctrl-C again ends at once.")))
+        asked = stack.enter_context(asked_to_stop())
         coordinator = CoordinatorThread(config)
         say(f"Starting Spark for {config.bootstrap_servers} ...")
         report = coordinator.start(lambda: coordinator.ask_to_stop() if asked.is_set() else None)
@@ -67,6 +67,7 @@ def run(
             for line in _introduction(report, config):
                 say(line)
             _watch(coordinator, config, asked.is_set)
+        say("Stopping after the running batch; Ctrl-C ends at once.")
         coordinator.stop()
     say("Stopped.")
 

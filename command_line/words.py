@@ -45,12 +45,14 @@ from schemas.history import (
 )
 
 NAMES_SHOWN = 5
+_SECOND_STEP_OF_JOINING = "need to re-join with the given member-id"
+"""What Java's consumer gives as its reason for every first join: no news."""
 _UUID_TAIL = re.compile(r"-([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
 TRIGGERS: dict[RebalanceTrigger, str] = {
     "member_joined": "a member joined",
     "leader_rejoined": "the leader rejoined",
-    "member_changed": "a member changed its subscription",
+    "member_changed": "a member rejoined with new metadata",
     "static_member_replaced": "a static member came back changed",
     "member_left": "a member left",
     "pending_member_left": "a joining client left",
@@ -101,7 +103,7 @@ def because(started: RebalanceStarted) -> str:
         case "leader_rejoined":
             return f"its leader {who} asked for one{said}"
         case "member_changed":
-            return f"{who} came with another subscription{said}"
+            return f"{who} rejoined with new metadata{said}"
         case "static_member_replaced":
             return f"static member {_instance(started.member)} came back as {who}{said}"
         case "member_left":
@@ -240,7 +242,7 @@ def _of_member(record: MemberJoined | MemberRejoined | MemberLeft | MemberExpire
             )
         case MemberRejoined():
             changes = listed([each.replace("_", " ") for each in record.changed])
-            return f"{who} rejoins{f' with another {changes}' if changes else ''}{_said(record.cause)}"
+            return f"{who} rejoins{f' with new {changes}' if changes else ''}{_said(record.cause)}"
         case MemberLeft():
             return f"{who} leaves{_said(record.cause)}"
         case MemberExpired():
@@ -300,9 +302,16 @@ def _of_rebalance(record: RebalanceStarted | RebalanceExtended | JoinPhaseComple
             assert_never(record)
 
 
-def waited(completed: RebalanceCompleted) -> str:
-    """`; waited 1.2 s for a and c, slowest a; dropped d`: empty when nobody was waited for."""
-    return _waited(completed.waited_for, completed.slowest, completed.join_ms) + _dropped(completed.dropped)
+def waited(completed: RebalanceCompleted, until: MemberLeft | MemberExpired | MemberDropped | None = None) -> str:
+    """`; waited 1.2 s for a and c, slowest a; dropped d`: empty when nobody was waited for.
+
+    `until` is the end of a member that was waited for in vain: it took longer than the slowest of those that came.
+    """
+    if until is None:
+        return _waited(completed.waited_for, completed.slowest, completed.join_ms) + _dropped(completed.dropped)
+    ends = {MemberLeft: "left", MemberExpired: "expired", MemberDropped: "was dropped"}
+    end = f", until {name(until.member.member_id)} {ends[type(until)]}"
+    return _waited(completed.waited_for, None, completed.join_ms) + end
 
 
 def _waited(waited_for: Sequence[Waited], slowest: str | None, join_ms: int | None = None) -> str:
@@ -374,6 +383,8 @@ def _instance(member: MemberIdentity | None) -> str:
 
 
 def _said(cause: Cause) -> str:
+    if cause.reason and cause.reason.startswith(_SECOND_STEP_OF_JOINING):
+        return ""
     return f', saying "{cause.reason}"' if cause.reason else ""
 
 

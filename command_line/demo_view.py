@@ -1,0 +1,83 @@
+"""What the demo shows: on a terminal a table that changes, elsewhere plain lines."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from datetime import tzinfo
+from typing import Self
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from command_line import words
+from command_line.tables import out, say
+from schemas.history import GroupSnapshot
+
+LINE_INTERVAL_S = 10.0
+_EVENTS_SHOWN = 12
+_STYLES = {"Stable": "green", "Empty": "dim", "Dead": "red"}
+
+
+class DemoView:
+    """`tell` it what happens, `show` it how things stand."""
+
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
+        self._console = out()
+        self._events: deque[Text] = deque(maxlen=_EVENTS_SHOWN)
+        self._stack = ExitStack()
+        self._live: Live | None = None
+        self._next_line_s = LINE_INTERVAL_S
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live = self._stack.enter_context(Live(console=self._console, screen=False, auto_refresh=False))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def tell(self, text: str, *, is_story: bool) -> None:
+        """Something has happened: by the story's hand, or by the coordinator's decision."""
+        if self._live is None:
+            say(f"{'>>' if is_story else '  '} {text}")
+        else:
+            self._events.append(Text(text, style="yellow" if is_story else ""))
+
+    def show(self, elapsed_s: float, status: str, snapshots: Mapping[str, GroupSnapshot], records: Mapping[str, int]) -> None:
+        """How things stand: the status line, the groups, and how many records each client has consumed."""
+        if self._live is not None:
+            footer = Text("Ctrl-C ends the demo. Yellow: what the story does; white: what the coordinator made of it.", style="dim")
+            parts: list[RenderableType] = [Text(status, style="bold"), _table(snapshots.values(), records)]
+            self._live.update(Group(*parts, *self._events, footer), refresh=True)
+        elif elapsed_s >= self._next_line_s:
+            self._next_line_s += LINE_INTERVAL_S
+            say(f"-- {status}")
+            for each in sorted(snapshots.values(), key=lambda snapshot: snapshot.group_id):
+                say(f"--   {each.group_id}: {each.state}, generation {each.generation_id}; {_owners(each)}")
+
+
+def _table(snapshots: Collection[GroupSnapshot], records: Mapping[str, int]) -> Table:
+    table = Table("GROUP", "STATE", "GENERATION", "MEMBER", "PARTITIONS", "RECORDS", box=None, pad_edge=False, header_style="bold")
+    for each in sorted(snapshots, key=lambda snapshot: snapshot.group_id):
+        first = [each.group_id, Text(each.state, style=_STYLES.get(each.state, "yellow")), str(each.generation_id)]
+        rows = [
+            [
+                f"{member.client_id}{' *' if member.member_id == each.leader_id else ''}",
+                words.owned(member.partitions),
+                str(records.get(member.client_id, 0)),
+            ]
+            for member in sorted(each.members, key=lambda member: member.client_id)
+        ]
+        for number, row in enumerate(rows or [["-", "", ""]]):
+            table.add_row(*(first if number == 0 else ["", "", ""]), *row)
+    return table
+
+
+def _owners(snapshot: GroupSnapshot) -> str:
+    members = sorted(snapshot.members, key=lambda member: member.client_id)
+    return ", ".join(f"{member.client_id} has {words.owned(member.partitions)}" for member in members) or "no members"
