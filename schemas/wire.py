@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import TypeVar
 
+INT8 = Struct(">b")
 INT16 = Struct(">h")
 INT32 = Struct(">i")
 INT64 = Struct(">q")
@@ -65,6 +66,9 @@ class Reader:
         if self.remaining:
             raise DecodeError(f"{self.remaining} bytes too many", self.position)
 
+    def int8(self) -> int:
+        return self._fixed(INT8)
+
     def int16(self) -> int:
         return self._fixed(INT16)
 
@@ -113,6 +117,14 @@ class Reader:
     def array(self, item: Callable[[], Item], item_size_min: int, compact: bool = False) -> list[Item]:
         """Items read by `item`, each of which takes at least `item_size_min` bytes (1 or more)."""
         return [item() for _ in range(self._count(item_size_min, compact))]
+
+    def nullable_array(self, item: Callable[[], Item], item_size_min: int, compact: bool = False) -> list[Item] | None:
+        """As `array`; None for null."""
+        count = self._size(compact)
+        if count < 0:
+            return None
+        self._insist(count * item_size_min)
+        return [item() for _ in range(count)]
 
     def int32_array(self) -> tuple[int, ...]:
         layout = Struct(f">{self._count(INT32.size, compact=False)}i")

@@ -1,0 +1,88 @@
+"""The gateway's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from gateway.connection import Bounds
+from gateway.rewriting import Address
+
+
+class GatewayError(RuntimeError):
+    """The gateway cannot start or go on: a sentence that says why and what to do."""
+
+
+class Route(Struct, frozen=True):
+    """One port of the gateway, and the broker's listener behind it."""
+
+    listen: Address
+    broker: Address
+
+
+class GatewayConfig(Struct, frozen=True, kw_only=True):
+    """How a gateway is run. `problems()` says what is wrong with it, one sentence each."""
+
+    listen: Address = Address("127.0.0.1", 9192)
+    """Where clients bootstrap. The broker with node id N is at the port that follows by N + 1; port 0: any free ports."""
+    advertised_host: str | None = None
+    """The host that clients are told; None: the one that is listened on."""
+    bootstrap_servers: str
+    """The Kafka cluster behind the gateway."""
+    client_properties: Mapping[str, str] = field(default_factory=dict)
+    """librdkafka's properties for the gateway's own clients of that cluster (`security.protocol`, `sasl.username` ...).
+    Clients speak to the brokers by the same `security.protocol`."""
+    coordinator_bootstrap_servers: str | None = None
+    """The cluster with the coordinator's topics; None: the same."""
+    coordinator_properties: Mapping[str, str] | None = None
+    """librdkafka's properties for it; None: the same."""
+    topic_prefix: str = "coordinator"
+    routes: tuple[Route, ...] = ()
+    """Where the brokers have a listener of their own for the gateway, which advertises the gateway's addresses: nothing is
+    rewritten then. Empty: the gateway has a port for each broker and rewrites addresses."""
+    tls_certificate: Path | None = None
+    """A certificate chain (PEM) for clients; None: clients speak plain text."""
+    tls_key: Path | None = None
+    """Its key; None: it is in the same file."""
+    authorization_rules: Path | None = None
+    """See `gateway.authorization`; None: clients on this machine may use every group and others none."""
+    bounds: Bounds = field(default_factory=Bounds)
+    connections_max: int = 10_000
+    answer_timeout_ms: int = 25_000
+    """How long an answer of the coordinator is waited for: less than clients wait (30 s), so that they hear of it."""
+    hands_out_member_ids: bool = True
+    """Answer a new member's first JoinGroup at the door: it only asks for a member id."""
+
+    @property
+    def speaks_sasl(self) -> bool:
+        return self._security_protocol.startswith("SASL_")
+
+    @property
+    def brokers_speak_tls(self) -> bool:
+        return self._security_protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def _security_protocol(self) -> str:
+        return self.client_properties.get("security.protocol", "plaintext").upper()
+
+    @property
+    def coordinator_client_properties(self) -> dict[str, str]:
+        """librdkafka's properties for the cluster with the coordinator's topics."""
+        properties = self.client_properties if self.coordinator_properties is None else self.coordinator_properties
+        return {**properties, "bootstrap.servers": self.coordinator_bootstrap_servers or self.bootstrap_servers}
+
+    def problems(self) -> list[str]:
+        """What is wrong, one sentence for each mistake; empty when all is well."""
+        found = []
+        if self.tls_key is not None and self.tls_certificate is None:
+            found.append("There is a TLS key without a certificate.")
+        if self.answer_timeout_ms < 1_000:
+            found.append(f"answer_timeout_ms is {self.answer_timeout_ms}, but a coordinator needs 1000 at the very least.")
+        if self.connections_max < 1:
+            found.append(f"connections_max is {self.connections_max}, but must be at least 1.")
+        mechanism = self.client_properties.get("sasl.mechanism", self.client_properties.get("sasl.mechanisms", "PLAIN"))
+        if self.speaks_sasl and mechanism.upper() in ("GSSAPI", "OAUTHBEARER"):
+            found.append(f"SASL {mechanism} does not pass through a gateway that must know who the client is.")
+        return found

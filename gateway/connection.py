@@ -1,0 +1,383 @@
+"""One client's connection as a machine without sockets: what it takes in, what goes to the client, the broker, the coordinator.
+
+Group requests are taken out and answered from here; all else goes to the broker, in pieces as it comes. Answers leave in
+the order of their requests, whoever gives them, so one that is held (a JoinGroup) holds those behind it, as at a broker.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from gateway.frames import CORRELATION, FrameError, FrameSplitter, RequestHead, frame, parse_request_head
+from gateway.rewriting import (
+    Locate,
+    refuse_api_versions,
+    rewrite_api_versions,
+    rewrite_describe_cluster,
+    rewrite_find_coordinator,
+    rewrite_metadata,
+)
+from gateway.sasl import ANONYMOUS, SaslSession
+from gateway.translation import GroupRequest, GroupResponse, read_request, write_response
+from gateway.versions import API_VERSIONS_MAX, GROUP_APIS, OtherApi, Versions
+from schemas.messages import ApiKey, FindCoordinatorRequest
+from schemas.wire import DecodeError, EncodeError, Reader
+
+_BEGINNING_BYTES_MAX = 10 + 2 * 32_767 + 1_024
+"""Enough for a request's header and for a Produce's transactional id."""
+_KEY_TYPE_GROUP = 0
+_NO_ACKS = 0
+_PRODUCE_TRANSACTIONAL = 3
+_PRODUCE_FLEXIBLE = 9
+_ANSWER_BYTES_MAX = 2**31 - 1
+_SASL_APIS = frozenset({OtherApi.SASL_HANDSHAKE, OtherApi.SASL_AUTHENTICATE})
+_BEFORE_AUTHENTICATION = _SASL_APIS | {OtherApi.API_VERSIONS}
+Rewrite = Callable[[bytes], bytes]
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """How much one connection may ask for."""
+
+    request_bytes_max: int = 104_857_600
+    """Longest request; Kafka's `socket.request.max.bytes`."""
+    group_request_bytes_max: int = 1_048_576
+    """Longest group request: it must become one event."""
+    pending_requests_max: int = 256
+    """Requests without an answer, after which no more are read."""
+    held_bytes_max: int = 1_048_576
+    """Bytes of answers that wait behind a held one, after which no more of the broker's are read."""
+
+
+class Asked(Struct, frozen=True):
+    """A group request that waits for its answer."""
+
+    number: int
+    """Names it on this connection."""
+    api: str
+    api_version: int
+    client_id: str
+    principal: str
+    request: GroupRequest
+
+
+class _Slot:
+    """One request's place in the order of answers."""
+
+    __slots__ = ("done", "head", "held", "number", "rewrite")
+
+    def __init__(self, head: RequestHead, number: int) -> None:
+        self.head = head
+        self.number = number
+        self.held: list[bytes] = []
+        """What is there of the answer and could not leave yet."""
+        self.done = False
+        self.rewrite: Rewrite | None = None
+        """What to do with the broker's answer; None: it goes through as it comes."""
+
+
+class Connection:
+    """What happens between one client and one broker.
+
+    Feed it (`from_client`, `from_broker`, `broker_closed`, `answer`), then carry away what it has for each side. When
+    `closing` has a reason the connection is over: what is in `to_client` may still be written.
+    """
+
+    taps = False
+    """Whether group requests go to the broker as well."""
+
+    def __init__(self, ours: Versions, locate: Locate | None, bounds: Bounds, *, requires_sasl: bool) -> None:
+        """`locate`: where the gateway stands for a broker; None: the brokers say so themselves."""
+        self.to_client: list[bytes] = []
+        self.to_broker: list[bytes] = []
+        self.asked: list[Asked] = []
+        self.closing: str | None = None
+        self._ours = ours
+        self._locate = locate
+        self._bounds = bounds
+        self._sasl = SaslSession() if requires_sasl else None
+        self._from_client = FrameSplitter(bounds.request_bytes_max)
+        self._from_broker = FrameSplitter(_ANSWER_BYTES_MAX)
+        self._order: deque[_Slot] = deque()
+        self._forwarded: deque[_Slot] = deque()
+        """Those of the order that the broker will answer."""
+        self._asked_slots: dict[int, _Slot] = {}
+        self._number = 0
+        self._held_bytes = 0
+        self._broker_was_lost = False
+
+    # ------------------------------------------------------------------------------------------------ what comes in
+
+    def from_client(self, data: bytes) -> None:
+        """Bytes from the client."""
+        self._from_client.feed(data)
+        self._guarded(self._read_requests)
+
+    def from_broker(self, data: bytes) -> None:
+        """Bytes from the broker."""
+        self._from_broker.feed(data)
+        self._guarded(self._read_answers)
+        self._guarded(self._read_requests)
+
+    def broker_closed(self) -> None:
+        """The broker has closed its side. When it was idle the client need not know: the next request opens it again."""
+        if self._forwarded or self._from_client.mid_frame:
+            self._close("the broker closed the connection")
+        else:
+            self._broker_was_lost = True
+
+    def answer(self, number: int, response: GroupResponse) -> None:
+        """The answer to what was `asked` under this number; one that is not waited for is dropped."""
+        slot = self._asked_slots.pop(number, None)
+        if slot is None or self.closing:
+            return
+        head = slot.head
+        try:
+            payload = write_response(GROUP_APIS[head.api_key], head.api_version, head.correlation_id, response)
+        except EncodeError as error:
+            self._close(f"an answer cannot be said in version {head.api_version}: {error}")
+            return
+        self._hold(slot, frame(payload))
+        slot.done = True
+        self._release()
+        self._guarded(self._read_requests)
+
+    # ------------------------------------------------------------------------------------------------ what is wanted
+
+    @property
+    def reads_client(self) -> bool:
+        """Whether more requests should be read."""
+        return len(self._order) < self._bounds.pending_requests_max
+
+    @property
+    def reads_broker(self) -> bool:
+        """Whether more of the broker's answers should be read."""
+        return self._held_bytes < self._bounds.held_bytes_max
+
+    # ----------------------------------------------------------------------------------------------------- requests
+
+    def _read_requests(self) -> None:
+        while not self.closing:
+            if self._from_client.mid_frame:
+                if not self._pass_on_request():
+                    return
+            elif not self.reads_client or not self._begin_request():
+                return
+
+    def _begin_request(self) -> bool:
+        """Take the next request, or begin to let it through; False: more of it is needed."""
+        beginning = self._from_client.peek(_BEGINNING_BYTES_MAX)
+        if beginning is None:
+            return False
+        head = parse_request_head(beginning)
+        if head is None:
+            if self._from_client.is_complete:
+                raise FrameError("a request without a whole header")
+            return False
+        if not self._may_go_on(head):
+            return False
+        if head.api_key in GROUP_APIS:
+            return self._take_group_request(head)
+        if head.api_key in _SASL_APIS and self._sasl is not None:
+            return self._take_sasl(head)
+        if head.api_key == OtherApi.PRODUCE:
+            acks = _acks(head, beginning)
+            if acks is None:
+                return False
+            if acks == _NO_ACKS:
+                return self._pass_on_request()
+        self._forward(head, self._rewrite_of(head))
+        return self._pass_on_request()
+
+    def _may_go_on(self, head: RequestHead) -> bool:
+        """Refuse what is not offered, as a broker does: by closing. ApiVersions alone has a way to say so."""
+        first, last = self._ours.get(head.api_key, (0, -1))
+        if not first <= head.api_version <= last:
+            if head.api_key == OtherApi.API_VERSIONS and head.api_version > API_VERSIONS_MAX:
+                return self._refuse_api_versions(head)
+            self._close(f"API {head.api_key} version {head.api_version} is not offered")
+        elif self._sasl is not None and self._sasl.principal is None and head.api_key not in _BEFORE_AUTHENTICATION:
+            self._close("the client has not authenticated")
+        return not self.closing
+
+    def _refuse_api_versions(self, head: RequestHead) -> bool:
+        if self._from_client.whole() is None:
+            return False
+        slot = self._place(head)
+        self._hold(slot, frame(refuse_api_versions(head.correlation_id, self._ours)))
+        slot.done = True
+        self._release()
+        return True
+
+    def _take_group_request(self, head: RequestHead) -> bool:
+        """A group request is read whole, and asked."""
+        payload = self._group_request_payload()
+        if payload is None:
+            return False
+        api = GROUP_APIS[head.api_key]
+        request = read_request(api, head, payload)
+        if isinstance(request, FindCoordinatorRequest) and request.key_type != _KEY_TYPE_GROUP:
+            self._forward(head, self._rewrite_of(head))
+            self.to_broker.append(frame(payload))
+            return True
+        slot = self._place(head)
+        self._asked_slots[slot.number] = slot
+        self.asked.append(Asked(slot.number, api, head.api_version, head.client_id or "", self.principal, request))
+        return True
+
+    def _group_request_payload(self) -> bytes | None:
+        size_max = self._bounds.group_request_bytes_max
+        if self._from_client.size > size_max:
+            raise FrameError(f"a group request of {self._from_client.size} bytes; at most {size_max} are taken")
+        return self._from_client.whole()
+
+    def _take_sasl(self, head: RequestHead) -> bool:
+        """What the client says about itself is read, and goes to the broker as it is."""
+        assert self._sasl is not None
+        payload = self._from_client.whole()
+        if payload is None:
+            return False
+        rewrite = None
+        if head.api_key == OtherApi.SASL_HANDSHAKE:
+            self._sasl.handshake(head, payload)
+        else:
+            self._sasl.token(head, payload)
+            rewrite = self._verdict_of(head)
+        self._forward(head, rewrite)
+        self.to_broker.append(frame(payload))
+        return True
+
+    def _verdict_of(self, head: RequestHead) -> Rewrite:
+        sasl = self._sasl
+        assert sasl is not None
+
+        def read_along(payload: bytes) -> bytes:
+            sasl.verdict(head.api_version, payload)
+            return payload
+
+        return read_along
+
+    def _rewrite_of(self, head: RequestHead) -> Rewrite | None:
+        """What is to be done with the broker's answer."""
+        version, locate = head.api_version, self._locate
+        if head.api_key == OtherApi.API_VERSIONS:
+            return lambda payload: rewrite_api_versions(payload, version, self._ours, taps=self.taps)
+        if locate is None:
+            return None
+        if head.api_key == OtherApi.METADATA:
+            return lambda payload: rewrite_metadata(payload, version, locate)
+        if head.api_key == OtherApi.DESCRIBE_CLUSTER:
+            return lambda payload: rewrite_describe_cluster(payload, version, locate)
+        if head.api_key == ApiKey.FIND_COORDINATOR:
+            return lambda payload: rewrite_find_coordinator(payload, version, locate)
+        return None
+
+    def _place(self, head: RequestHead) -> _Slot:
+        """A place at the end of the order."""
+        self._number += 1
+        slot = _Slot(head, self._number)
+        self._order.append(slot)
+        return slot
+
+    def _forward(self, head: RequestHead, rewrite: Rewrite | None) -> None:
+        """A place in the order that the broker will fill."""
+        slot = self._place(head)
+        slot.rewrite = rewrite
+        self._forwarded.append(slot)
+
+    def _pass_on_request(self) -> bool:
+        """Let through what is here of the current request; False: its end is not here yet."""
+        if self._sasl is not None and self._broker_was_lost:
+            # A new connection to the broker would have to authenticate again, which only the client can.
+            self._close("the broker has closed the authenticated connection")
+            return False
+        piece = self._from_client.piece()
+        if piece:
+            self.to_broker.append(piece)
+        return not self._from_client.mid_frame
+
+    # ------------------------------------------------------------------------------------------------------ answers
+
+    def _read_answers(self) -> None:
+        while not self.closing and self._from_broker.buffered:
+            if not self._forwarded:
+                self._close("the broker answers what was not asked")
+            elif not self._read_answer(self._forwarded[0]):
+                return
+
+    def _read_answer(self, slot: _Slot) -> bool:
+        """Take the broker's next answer, or what is here of it; False: more of it is needed."""
+        if slot.rewrite is not None:
+            payload = self._from_broker.whole()
+            if payload is None:
+                return False
+            _insist_on_correlation(slot, payload)
+            self._hold(slot, frame(slot.rewrite(payload)))
+        else:
+            if not self._from_broker.mid_frame:
+                beginning = self._from_broker.peek(CORRELATION.size)
+                if beginning is None or len(beginning) < CORRELATION.size:
+                    return False
+                _insist_on_correlation(slot, beginning)
+            self._hold(slot, self._from_broker.piece())
+        slot.done = not self._from_broker.mid_frame
+        if slot.done:
+            self._forwarded.popleft()
+        self._release()
+        return slot.done
+
+    def _hold(self, slot: _Slot, data: bytes) -> None:
+        slot.held.append(data)
+        self._held_bytes += len(data)
+
+    def _release(self) -> None:
+        """Let go what is at the head of the order."""
+        while self._order and not self.closing:
+            slot = self._order[0]
+            self.to_client += slot.held
+            self._held_bytes -= sum(map(len, slot.held))
+            slot.held.clear()
+            if not slot.done:
+                return
+            self._order.popleft()
+
+    @property
+    def principal(self) -> str:
+        """Who the client is."""
+        return ANONYMOUS if self._sasl is None else self._sasl.principal or ANONYMOUS
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """What is no Kafka ends this connection, and nothing else."""
+        if self.closing:
+            return
+        try:
+            step()
+        except (FrameError, DecodeError, EncodeError) as error:
+            self._close(f"not understood: {error}")
+
+    def _close(self, reason: str) -> None:
+        self.closing = reason
+
+
+def _insist_on_correlation(slot: _Slot, payload: bytes) -> None:
+    if len(payload) < CORRELATION.size or CORRELATION.unpack_from(payload)[0] != slot.head.correlation_id:
+        raise FrameError("the broker's answer is not the one to the oldest request")
+
+
+def _acks(head: RequestHead, beginning: bytes) -> int | None:
+    """How many brokers must have a Produce before it is answered, 0: it is not; None: more of it is needed."""
+    flexible = head.api_version >= _PRODUCE_FLEXIBLE
+    reader = Reader(beginning)
+    reader.position = head.size
+    try:
+        if flexible:
+            reader.tagged_fields()
+        if head.api_version >= _PRODUCE_TRANSACTIONAL:
+            reader.nullable_string(flexible)
+        return reader.int16()
+    except DecodeError:
+        if len(beginning) >= _BEGINNING_BYTES_MAX:
+            raise
+        return None

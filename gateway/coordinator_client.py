@@ -1,0 +1,231 @@
+"""The way to the coordinator: group requests become events, answers come from one partition of the responses topic.
+
+Everything but the reader lives in the event loop's thread. An answer that does not come in time, or an event that cannot
+be written, is answered COORDINATOR_NOT_AVAILABLE: the client looks the coordinator up again and keeps its membership.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import cast
+from uuid import uuid4
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient
+from msgspec import Struct
+
+from gateway.config import GatewayConfig, GatewayError
+from gateway.door import GroupEvent
+from gateway.metrics import GatewayMetrics
+from gateway.refusals import refusal
+from gateway.topic_reader import TopicReader, TopicRecord
+from schemas.error_codes import ErrorCode
+from schemas.events import (
+    MEMBER_ID_SUFFIX_BYTES,
+    WIRE_STRING_MAX_BYTES,
+    EventError,
+    decode_request_event,
+    decode_response_event,
+    encode_request_event,
+)
+from schemas.java_hash import group_partition
+from schemas.messages import JoinGroupRequest, OffsetCommitRequest, Response, SyncGroupRequest
+
+_METADATA_TIMEOUT_S = 15.0
+_EVENT_BYTES_MAX = 1_000_000
+"""Key and value; the events topic takes a little more (docs/topics.md)."""
+_HELD_JOIN_MARGIN_MS = 15_000
+_HELD_SYNC_MS = 310_000
+"""A SyncGroup waits for the leader, for no longer than members wait for a rebalance (by default 300 s)."""
+_SWEEP_INTERVAL_S = 0.5
+
+OnAnswer = Callable[[Response], None]
+
+
+class _Pending(Struct):
+    event: GroupEvent
+    on_answer: OnAnswer
+    sent_ms: float
+    """Wall clock: compared with the timestamps of records."""
+    deadline_s: float
+    """By the loop's clock."""
+
+
+class EventsClient:
+    """Sends events and hands out their answers."""
+
+    def __init__(self, config: GatewayConfig, metrics: GatewayMetrics) -> None:
+        self._config = config
+        self._metrics = metrics
+        self._pending: dict[str, _Pending] = {}
+        self._events_topic = f"{config.topic_prefix}.events"
+        self._shards = 0
+        self._reply_partition = 0
+        self._responses_partitions = 0
+        self._producer: Producer | None = None
+        self._reader: TopicReader | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def connect(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Find the topics, and stand ready for answers. Blocks; raises GatewayError when they are not there."""
+        properties = self._config.coordinator_client_properties
+        responses_topic = f"{self._config.topic_prefix}.responses"
+        counts = partition_counts(properties, [self._events_topic, responses_topic])
+        self._shards = counts[self._events_topic]
+        self._responses_partitions = counts[responses_topic]
+        # Gateways that happen to share a partition tell their answers by the request ids.
+        self._reply_partition = random.randrange(self._responses_partitions)
+        self._loop = loop
+        self._reader = TopicReader(properties, responses_topic, [self._reply_partition], self._read)
+        self._reader.start()
+        self._producer = Producer(
+            {
+                **properties,
+                "enable.idempotence": "true",  # and with it the order of what is sent, over retries
+                "linger.ms": "0",
+                "message.timeout.ms": str(self._config.answer_timeout_ms),
+                "message.max.bytes": str(_EVENT_BYTES_MAX + 20_000),
+                "delivery.report.only.error": "true",
+                "on_delivery": self._not_written,
+            }
+        )
+
+    def begin(self) -> None:
+        """Watch over deadlines from now on; in the loop's thread."""
+        assert self._loop is not None and self._producer is not None
+        self._producer.poll(0)
+        now_s = self._loop.time()
+        # Answers come in any order, and there is a deadline for each kind of request: all are looked at.
+        for request_id in [each for each, pending in self._pending.items() if pending.deadline_s <= now_s]:
+            self._in_doubt(request_id)
+        self._sweeper = self._loop.call_later(_SWEEP_INTERVAL_S, self.begin)
+
+    def end(self) -> None:
+        """Stop reading and sending; nobody gets an answer any more. Blocks for a moment."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._reader is not None:
+            self._reader.stop()
+        if self._producer is not None:
+            self._producer.flush(2.0)
+
+    # ------------------------------------------------------------------------------------------------------- sending
+
+    def ask(self, event: GroupEvent, on_answer: OnAnswer) -> None:
+        """Send an event. `on_answer` is called once, now or later, in the loop's thread."""
+        assert self._loop is not None and self._producer is not None
+        request_id = str(uuid4())
+        value = encode_request_event(
+            event.api,
+            event.api_version,
+            event.request,
+            request_id=request_id,
+            reply_partition=self._reply_partition,
+            client_id=event.client_id,
+            client_host=event.client_host,
+            new_member_id=event.new_member_id,
+        )
+        key = event.group_id.encode()
+        problem = self._problem(event, key, value)
+        if problem is not None:
+            on_answer(cast(Response, refusal(event.request, problem)))
+            return
+        self._pending[request_id] = _Pending(
+            event=event,
+            on_answer=on_answer,
+            sent_ms=time.time() * 1_000,
+            deadline_s=self._loop.time() + self._patience_ms(event) / 1_000,
+        )
+        self._metrics.pending = len(self._pending)
+        try:
+            self._producer.produce(
+                self._events_topic, value, key, partition=group_partition(event.group_id, self._shards)
+            )
+        except (BufferError, KafkaException):
+            self._in_doubt(request_id)
+
+    def _problem(self, event: GroupEvent, key: bytes, value: bytes) -> ErrorCode | None:
+        """Why an event would not be answered: too large for the log, or with a string that the coordinator refuses."""
+        if len(key) + len(value) > _EVENT_BYTES_MAX:
+            return (
+                ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+                if isinstance(event.request, OffsetCommitRequest)
+                else ErrorCode.MESSAGE_TOO_LARGE
+            )
+        if len(value) + MEMBER_ID_SUFFIX_BYTES > WIRE_STRING_MAX_BYTES:
+            try:
+                decode_request_event(event.group_id, value, self._responses_partitions)
+            except EventError:
+                return ErrorCode.INVALID_REQUEST
+        return None
+
+    def _patience_ms(self, event: GroupEvent) -> int:
+        """How long to wait: a JoinGroup and a SyncGroup may be held while a group rebalances."""
+        request = event.request
+        if isinstance(request, JoinGroupRequest):
+            held_ms = max(request.rebalance_timeout_ms, request.session_timeout_ms, 0)
+            return max(held_ms + _HELD_JOIN_MARGIN_MS, self._config.answer_timeout_ms)
+        if isinstance(request, SyncGroupRequest):
+            return max(_HELD_SYNC_MS, self._config.answer_timeout_ms)
+        return self._config.answer_timeout_ms
+
+    def _not_written(self, error: KafkaError, message: Message) -> None:
+        """Called in the loop's thread, by the producer's poll."""
+        value = message.value()
+        if value is not None:
+            self._in_doubt(msgspec.json.decode(value, type=_RequestId).request_id)
+
+    def _in_doubt(self, request_id: str) -> None:
+        pending = self._pending.pop(request_id, None)
+        if pending is None:
+            return
+        self._metrics.in_doubt += 1
+        self._metrics.pending = len(self._pending)
+        pending.on_answer(cast(Response, refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE)))
+
+    # ------------------------------------------------------------------------------------------------------- answers
+
+    def _read(self, records: list[TopicRecord]) -> None:
+        """In the reader's thread."""
+        assert self._loop is not None
+        ours = [record for record in records if record.key.decode(errors="replace") in self._pending]
+        self._metrics.answers_unexpected += len(records) - len(ours)
+        if ours:
+            self._loop.call_soon_threadsafe(self._take, ours)
+
+    def _take(self, records: list[TopicRecord]) -> None:
+        now_ms = time.time() * 1_000
+        for record in records:
+            pending = self._pending.pop(record.key.decode(), None)
+            if pending is None or record.value is None:
+                self._metrics.answers_unexpected += 1  # written twice
+                continue
+            self._metrics.coordinator_ms.add(max(0.0, record.timestamp_ms - pending.sent_ms))
+            self._metrics.reading_ms.add(max(0.0, now_ms - record.timestamp_ms))
+            try:
+                _, response = decode_response_event(record.value)
+            except EventError:
+                response = cast(Response, refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            pending.on_answer(response)
+        self._metrics.pending = len(self._pending)
+
+
+class _RequestId(Struct):
+    request_id: str
+
+
+def partition_counts(properties: dict[str, str], topics: list[str]) -> dict[str, int]:
+    """How many partitions each topic has. Raises GatewayError when one is not there, or Kafka is not."""
+    try:
+        metadata = AdminClient({**properties, "log_level": "3"}).list_topics(timeout=_METADATA_TIMEOUT_S)
+    except KafkaException as problem:
+        raise GatewayError(f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}.") from problem
+    absent = [topic for topic in topics if topic not in metadata.topics]
+    if absent:
+        raise GatewayError(f"There is no topic {' and no topic '.join(absent)}: start the coordinator first, it creates its topics.")
+    return {topic: len(metadata.topics[topic].partitions) for topic in topics}

@@ -1,0 +1,247 @@
+"""What the gateway answers itself, and what it asks the coordinator: each group of a request by itself, put together again.
+
+At the door: FindCoordinator (a pure function), ListGroups (from the groups as last published), requests that are not
+allowed, and the first JoinGroup of a new member, which only wants a member id (KIP-394).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Protocol, cast
+from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gateway.authorization import Authorizer
+from gateway.brokers import Node, coordinator_of
+from gateway.connection import Asked
+from gateway.refusals import refusal
+from gateway.translation import GroupResponse
+from schemas.error_codes import ErrorCode
+from schemas.events import groups_named
+from schemas.messages import (
+    Coordinator,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    Request,
+    Response,
+)
+
+Reply = Callable[[GroupResponse], None]
+
+_MEMBER_ID_REQUIRED_VERSION = 4
+_UNVOUCHED_VERSION = _MEMBER_ID_REQUIRED_VERSION - 1
+_HANDED_OUT_MAX = 100_000
+
+
+class GroupEvent(Struct, frozen=True, kw_only=True):
+    """One request to one group, for the coordinator."""
+
+    group_id: str
+    api: str
+    api_version: int
+    client_id: str
+    client_host: str
+    """As Java prints an address: with a leading slash."""
+    new_member_id: str | None
+    request: Request
+
+
+class CoordinatorClient(Protocol):
+    """The way to the coordinator. It answers every event exactly once, in doubt with a code that costs no membership."""
+
+    def ask(self, event: GroupEvent, on_answer: Callable[[Response], None]) -> None: ...
+
+
+class Groups(Protocol):
+    """The groups as last published; None: they have not all been read yet."""
+
+    def listed(self) -> Iterable[ListedGroup] | None: ...
+
+
+class Door:
+    """Takes what connections ask. One for a gateway; it holds no state of groups."""
+
+    def __init__(
+        self,
+        coordinator: CoordinatorClient,
+        groups: Groups,
+        nodes: Callable[[], tuple[Node, ...]],
+        authorizer: Authorizer,
+        *,
+        hands_out_member_ids: bool = True,
+    ) -> None:
+        self._coordinator = coordinator
+        self._groups = groups
+        self._nodes = nodes
+        self._authorizer = authorizer
+        self._hands_out_member_ids = hands_out_member_ids
+        self._handed_out: dict[tuple[str, str], None] = {}
+        """(group, member id) given out here and not used yet, the oldest first."""
+
+    def ask(self, asked: Asked, client_host: str, node_id: int | None, reply: Reply) -> None:
+        """Answer a request, now or later. `node_id`: the broker for which the gateway stands; None: any."""
+        visit = _Visit(asked=asked, client_host=client_host, reply=reply)
+        match asked.request:
+            case FindCoordinatorRequest() as request:
+                reply(FindCoordinatorResponse(coordinators=tuple(self._find(visit, key) for key in request.coordinator_keys)))
+            case ListGroupsRequest() as request:
+                reply(self._list(visit, request, node_id))
+            case JoinGroupRequest() as request:
+                self._join(visit, request)
+            case DescribeGroupsRequest() as request:
+                self._each(visit, [replace(request, groups=(group_id,)) for group_id in request.groups])
+            case DeleteGroupsRequest() as request:
+                # Brokers drop repeated names before they ask the coordinator.
+                names = dict.fromkeys(request.groups_names)
+                self._each(visit, [replace(request, groups_names=(group_id,)) for group_id in names])
+            case OffsetFetchRequest() as request:
+                self._each(visit, [replace(request, groups=(group,)) for group in request.groups])
+            case request:
+                self._each(visit, [request])
+
+    # -------------------------------------------------------------------------------------------------- to the groups
+
+    def _each(self, visit: _Visit, requests: list[Request]) -> None:
+        """One event for each group; the reply when all have their answer."""
+        answers: list[Response | None] = [None] * len(requests)
+        left = len(requests)
+        if not left:
+            visit.reply(_merged(visit, []))
+
+        def take(index: int, answer: Response) -> None:
+            nonlocal left
+            answers[index] = answer
+            left -= 1
+            if not left:
+                visit.reply(_merged(visit, cast(list[Response], answers)))
+
+        for index, request in enumerate(requests):
+            self._one(visit, request, partial(take, index))
+
+    def _one(self, visit: _Visit, request: Request, on_answer: Callable[[Response], None]) -> None:
+        (group_id,) = groups_named(request)
+        if self._allows(visit, group_id):
+            self._coordinator.ask(visit.event(group_id, request), on_answer)
+        else:
+            on_answer(cast(Response, refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)))
+
+    def _allows(self, visit: _Visit, group_id: str) -> bool:
+        return self._authorizer.allows(visit.asked.principal, visit.client_host, group_id)
+
+    # ------------------------------------------------------------------------------------------------------ JoinGroup
+
+    def _join(self, visit: _Visit, request: JoinGroupRequest) -> None:
+        asked, group_id = visit.asked, request.group_id
+        if not self._allows(visit, group_id):
+            visit.reply(refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            return
+        version, new_member_id = asked.api_version, None
+        if not request.member_id:
+            prefix = asked.client_id if request.group_instance_id is None else request.group_instance_id
+            new_member_id = f"{prefix}-{uuid4()}"
+            if self._only_wants_an_id(version, request):
+                self._remember(group_id, new_member_id)
+                visit.reply(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=new_member_id))
+                return
+        elif (group_id, request.member_id) in self._handed_out:
+            # The coordinator has not heard of this id: it is told as the one to give out, in a version that takes a
+            # new member without asking it back.
+            del self._handed_out[group_id, request.member_id]
+            new_member_id = request.member_id
+            request, version = replace(request, member_id=""), _UNVOUCHED_VERSION
+        event = visit.event(group_id, request, version=version, new_member_id=new_member_id)
+        self._coordinator.ask(event, visit.reply)
+
+    def _only_wants_an_id(self, version: int, request: JoinGroupRequest) -> bool:
+        return self._hands_out_member_ids and version >= _MEMBER_ID_REQUIRED_VERSION and request.group_instance_id is None
+
+    def _remember(self, group_id: str, member_id: str) -> None:
+        """An id that is forgotten costs its client one more round: the coordinator does not know it either."""
+        self._handed_out[group_id, member_id] = None
+        if len(self._handed_out) > _HANDED_OUT_MAX:
+            del self._handed_out[next(iter(self._handed_out))]
+
+    # --------------------------------------------------------------------------------------------- without the groups
+
+    def _find(self, visit: _Visit, group_id: str) -> Coordinator:
+        if not self._allows(visit, group_id):
+            return _no_coordinator(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        node = coordinator_of(group_id, self._nodes())
+        if node is None:
+            return _no_coordinator(group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return Coordinator(key=group_id, node_id=node.node_id, host=node.address.host, port=node.address.port, error_message="")
+
+    def _list(self, visit: _Visit, request: ListGroupsRequest, node_id: int | None) -> ListGroupsResponse:
+        """The groups of this broker, as it were: admin tools ask all brokers and put their answers together."""
+        listed = self._groups.listed()
+        if listed is None:
+            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        states = {state.strip().lower() for state in request.states_filter}
+        types = {kind.lower() for kind in request.types_filter}
+        nodes = self._nodes()
+
+        def is_wanted(group: ListedGroup) -> bool:
+            coordinator = coordinator_of(group.group_id, nodes)
+            return (
+                (node_id is None or coordinator is None or coordinator.node_id == node_id)
+                and (not states or group.group_state.lower() in states)
+                and (not types or group.group_type in types)
+                and self._allows(visit, group.group_id)
+            )
+
+        return ListGroupsResponse(groups=tuple(filter(is_wanted, listed)))
+
+
+class _Visit(Struct, frozen=True, kw_only=True):
+    """One request at the door."""
+
+    asked: Asked
+    client_host: str
+    reply: Reply
+
+    def event(
+        self, group_id: str, request: Request, *, version: int | None = None, new_member_id: str | None = None
+    ) -> GroupEvent:
+        return GroupEvent(
+            group_id=group_id,
+            api=self.asked.api,
+            api_version=self.asked.api_version if version is None else version,
+            client_id=self.asked.client_id,
+            client_host=f"/{self.client_host}",
+            new_member_id=new_member_id,
+            request=request,
+        )
+
+
+def _merged(visit: _Visit, answers: list[Response]) -> GroupResponse:
+    """One answer of the answers of all groups, in the order of the request."""
+    match visit.asked.request:
+        case DescribeGroupsRequest():
+            described = cast(list[DescribeGroupsResponse], answers)
+            return DescribeGroupsResponse(groups=tuple(group for answer in described for group in answer.groups))
+        case DeleteGroupsRequest():
+            deleted = cast(list[DeleteGroupsResponse], answers)
+            return DeleteGroupsResponse(results=tuple(result for answer in deleted for result in answer.results))
+        case OffsetFetchRequest():
+            fetched = cast(list[OffsetFetchResponse], answers)
+            return OffsetFetchResponse(groups=tuple(group for answer in fetched for group in answer.groups))
+    (answer,) = answers
+    return answer
+
+
+def _no_coordinator(group_id: str, error_code: ErrorCode) -> Coordinator:
+    return Coordinator(key=group_id, node_id=-1, error_code=error_code)

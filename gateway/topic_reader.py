@@ -1,0 +1,106 @@
+"""A thread that reads partitions of a topic, without a consumer group, and hands over what there is."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from gateway.config import GatewayError
+
+_POLL_S = 0.5
+_BATCH_MAX = 1_000
+_TIMEOUT_S = 15.0
+_log = logging.getLogger(__name__)
+
+
+class TopicRecord(NamedTuple):
+    """One record, as far as it matters here."""
+
+    key: bytes
+    value: bytes | None
+    timestamp_ms: int
+
+
+class TopicReader:
+    """Reads from now on, or from the beginning. `on_records` is called in the reader's thread."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        topic: str,
+        partitions: list[int],
+        on_records: Callable[[list[TopicRecord]], None],
+        *,
+        from_beginning: bool = False,
+        on_caught_up: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_caught_up`: called once, when everything that was there at the start has been handed over."""
+        self._topic = topic
+        self._partitions = partitions
+        self._on_records = on_records
+        self._on_caught_up = on_caught_up
+        self._from_beginning = from_beginning
+        self._stopping = threading.Event()
+        self._behind = set(partitions) if from_beginning else set()
+        """Partitions whose end has not been seen yet."""
+        self._consumer = Consumer(
+            {
+                **properties,
+                "group.id": "gateway",  # never joined: partitions are assigned by hand and nothing is committed
+                "enable.auto.commit": "false",
+                "enable.partition.eof": "true" if from_beginning else "false",
+                "auto.offset.reset": "earliest" if from_beginning else "latest",
+                "fetch.error.backoff.ms": "50",
+                "reconnect.backoff.max.ms": "1000",
+            }
+        )
+        self._thread = threading.Thread(target=self._run, name=f"read-{topic}", daemon=True)
+
+    def start(self) -> None:
+        """Find the place to read from, and begin. Raises GatewayError when Kafka or the topic is not there."""
+        try:
+            begin = [self._place(partition) for partition in self._partitions]
+            self._consumer.assign(begin)
+        except KafkaException as problem:
+            self._consumer.close()
+            raise GatewayError(f"{self._topic} cannot be read: {problem.args[0].str()}.") from problem
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _place(self, partition: int) -> TopicPartition:
+        """Where to begin: named by number, for what is written from now on must not be missed."""
+        _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=_TIMEOUT_S)
+        return TopicPartition(self._topic, partition, OFFSET_BEGINNING if self._from_beginning else end)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            first = self._consumer.poll(_POLL_S)
+            if first is not None:
+                # What else is here, without waiting for more.
+                self._take([first, *self._consumer.consume(_BATCH_MAX, 0)])
+        self._consumer.close()
+
+    def _take(self, messages: list[Message]) -> None:
+        records, ends = [], []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                records.append(TopicRecord(message.key() or b"", message.value(), message.timestamp()[1]))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ends.append(message.partition())
+            else:
+                _log.warning("reading %s: %s", self._topic, error.str())
+        if records:
+            self._on_records(records)
+        if self._behind and ends:
+            self._behind.difference_update(ends)
+            if not self._behind:
+                self._on_caught_up()

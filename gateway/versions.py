@@ -1,0 +1,134 @@
+"""Which APIs and versions a client is offered: what the broker has and we understand. Source: Kafka 4.3's definitions.
+
+Group APIs are answered here, so the broker's own versions of them do not matter. All others go through untouched, as far
+as their versions are known: one that is not could carry a broker's address past us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from schemas.messages import APIS, ApiKey
+
+
+class OtherApi(IntEnum):
+    """API keys outside of the group protocol to which the gateway pays attention."""
+
+    PRODUCE = 0
+    FETCH = 1
+    METADATA = 3
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    SASL_AUTHENTICATE = 36
+    DESCRIBE_QUORUM = 55
+    DESCRIBE_CLUSTER = 60
+
+
+Versions = Mapping[int, tuple[int, int]]
+"""API key -> first and last version."""
+
+API_VERSIONS_MAX = 4
+
+_LAST_BEFORE_TOPIC_IDS = 9
+"""From version 10 on commits and fetches name topics by id only, and ids are known to brokers only."""
+_LAST_BEFORE_SHARE_GROUPS = 5
+
+GROUP_APIS: dict[int, str] = {int(api.key): name for name, api in APIS.items()} | {int(ApiKey.LIST_GROUPS): "ListGroups"}
+"""The APIs that the gateway answers, or takes notice of, by key."""
+
+GROUP_VERSIONS: dict[int, tuple[int, int]] = {int(api.key): (api.min_version, api.max_version) for api in APIS.values()} | {
+    int(ApiKey.LIST_GROUPS): (0, 5),
+    int(ApiKey.OFFSET_COMMIT): (2, _LAST_BEFORE_TOPIC_IDS),
+    int(ApiKey.OFFSET_FETCH): (1, _LAST_BEFORE_TOPIC_IDS),
+    int(ApiKey.FIND_COORDINATOR): (0, _LAST_BEFORE_SHARE_GROUPS),
+}
+
+_PASSED: dict[int, int] = {
+    # Produce 10 and Fetch 16 tell of new leaders with their addresses (KIP-951), as Metadata does: bulk data would have
+    # to be decoded. DescribeQuorum 2 has the controllers' addresses.
+    OtherApi.PRODUCE: 9,
+    OtherApi.FETCH: 15,
+    2: 11,  # ListOffsets
+    OtherApi.METADATA: 13,
+    OtherApi.SASL_HANDSHAKE: 1,
+    OtherApi.API_VERSIONS: API_VERSIONS_MAX,
+    19: 7,  # CreateTopics
+    20: 6,  # DeleteTopics
+    21: 2,  # DeleteRecords
+    22: 5,  # InitProducerId
+    23: 4,  # OffsetForLeaderEpoch
+    24: 5,  # AddPartitionsToTxn
+    26: 5,  # EndTxn
+    29: 3,  # DescribeAcls
+    30: 3,  # CreateAcls
+    31: 3,  # DeleteAcls
+    32: 4,  # DescribeConfigs
+    33: 2,  # AlterConfigs
+    34: 2,  # AlterReplicaLogDirs
+    35: 5,  # DescribeLogDirs
+    OtherApi.SASL_AUTHENTICATE: 2,
+    37: 3,  # CreatePartitions
+    38: 3,  # CreateDelegationToken
+    39: 2,  # RenewDelegationToken
+    40: 2,  # ExpireDelegationToken
+    41: 3,  # DescribeDelegationToken
+    43: 2,  # ElectLeaders
+    44: 1,  # IncrementalAlterConfigs
+    45: 1,  # AlterPartitionReassignments
+    46: 0,  # ListPartitionReassignments
+    48: 1,  # DescribeClientQuotas
+    49: 1,  # AlterClientQuotas
+    50: 0,  # DescribeUserScramCredentials
+    51: 0,  # AlterUserScramCredentials
+    OtherApi.DESCRIBE_QUORUM: 1,
+    57: 2,  # UpdateFeatures
+    OtherApi.DESCRIBE_CLUSTER: 2,
+    61: 0,  # DescribeProducers
+    64: 0,  # UnregisterBroker
+    65: 0,  # DescribeTransactions
+    66: 2,  # ListTransactions
+    74: 1,  # ListConfigResources
+    75: 0,  # DescribeTopicPartitions
+}
+"""APIs that go through, and the last version in which no address hides. Left out, and so hidden from clients: 25 and 28, offsets
+in transactions (they would have to be atomic with the broker's transaction); 68 to 71 and 76 to 92, other kinds of groups."""
+
+_UNLIMITED: dict[int, int] = {OtherApi.PRODUCE: 13, OtherApi.FETCH: 18, OtherApi.DESCRIBE_QUORUM: 2}
+"""The last known versions where the brokers themselves name the gateway's addresses."""
+
+HIDDEN_FEATURES = frozenset({"group.version", "share.version", "streams.version", "transaction.version"})
+"""Finalized features that rest on what is hidden: the new group protocols; transactions of version 2 begin in Produce 12."""
+
+_PASSED_BY_A_TAP: dict[int, int] = {
+    25: 4,  # AddOffsetsToTxn
+    28: 5,  # TxnOffsetCommit
+    68: 1,  # ConsumerGroupHeartbeat
+    69: 1,  # ConsumerGroupDescribe
+}
+"""What a broker that keeps its groups can be asked through the gateway as well."""
+
+SASL_HANDSHAKE_FIRST = 1
+"""Version 0 is followed by frames without a Kafka header."""
+
+
+def taken(*, rewrites_addresses: bool, taps: bool) -> Versions:
+    """What the gateway can take at all, whatever the broker has."""
+    passed = _PASSED | ({} if rewrites_addresses else _UNLIMITED) | (_PASSED_BY_A_TAP if taps else {})
+    versions = {key: (0, last) for key, last in passed.items()}
+    versions[OtherApi.SASL_HANDSHAKE] = (SASL_HANDSHAKE_FIRST, passed[OtherApi.SASL_HANDSHAKE])
+    return versions | GROUP_VERSIONS
+
+
+def offered(broker: Versions, ours: Versions, *, taps: bool) -> dict[int, tuple[int, int]]:
+    """What a client of this broker is offered: the versions of both; the group APIs that are answered here, as ours.
+
+    FindCoordinator is of both kinds: that of a transaction goes through.
+    """
+    found = {} if taps else {key: ours[key] for key in GROUP_APIS}
+    for key, (first, last) in broker.items():
+        if key in ours and (key not in found or key == ApiKey.FIND_COORDINATOR):
+            both = max(first, ours[key][0]), min(last, ours[key][1])
+            if both[0] <= both[1]:
+                found[key] = both
+    return dict(sorted(found.items()))
