@@ -8,7 +8,6 @@ The thread carries answers to the members and wakes them when they are due, so t
 
 from __future__ import annotations
 
-import heapq
 import logging
 import socket
 import threading
@@ -23,6 +22,7 @@ from uuid import uuid4, uuid5
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from coordinator_state.assignors import load_assignors
+from members.agenda import Agenda
 from members.cluster import Cluster
 from members.config import MemberConfig
 from members.effects import (
@@ -38,6 +38,7 @@ from members.effects import (
 )
 from members.member import GroupMember
 from members.requests import request_ids
+from members.topic_watch import TopicWatch
 from schemas.consumer_protocol import TopicPartition as Partition
 from schemas.events import EventError, decode_response_event, encode_request_event
 
@@ -50,7 +51,6 @@ _WAIT_MAX_S = 0.05
 _START_TIMEOUT_S = 30.0
 _START_PAUSE_S = 0.1
 _SHARD_LOOKUP_INTERVAL_MS = 5_000
-_MISSING_TOPICS_INTERVAL_MS = 1_000
 
 
 class HostError(RuntimeError):
@@ -98,17 +98,16 @@ class MemberHost:
         self._client_host = _own_address()
         self._members: list[HostedMember] = []
         self._routes: dict[bytes, HostedMember] = {}
-        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
-        self._entered = count()
+        self._agenda = Agenda()
         self._running = True
         self._closed = False
         self._died_of: BaseException | None = None
-        self._refresh_at_ms: int | None = None
         self._shards_asked_ms: int | None = None
-        self._missing: set[str] = set()
-        self._asks_again = False
         self._assignors = load_assignors()
         self._cluster = Cluster(self.properties)
+        self._topic_watch = TopicWatch(
+            self._cluster, self.changed, self._topics_of_interest, self._tell_counts, self._later
+        )
         self._producer = Producer({"linger.ms": 5, **self.properties, "enable.idempotence": True})
         self._reader = Consumer({**self.properties, "group.id": "unused", "enable.auto.commit": False})
         self._shard_count = self._partition_count(self._events)
@@ -135,8 +134,7 @@ class MemberHost:
         hosted = HostedMember(self, machine)
         with self.changed:
             self._members.append(hosted)
-            if self._refresh_at_ms is None:
-                self._plan_refresh()
+            self._topic_watch.at_least_every(config.metadata_max_age_ms)
             hosted.tell(lambda machine, now_ms: machine.start(now_ms, topics))
         return hosted
 
@@ -186,7 +184,7 @@ class MemberHost:
             case GaveUp(request_id=request_id):
                 self._routes.pop(request_id.encode(), None)
             case PartitionCountsNeeded(topics=topics):
-                self._look_up(topics)
+                self._topic_watch.look_up(topics)
             case LogBoundsNeeded(partitions=partitions):
                 self._find_bounds(hosted, partitions)
             case CoordinatorUnknown(reason=reason):
@@ -198,23 +196,23 @@ class MemberHost:
                 hosted.inbox.append(output)
 
     def _send(self, hosted: HostedMember, send: Send) -> None:
-        self._routes[send.request_id.encode()] = hosted
         config = hosted.machine.config
-        self._producer.produce(
-            self._events,
-            partition=send.shard,
-            key=config.group_id.encode(),
-            value=encode_request_event(
-                send.api,
-                send.api_version,
-                send.request,
-                request_id=send.request_id,
-                reply_partition=self._reply_partition,
-                client_id=config.client_id,
-                client_host=self._client_host,
-            ),
-            on_delivery=_report_delivery,
+        value = encode_request_event(
+            send.api,
+            send.api_version,
+            send.request,
+            request_id=send.request_id,
+            reply_partition=self._reply_partition,
+            client_id=config.client_id,
+            client_host=self._client_host,
         )
+        self._routes[send.request_id.encode()] = hosted
+        try:
+            self._producer.produce(
+                self._events, value, config.group_id.encode(), send.shard, on_delivery=_report_delivery
+            )
+        except (BufferError, KafkaException) as error:  # its member will give it up and ask again
+            log.warning("group %s: a %s cannot be sent: %s", config.group_id, send.api, error)
 
     def _commit_ended(self, hosted: HostedMember, commit_id: int, ended: Committed | CommitFailed) -> None:
         if commit_id in hosted.commits_awaited:
@@ -227,7 +225,7 @@ class MemberHost:
         if deadline_ms is None or (hosted.wake_at_ms is not None and hosted.wake_at_ms <= deadline_ms):
             return
         hosted.wake_at_ms = deadline_ms
-        self._at(deadline_ms, lambda: self._wake(hosted, deadline_ms))
+        self._agenda.enter(deadline_ms, lambda: self._wake(hosted, deadline_ms))
 
     def _wake(self, hosted: HostedMember, deadline_ms: int) -> None:
         if hosted.wake_at_ms == deadline_ms:
@@ -240,11 +238,12 @@ class MemberHost:
     def _find_bounds(self, hosted: HostedMember, partitions: tuple[Partition, ...]) -> None:
         def found(bounds: dict[Partition, tuple[int, int]]) -> None:
             with self.changed:
-                hosted.tell(lambda machine, _: machine.log_bounds(bounds))
+                hosted.machine.log_bounds(bounds)
+                self.act_for(hosted)
                 missing = tuple(partition for partition in partitions if partition not in bounds)
-                if missing and self._running:
+                if missing:
                     pause_ms = hosted.machine.config.retry_backoff_max_ms
-                    self._at(self.now_ms() + pause_ms, lambda: self._find_bounds(hosted, missing))
+                    self._later(pause_ms, lambda: self._find_bounds(hosted, missing))
 
         self._cluster.log_bounds(partitions, found)
 
@@ -264,48 +263,20 @@ class MemberHost:
                 for hosted in self._members:
                     hosted.machine.shards_changed(shard_count)
 
-    def _plan_refresh(self) -> None:
-        ages = [hosted.machine.config.metadata_max_age_ms for hosted in self._members]
-        self._refresh_at_ms = self.now_ms() + min(ages) if ages else None
-        if self._refresh_at_ms is not None:
-            self._at(self._refresh_at_ms, self._refresh)
-
-    def _refresh(self) -> None:
-        """Look up the topics of all members, so that leaders notice when one grows."""
-        self._look_up(self._topics_of_interest())
-        self._plan_refresh()
-
     def _topics_of_interest(self) -> set[str]:
         return {topic for hosted in self._members for topic in hosted.machine.topics_of_interest}
 
-    def _look_up(self, topics: Iterable[str]) -> None:
-        wanted = sorted(topics)
-        if wanted and self._running:
-            self._cluster.partition_counts(wanted, lambda counts: self._tell_counts(wanted, counts))
-
-    def _tell_counts(self, asked: list[str], counts: dict[str, int]) -> None:
-        """Tell the members. A topic that is not there may have been made a moment ago: ask again soon."""
-        with self.changed:
-            self._missing.difference_update(asked)
-            self._missing.update(topic for topic in asked if not counts.get(topic))
-            if self._missing and not self._asks_again:
-                self._asks_again = True
-                self._at(self.now_ms() + _MISSING_TOPICS_INTERVAL_MS, self._look_up_missing)
-            for hosted in self._members:
-                known = {topic: counts[topic] for topic in hosted.machine.topics_of_interest if topic in counts}
-                if known:
-                    hosted.machine.partitions_changed(known)
-                    self.act_for(hosted)
-
-    def _look_up_missing(self) -> None:
-        self._asks_again = False
-        self._missing &= self._topics_of_interest()
-        self._look_up(self._missing)
+    def _tell_counts(self, counts: dict[str, int]) -> None:
+        for hosted in self._members:
+            known = {topic: counts[topic] for topic in hosted.machine.topics_of_interest if topic in counts}
+            if known:
+                hosted.machine.partitions_changed(known)
+                self.act_for(hosted)
 
     # ------------------------------------------------------------------------------------------------------ the thread
 
-    def _at(self, time_ms: int, action: Callable[[], None]) -> None:
-        heapq.heappush(self._agenda, (time_ms, next(self._entered), action))
+    def _later(self, delay_ms: int, action: Callable[[], None]) -> None:
+        self._agenda.enter(self.now_ms() + delay_ms, action)
 
     def _run(self) -> None:
         try:
@@ -324,20 +295,15 @@ class MemberHost:
             with self.changed:
                 for message in messages:
                     self._deliver(message)
-                self._do_what_is_due()
+                self._agenda.do_due(self.now_ms())
             self._producer.poll(0)
 
     def _wait_s(self) -> float:
         with self.changed:
-            next_ms = self._agenda[0][0] if self._agenda else None
+            next_ms = self._agenda.next_ms()
         if next_ms is None:
             return _WAIT_MAX_S
         return min(max(next_ms - self.now_ms(), 0) / 1_000, _WAIT_MAX_S)
-
-    def _do_what_is_due(self) -> None:
-        now_ms = self.now_ms()
-        while self._agenda and self._agenda[0][0] <= now_ms:
-            heapq.heappop(self._agenda)[2]()
 
     def _deliver(self, message: Message) -> None:
         error = message.error()

@@ -38,6 +38,7 @@ class TableCoordinator:
     ) -> None:
         self._running = False
         self._thread.join()
+        self._producer.flush(10)
         self._consumer.close()
 
     def history(self, kind: type[object]) -> list[object]:
