@@ -209,7 +209,7 @@ def _of_group(record: GroupCreated | GroupEmpty | GroupStable | GroupDead) -> st
         case GroupDead(reason="deleted"):
             return f"the group is deleted by {_client(record.cause)}"
         case GroupDead():
-            return "the group is gone: it has no members, and its last offset has expired"
+            return "the group is gone: it has no members and no offsets"
         case _:
             assert_never(record)
 

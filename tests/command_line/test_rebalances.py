@@ -1,0 +1,120 @@
+"""Rebalances put together from history: headline, explanation, summary."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from command_line.explanation import explanation
+from command_line.rebalances import headline, rebalances
+from command_line.summary import Summary
+from schemas.history import RebalanceCompleted
+from tests.command_line.histories import crash, everything, interrupted, long_wait
+
+
+def test_a_rebalance_in_one_line() -> None:
+    *_, last = rebalances(crash())
+    assert headline(last) == (
+        "00:00:10 payments: generation 3 because b expired (last heard 10 s ago); waited 2 s for a-6f1b2c3d; done after 2.1 s"
+    )
+
+
+def test_who_was_waited_for_in_vain_is_named() -> None:
+    *_, last = rebalances(long_wait())
+    assert headline(last) == (
+        "00:00:00 payments: generation 3 because d joined; waited 10 s for a-6f1b2c3d and b, until b expired; done after 10 s"
+    )
+    assert "b           never  never: expired after 10 s" in list(explanation(last))
+
+
+def test_what_is_written_twice_is_told_once() -> None:
+    records = crash()
+    twice = [*records[:25], *records[10:]]
+    assert [headline(each) for each in rebalances(twice)] == [headline(each) for each in rebalances(records)]
+
+
+def test_an_interrupted_rebalance_and_the_one_that_interrupts_it() -> None:
+    *_, first, second = rebalances(interrupted())
+    assert "interrupted after" in headline(first)
+    assert first.generation_id == 3
+    assert second.generation_id == 4
+    assert second.started.interrupts == first.started.seq
+    assert any("the rebalance before this one is interrupted" in line for line in explanation(second))
+
+
+def test_the_chain_of_a_crash() -> None:
+    *_, last = rebalances(crash())
+    lines = list(explanation(last))
+    assert lines[0] == "Group payments, rebalance to generation 3, 2026-01-01 00:00:10 (UTC)"
+    assert lines[1] == "Why: b expired (last heard 10 s ago)."
+    steps = [line.split("  ")[-2 if line.endswith("]") else -1].strip() for line in lines[4:13]]
+    assert steps == [
+        "b is heard for the last time",
+        "b (/127.0.0.1) expires: last heard 10 s ago, its time was 10 s",
+        "a rebalance starts, because b expired (last heard 10 s ago); it waits for a-6f1b2c3d, until 00:01:10 at the latest",
+        "a-6f1b2c3d learns of it",
+        "a-6f1b2c3d rejoins",
+        "assignor range is chosen: range 1 vote",
+        "generation 3 begins with 1 member, after 2 s; waited for a-6f1b2c3d",
+        "leader a-6f1b2c3d sends the assignment",
+        "the rebalance to generation 3 is done after 2.1 s",
+    ]
+    text = "\n".join(lines)
+    assert "a-6f1b2c3d  after 500 ms  after 2 s  1.5 s" in text
+    assert "t      1           b             a-6f1b2c3d   moved" in text
+    assert "1 of 2 partitions changed owner." in text
+    assert "a-6f1b2c3d-0000-4000-8000-00000000000a" in text
+
+
+def test_every_rebalance_of_every_kind_can_be_explained() -> None:
+    by_group: dict[str, list] = {}
+    for record in everything():
+        by_group.setdefault(record.group_id, []).append(record)
+    count = 0
+    for records in by_group.values():
+        for rebalance in rebalances(records):
+            lines = list(explanation(rebalance))
+            assert lines[1].startswith("Why: ")
+            assert "None" not in "\n".join(lines)
+            count += 1
+    assert count == sum(isinstance(record, RebalanceCompleted) for record in everything())
+
+
+def test_a_group_that_dies_and_comes_again_starts_anew() -> None:
+    records = crash()
+    again = [replace(record, epoch=record.epoch + 1_000) for record in records]
+    found = list(rebalances([*records, *again]))
+    assert [each.generation_id for each in found] == [1, 2, 3, 1, 2, 3]
+    assert found[3].owned_before == {}
+
+
+def test_the_summary() -> None:
+    summary = Summary()
+    for record in [*everything(), *crash()]:  # the crash is in both: at-least-once
+        summary.add(record)
+    assert summary.groups["payments"].expired == 1
+    assert summary.groups["payments"].rebalances == {"member_joined": 2, "member_expired": 1}
+    assert summary.groups["many"].state == "Empty"
+    assert summary.groups["slow"].state == "Dead"
+    assert summary.groups["slow"].dropped == 1
+    lines = list(summary.lines())
+    text = "\n".join(lines)
+    assert lines[0].split() == [
+        "GROUP", "STATE", "GENERATION", "REBALANCES", "REBALANCING", "JOINED", "LEFT", "EXPIRED", "DROPPED", "COMMITS", "REFUSED",
+    ]  # fmt: skip
+    assert "Members that went" in text
+    assert "00:00:10 payments: b (/127.0.0.1) expires: last heard 10 s ago, its time was 10 s" in text
+    slowest = lines[lines.index("Slowest rebalances") + 1]
+    assert slowest.split()[:2] == ["10", "s"]
+
+
+def test_the_summary_of_nothing() -> None:
+    (header,) = Summary().lines()
+    assert header.startswith("GROUP")
+
+
+def test_causes_add_up() -> None:
+    summary = Summary()
+    for record in everything():
+        summary.add(record)
+    started = sum(each.rebalances.total() for each in summary.groups.values())
+    assert summary.by_cause.total() == started > 5
