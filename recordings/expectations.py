@@ -16,6 +16,8 @@ from schemas.messages import FindCoordinatorResponse, OffsetFetchRequest
 
 Json = dict[str, Any]
 
+MAY_BE_PARKED = frozenset({"JoinGroup", "SyncGroup"})
+
 LATE_MS = 250
 """How much later than here a broker may fire a timer: it has its delays, and stands still while garbage is collected."""
 PUNCTUAL_MS = 20
@@ -42,8 +44,7 @@ class Step(Struct, kw_only=True):
     @property
     def slack_ms(self) -> int:
         """How far a time that this request sets may differ from the broker's."""
-        logged = self.request.logged
-        return (logged.logged_us - logged.arrival_us) // 1000 + CLOCK_MS
+        return (self.latest_us - self.request.logged.arrival_us) // 1000 + CLOCK_MS
 
 
 class Disagreement(Struct, frozen=True, kw_only=True):
@@ -90,8 +91,8 @@ class Expected(Struct, kw_only=True):
         return next((each for each in self.generations if each.number == number and each.ready_us >= near_us), None)
 
 
-def answer_disagreement(step: Step, answer: Answer, was_parked: bool, at_us: int) -> Disagreement | None:
-    """Compare an answer with the broker's: what it says, and when a parked request was answered."""
+def answer_disagreement(step: Step, answer: Answer, at_us: int) -> Disagreement | None:
+    """Compare an answer with the broker's: what it says, and when a request that may be parked was answered."""
     request = step.request
     if step.inferred is not None:
         return None
@@ -108,7 +109,7 @@ def answer_disagreement(step: Step, answer: Answer, was_parked: bool, at_us: int
             kind="answer", about=about, at_us=at_us, where=where, broker=_text(broker_says), here=_text(here_says), step=step.index
         )
     late_ms = logged.ready_us // 1000 - answer.time_ms
-    if was_parked and not -CLOCK_MS <= late_ms <= LATE_MS:
+    if logged.api in MAY_BE_PARKED and not -CLOCK_MS <= late_ms <= LATE_MS:
         return Disagreement(
             kind="time",
             about=about,
@@ -124,20 +125,29 @@ def answer_disagreement(step: Step, answer: Answer, was_parked: bool, at_us: int
 def comparable(request: GroupRequest, response: Json) -> Json:
     """An answer without what Kafka leaves open: the order of members, prose, authorized operations."""
     api = request.logged.api
-    response = cast(Json, json.loads(json.dumps(response)))
     if api == "JoinGroup":
-        response["members"] = sorted(response.get("members") or [], key=lambda member: str(member["memberId"]))
-    elif api == "DescribeGroups":
-        for group in response["groups"]:
-            group["members"] = sorted(group.get("members") or [], key=lambda member: str(member["memberId"]))
-            for name in ("errorMessage", "authorizedOperations"):
-                group.pop(name, None)
-    elif isinstance(request.request, OffsetFetchRequest) and request.request.groups[0].topics is None:
-        for group in response.get("groups", [response]):
-            group["topics"] = sorted(group["topics"], key=lambda topic: str(topic.get("name") or topic.get("topicId")))
-            for topic in group["topics"]:
-                topic["partitions"] = sorted(topic["partitions"], key=lambda partition: int(partition["partitionIndex"]))
+        return {**response, "members": _by("memberId", response.get("members"))}
+    if api == "DescribeGroups":
+        return {**response, "groups": [_comparable_group(group) for group in response["groups"]]}
+    if isinstance(request.request, OffsetFetchRequest) and request.request.groups[0].topics is None:
+        if "groups" in response:
+            return {**response, "groups": [_sorted_topics(group) for group in response["groups"]]}
+        return _sorted_topics(response)
     return response
+
+
+def _comparable_group(group: Json) -> Json:
+    kept = {name: value for name, value in group.items() if name not in ("errorMessage", "authorizedOperations")}
+    return {**kept, "members": _by("memberId", group.get("members"))}
+
+
+def _sorted_topics(group: Json) -> Json:
+    topics = [{**topic, "partitions": _by("partitionIndex", topic["partitions"])} for topic in group["topics"]]
+    return {**group, "topics": sorted(topics, key=lambda topic: str(topic.get("name") or topic.get("topicId")))}
+
+
+def _by(name: str, entries: list[Json] | None) -> list[Json]:
+    return sorted(entries or (), key=lambda entry: cast(str, entry[name]))
 
 
 def record_disagreement(

@@ -25,10 +25,10 @@ CHECKPOINT_EVERY_STEPS = 4
 CHECKPOINTS_KEPT = 40
 AHEAD_STEPS = 40
 """How far beyond a disagreement an order must agree to be taken at once."""
-NEAR_STEPS = 12
+NEAR_STEPS = 10
 """How many steps to each side of a disagreement are moved in pairs."""
 NEIGHBOURS = 8
-PAIRS_MAX = 600
+PAIRS_MAX = 300
 
 
 GIVE_UP_AFTER = 10
@@ -77,6 +77,7 @@ class OrderSearch:
         self._order = sorted(range(len(self._steps)), key=lambda index: self._key(self._steps[index]))
         self._states: OrderedDict[int, State] = OrderedDict({0: START})
         self._gave_up = 0
+        self._near_timers: set[int] = set()
         self._connections: dict[str, list[int]] = {}
         for step in self._steps:
             self._connections.setdefault(step.request.logged.connection, []).append(step.index)
@@ -92,6 +93,7 @@ class OrderSearch:
             else:
                 replay.finish(self._end_ms)
             self.result.elections |= replay.elections
+            self._near_timers |= replay.near_timers
             self.result.latest_ms = max(self.result.latest_ms, replay.latest_ms)
             if replay.disagreements:
                 moved_from = self._repair(position, replay.disagreements[0], replay.group)
@@ -257,7 +259,8 @@ class OrderSearch:
 
     def _moves_of(self, place: int) -> Iterator[Move]:
         step = self._steps[self._order[place]]
-        if not step.before_timers:
+        near_timer = step.index in self._near_timers
+        if near_timer and not step.before_timers:
             yield Move(step.index, step.effect_us, before_timers=True)
         after_us, before_us = self._bounds(step)
         earliest_us, latest_us = max(step.earliest_us, after_us), min(step.latest_us, before_us)
@@ -265,7 +268,8 @@ class OrderSearch:
         around = self._order[max(place - NEIGHBOURS, 0) : place + NEIGHBOURS + 1]
         beside = [self._steps[index].effect_us for index in around if index != step.index]
         beside = [us - 1 if us <= step.effect_us else us + 1 for us in beside]
-        for effect_us in [*sorted(beside, key=lambda us: abs(us - step.effect_us)), earliest_us, latest_us]:
+        beside.sort(key=lambda us: abs(us - step.effect_us))
+        for effect_us in [*beside, earliest_us, latest_us] if near_timer else beside:
             if earliest_us <= effect_us <= latest_us and effect_us not in tried:
                 tried.add(effect_us)
                 yield Move(step.index, effect_us)
