@@ -259,6 +259,25 @@ def test_a_leader_that_is_to_skip_the_assignment_syncs_without_one() -> None:
     assert bench.open("JoinGroup")[0].request.reason == "cached metadata has changed"
 
 
+def test_a_leader_that_becomes_a_follower_no_longer_watches_the_topics() -> None:
+    bench = Bench()
+    bench.poll()
+    bench.join(member_id="c-1", leader="c-1")
+    bench.sync()
+    bench.poll()
+    assert bench.member.is_leader
+    bench.wait(3_000)
+    bench.answer("Heartbeat", HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    bench.poll()
+    bench.join(generation_id=2, leader="other")
+    bench.sync()
+    bench.poll()
+    assert not bench.member.is_leader
+    bench.member.partitions_changed({"orders": 9})
+    bench.poll()
+    assert not bench.open("JoinGroup")
+
+
 @pytest.mark.parametrize(("error_code", "expected"), REJOIN_AT_ONCE.items())
 def test_a_sync_that_comes_too_late_joins_again_at_once(error_code: ErrorCode, expected: tuple[str, str]) -> None:
     bench = Bench()

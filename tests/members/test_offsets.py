@@ -394,3 +394,20 @@ def test_a_manual_commit_in_the_middle_is_where_a_restart_begins() -> None:
     world.start("second", enable_auto_commit=False)
     world.run_until(lambda: len(world.processed) == 160)
     assert [offset for _, offset, name in world.processed if name == "second"] == list(range(40, 100))
+
+
+def test_what_a_cooperative_member_processed_during_the_rebalance_is_committed_before_it_gives_it_away() -> None:
+    bench = Bench(partition_assignment_strategy=("cooperative-sticky",))
+    bench.stable(P0, P1)
+    bench.wait(3_000)
+    bench.answer("Heartbeat", HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    bench.poll()
+    bench.member.processed(P1, 41)
+    bench.join(generation_id=2)
+    bench.sync(P0)
+    bench.poll()
+    assert bench.last(Revoked).partitions == (P1,)
+    assert not bench.open("JoinGroup"), "the successor must find the commit"
+    assert committed_by(bench.commit_answer().request) == {P1: 42}
+    bench.poll()
+    assert bench.open("JoinGroup")
