@@ -78,6 +78,8 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
         found = []
         if self.tls_key is not None and self.tls_certificate is None:
             found.append("There is a TLS key without a certificate.")
+        if self.advertised_host is None and not self.routes and self.listen.host in ("", "0.0.0.0", "::"):
+            found.append(f"{self.listen} is every address of this machine: say by which host clients are to reach it.")
         if self.answer_timeout_ms < 1_000:
             found.append(f"answer_timeout_ms is {self.answer_timeout_ms}, but a coordinator needs 1000 at the very least.")
         if self.connections_max < 1:

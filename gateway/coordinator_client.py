@@ -90,14 +90,15 @@ class EventsClient:
                 "linger.ms": "0",
                 "message.timeout.ms": str(self._config.answer_timeout_ms),
                 "message.max.bytes": str(_EVENT_BYTES_MAX + 20_000),
-                "delivery.report.only.error": "true",
+                "delivery.report.only.error": True,
                 "on_delivery": self._not_written,
             }
         )
 
     def begin(self) -> None:
         """Watch over deadlines from now on; in the loop's thread."""
-        assert self._loop is not None and self._producer is not None
+        assert self._loop is not None
+        assert self._producer is not None
         self._producer.poll(0)
         now_s = self._loop.time()
         # Answers come in any order, and there is a deadline for each kind of request: all are looked at.
@@ -118,7 +119,8 @@ class EventsClient:
 
     def ask(self, event: GroupEvent, on_answer: OnAnswer) -> None:
         """Send an event. `on_answer` is called once, now or later, in the loop's thread."""
-        assert self._loop is not None and self._producer is not None
+        assert self._loop is not None
+        assert self._producer is not None
         request_id = str(uuid4())
         value = encode_request_event(
             event.api,

@@ -1,0 +1,238 @@
+"""One client's connection and the broker's behind it, as asyncio has them: carries what the machine says, both ways."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import cast
+
+from msgspec import Struct
+
+from gateway.connection import Asked, Connection
+from gateway.door import Reply
+from gateway.metrics import GatewayMetrics
+from gateway.rewriting import Address
+from gateway.translation import GroupResponse
+
+_CONNECT_TIMEOUT_S = 10.0
+_UNSENT_BYTES_MAX = 1_048_576
+"""Bytes for a broker that is not connected yet, after which no more are read."""
+_log = logging.getLogger(__name__)
+
+Ask = Callable[[Asked, str, int | None, Reply], None]
+
+
+class Backing(Struct, frozen=True):
+    """What stands behind a port."""
+
+    node_id: int | None
+    """The broker; None: any, this is where clients bootstrap."""
+    brokers: Callable[[], list[Address]]
+    """Where to connect, in the order in which to try."""
+    tls: ssl.SSLContext | None
+    on_unreachable: Callable[[], None]
+
+
+class Session(asyncio.Protocol):
+    """The client's side; made for each connection that is accepted."""
+
+    def __init__(
+        self, machine: Connection, backing: Backing, ask: Ask, metrics: GatewayMetrics, on_end: Callable[[Session], None]
+    ) -> None:
+        self._machine = machine
+        self._backing = backing
+        self._ask = ask
+        self._metrics = metrics
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._client: asyncio.Transport | None = None
+        self._client_host = ""
+        self._client_is_full = False
+        self._client_is_read = True
+        self._broker: _BrokerSide | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._is_carrying = False
+
+    # -------------------------------------------------------------------------------------------------- from asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._client = cast(asyncio.Transport, transport)
+        self._client_host = transport.get_extra_info("peername", ("",))[0]
+
+    def data_received(self, data: bytes) -> None:
+        self._machine.from_client(data)
+        self.carry()
+
+    def pause_writing(self) -> None:
+        self._client_is_full = True
+        self.carry()
+
+    def resume_writing(self) -> None:
+        self._client_is_full = False
+        self.carry()
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        self._client = None
+        self.end()
+
+    # ------------------------------------------------------------------------------------------------ from the broker
+
+    def from_broker(self, data: bytes) -> None:
+        self._machine.from_broker(data)
+        self.carry()
+
+    def broker_lost(self) -> None:
+        self._broker = None
+        self._machine.broker_closed()
+        self.carry()
+
+    # ------------------------------------------------------------------------------------------------------- carrying
+
+    def carry(self) -> None:
+        """Bring to each side what the machine has for it."""
+        if self._is_carrying:
+            return  # an answer that was given at once: whoever carries sees it
+        self._is_carrying = True
+        try:
+            while self._machine.asked and not self._machine.closing:
+                asked, self._machine.asked = self._machine.asked, []
+                for each in asked:
+                    self._ask_one(each)
+        finally:
+            self._is_carrying = False
+        self._write()
+        self._pace()
+        if self._machine.closing:
+            self._break(self._machine.closing)
+
+    def end(self) -> None:
+        """Let go of both sides."""
+        self._machine.closing = self._machine.closing or "the client is gone"
+        if self._connecting is not None:
+            self._connecting.cancel()
+            self._connecting = None
+        if self._broker is not None:
+            self._broker.close()
+            self._broker = None
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        self._on_end(self)
+
+    def _ask_one(self, asked: Asked) -> None:
+        self._metrics.count_request(asked.api)
+        self._ask(asked, self._client_host, self._backing.node_id, partial(self._reply, asked, self._loop.time()))
+
+    def _reply(self, asked: Asked, since_s: float, response: GroupResponse) -> None:
+        self._metrics.add_answer(asked.api, (self._loop.time() - since_s) * 1_000)
+        self._machine.answer(asked.number, response)
+        self.carry()
+
+    def _write(self) -> None:
+        machine = self._machine
+        if machine.to_client and self._client is not None:
+            data = b"".join(machine.to_client)
+            machine.to_client.clear()
+            self._metrics.bytes_to_clients += len(data)
+            self._client.write(data)
+        if machine.to_broker and not machine.closing:
+            if self._broker is not None:
+                data = b"".join(machine.to_broker)
+                machine.to_broker.clear()
+                self._metrics.bytes_to_brokers += len(data)
+                self._broker.write(data)
+            elif self._connecting is None:
+                self._connecting = self._loop.create_task(self._connect())
+
+    def _pace(self) -> None:
+        """Read from each side only what can be kept or passed on."""
+        if self._broker is not None:
+            self._broker.read(self._machine.reads_broker and not self._client_is_full)
+            is_full = self._broker.is_full
+        else:
+            is_full = sum(map(len, self._machine.to_broker)) > _UNSENT_BYTES_MAX
+        reads = self._machine.reads_client and not is_full
+        if self._client is not None and reads != self._client_is_read:
+            self._client_is_read = reads
+            if reads:
+                self._client.resume_reading()
+            else:
+                self._client.pause_reading()
+
+    def _break(self, reason: str) -> None:
+        if self._client is not None:
+            self._metrics.count_broken(reason.split(":")[0])
+            _log.info("connection of %s closed: %s", self._client_host, reason)
+        self.end()
+
+    async def _connect(self) -> None:
+        for address in self._backing.brokers():
+            try:
+                async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+                    _, broker = await self._loop.create_connection(
+                        partial(_BrokerSide, self),
+                        address.host,
+                        address.port,
+                        ssl=self._backing.tls,
+                        server_hostname=address.host if self._backing.tls else None,
+                    )
+            except (OSError, TimeoutError) as problem:
+                _log.info("broker %s cannot be reached: %s", address, problem)
+                continue
+            self._connecting, self._broker = None, broker
+            self.carry()
+            return
+        self._connecting = None
+        self._backing.on_unreachable()
+        self._machine.closing = "no broker can be reached"
+        self.carry()
+
+
+class _BrokerSide(asyncio.Protocol):
+    """The broker's side of a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._transport: asyncio.Transport | None = None
+        self._is_read = True
+        self.is_full = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._session.from_broker(data)
+
+    def pause_writing(self) -> None:
+        self.is_full = True
+        self._session.carry()
+
+    def resume_writing(self) -> None:
+        self.is_full = False
+        self._session.carry()
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        if self._transport is not None:
+            self._transport = None
+            self._session.broker_lost()
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def read(self, wanted: bool) -> None:
+        if self._transport is not None and wanted != self._is_read:
+            self._is_read = wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            transport, self._transport = self._transport, None
+            transport.close()

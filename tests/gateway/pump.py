@@ -1,0 +1,117 @@
+"""The coordinator without Spark: a thread that reads the events topic, handles each event by the wall clock, writes what comes out.
+
+Fast, and the same core and the same bytes as the stream job; what it lacks is only what the stream job adds (ticks in
+the log, batches, state over restarts).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from coordinator_state import Coordinator, GroupConfig, Output, RequestEvent
+from schemas.events import EventError, decode_group_id, decode_request_event
+from schemas.history import HistoryRecord
+from streaming.operator_config import OperatorConfig
+from streaming.rows import NO_PARTITION, output_record
+from streaming.topics import TopicSettings, admin_client, ensure_topics
+
+_TICK_S = 0.02
+
+
+class Pump:
+    """Runs between `start` and `stop`; `pause` makes it deaf and dumb, as a Spark that restarts."""
+
+    def __init__(self, bootstrap_servers: str, settings: TopicSettings, group_config: GroupConfig | None = None) -> None:
+        self.group_config = group_config or GroupConfig(group_initial_rebalance_delay_ms=0)
+        self.history: list[HistoryRecord] = []
+        self._bootstrap = {"bootstrap.servers": bootstrap_servers}
+        report = ensure_topics(admin_client(bootstrap_servers), settings)
+        self._operator_config = OperatorConfig(
+            group=self.group_config,
+            topics=report.topics,
+            partition=0,
+            responses_partitions=report.partitions[report.topics.responses],
+            offsets_partitions=report.partitions[report.topics.offsets],
+            output_max_bytes=settings.output_max_bytes,
+        )
+        self.coordinator = Coordinator(self.group_config)
+        self.delay_s = 0.0
+        """How long each round takes at least: a micro-batch, as it were."""
+        self._stop = threading.Event()
+        self._running = threading.Event()
+        self._running.set()
+        self._thread = threading.Thread(target=self._run, name="pump", daemon=True)
+        self._failure: BaseException | None = None
+
+    def __enter__(self) -> Pump:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._running.set()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def pause(self) -> None:
+        self._running.clear()
+
+    def resume(self) -> None:
+        self._running.set()
+
+    def told(self, kind: type[HistoryRecord], group_id: str) -> list[HistoryRecord]:
+        """The history of a group, one kind of record."""
+        return [record for record in list(self.history) if isinstance(record, kind) and record.group_id == group_id]
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except BaseException as failure:
+            self._failure = failure
+            raise
+
+    def _work(self) -> None:
+        producer = Producer({**self._bootstrap, "linger.ms": "0"})
+        consumer = Consumer({**self._bootstrap, "group.id": "pump", "enable.auto.commit": "false"})
+        consumer.assign([TopicPartition(self._operator_config.topics.events, 0, OFFSET_BEGINNING)])
+        away_ms = 0.0
+        while not self._stop.is_set():
+            if not self._running.is_set():
+                left_s = time.monotonic()
+                self._running.wait()
+                # Time in which nobody was heard is not held against anybody.
+                away_ms += (time.monotonic() - left_s) * 1_000
+            first = consumer.poll(_TICK_S)
+            messages = [] if first is None else [first, *consumer.consume(1_000, 0)]
+            if self.delay_s:
+                time.sleep(self.delay_s)
+            now_ms = int(time.time() * 1_000 - away_ms)
+            outputs: list[Output] = []
+            for message in messages:
+                assert message.error() is None, message.error()
+                try:
+                    group_id = decode_group_id(message.key())
+                    envelope, request = decode_request_event(
+                        group_id, message.value(), self._operator_config.responses_partitions
+                    )
+                except EventError as problem:
+                    raise AssertionError(f"the gateway wrote an event that is a dead letter: {problem}") from problem
+                event = RequestEvent(message.offset(), now_ms, message.timestamp()[1], envelope, request)
+                outputs += self.coordinator.handle(group_id, event)
+            outputs += self.coordinator.advance_to(now_ms)
+            self._write(producer, outputs)
+        consumer.close()
+        producer.flush()
+
+    def _write(self, producer: Producer, outputs: list[Output]) -> None:
+        for output in outputs:
+            if isinstance(output, HistoryRecord):
+                self.history.append(output)
+            topic, partition, key, value, headers = output_record(output, self._operator_config)
+            place = {} if partition == NO_PARTITION else {"partition": partition}
+            producer.produce(topic, value, key, headers=headers, **place)
+        producer.poll(0)
