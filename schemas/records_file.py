@@ -38,9 +38,9 @@ class _Line(Struct, kw_only=True):
     partition: INT32 | None = None
     offset: INT64 | UnsetType = UNSET
     timestamp_ms: INT64 | UnsetType = UNSET
-    key: str | None | UnsetType = UNSET
+    key: str | UnsetType | None = UNSET
     key_b64: str | UnsetType = UNSET
-    value: str | None | UnsetType = UNSET
+    value: str | UnsetType | None = UNSET
     value_b64: str | UnsetType = UNSET
     headers: dict[str, str] | UnsetType = UNSET
 
@@ -87,7 +87,7 @@ def decode_event_record(line: bytes) -> Record:
     return record
 
 
-def _text(value: bytes | None) -> tuple[str | None | UnsetType, str | UnsetType]:
+def _text(value: bytes | None) -> tuple[str | UnsetType | None, str | UnsetType]:
     if value is None:
         return None, UNSET
     try:
@@ -96,7 +96,7 @@ def _text(value: bytes | None) -> tuple[str | None | UnsetType, str | UnsetType]
         return UNSET, b64encode(value).decode()
 
 
-def _bytes(text: str | None | UnsetType, encoded: str | UnsetType) -> bytes | None:
+def _bytes(text: str | UnsetType | None, encoded: str | UnsetType) -> bytes | None:
     if encoded is not UNSET:
         return b64decode(encoded, validate=True)
     return None if text is None or text is UNSET else text.encode()
