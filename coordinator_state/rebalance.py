@@ -95,7 +95,7 @@ def prepare_rebalance(turn: Turn, trigger: RebalanceTrigger, reason: str, member
 def park_join(turn: Turn, member: Member) -> None:
     """Park the JoinGroup of this turn. One that is already parked is superseded, and told so (Kafka leaves it unanswered)."""
     group = turn.require_group()
-    if member.awaiting_join is not None:
+    if member.awaiting_join is not None and not turn.is_copy_of(member.awaiting_join):
         answer_join_error(turn, member.awaiting_join, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
     group.park_join(member, turn.park())
     progress = group.rebalance

@@ -194,6 +194,10 @@ class Turn:
         envelope = self.event.envelope
         return ParkedRequest(envelope.request_id, envelope.reply_partition, envelope.api_version, self.event.offset)
 
+    def is_copy_of(self, parked: ParkedRequest) -> bool:
+        """Whether the current request is a parked one that lies in the log twice: then one answer is enough."""
+        return self.event is not None and self.event.envelope.request_id == parked.request_id
+
     def answer(self, response: Response) -> None:
         """Answer the request of this turn."""
         event = self.event

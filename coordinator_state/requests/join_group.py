@@ -254,7 +254,8 @@ def _replace_static(
 def _fence_parked(turn: Turn, group: Group, member: Member) -> None:
     """Whoever waits under the old id is fenced."""
     if member.awaiting_join is not None:
-        answer_join_error(turn, member.awaiting_join, ErrorCode.FENCED_INSTANCE_ID, member.member_id)
+        if not turn.is_copy_of(member.awaiting_join):
+            answer_join_error(turn, member.awaiting_join, ErrorCode.FENCED_INSTANCE_ID, member.member_id)
         group.park_join(member, None)
     if member.awaiting_sync is not None:
         fenced = SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID)

@@ -70,7 +70,7 @@ def _require_protocol(group: Group, request: SyncGroupRequest) -> None:
 
 def _park(turn: Turn, group: Group, member: Member) -> None:
     """Park the request; one that is already parked is superseded, and told so (Kafka leaves it unanswered)."""
-    if member.awaiting_sync is not None:
+    if member.awaiting_sync is not None and not turn.is_copy_of(member.awaiting_sync):
         superseded = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
         turn.answer_parked("SyncGroup", member.awaiting_sync, superseded)
     member.awaiting_sync = turn.park()

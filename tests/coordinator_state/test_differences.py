@@ -37,6 +37,15 @@ def test_a_superseded_sync_is_answered() -> None:
     assert group.answers(group.sync("b", 3))[first].error_code is ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_a_request_that_lies_in_the_log_twice_is_not_superseded_by_its_own_copy() -> None:
+    group = GroupHarness(group_initial_rebalance_delay_ms=3_000)
+    group.join(new_member_id="s", group_instance_id="i", request_id="once")
+    assert group.answers(group.join(new_member_id="s2", group_instance_id="i", request_id="once")) == {}
+    answers = group.answers(group.sleep(3_000))
+    assert list(answers) == ["once"]
+    assert answers["once"].error_code is ErrorCode.NONE
+
+
 def test_the_parked_sync_of_a_leaver_is_answered() -> None:
     group = GroupHarness()
     group.stable("a", "b")
