@@ -24,10 +24,10 @@ def read_topic(properties: Mapping[str, str], topic: str, partitions: Iterable[i
         consumer.assign([TopicPartition(topic, number, low) for number, (low, _) in ends.items()])
         unread = {number for number, (low, high) in ends.items() if high > low}
         while unread:
-            messages = consumer.consume(num_messages=_BATCH, timeout=TIMEOUT_S)
-            if not messages:
+            first = consumer.poll(TIMEOUT_S)  # consume() alone would wait for a full batch
+            if first is None:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-            for message in messages:
+            for message in (first, *consumer.consume(num_messages=_BATCH, timeout=0.0)):
                 error, number, offset = message.error(), message.partition(), message.offset()
                 assert number is not None
                 if error is not None and error.code() == KafkaError._PARTITION_EOF:
@@ -96,7 +96,8 @@ class TopicFollower:
 
         While Kafka is away nothing comes; it is not an error here.
         """
-        messages = self._consumer.consume(num_messages=_BATCH, timeout=timeout_s)
+        message = self._consumer.poll(timeout_s)
+        messages = [] if message is None else [message]
         while messages:
             for message in messages:
                 if message.error() is None:

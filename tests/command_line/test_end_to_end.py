@@ -1,0 +1,102 @@
+"""The long-running commands as processes: they start, they end when asked, they fail with a cause, they leave nothing."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from streaming.embedded_kafka import EmbeddedKafka
+
+pytestmark = pytest.mark.end_to_end
+
+START_TIMEOUT_S = 180.0
+STOP_TIMEOUT_S = 90.0
+
+
+@contextmanager
+def command(tmp_path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A command in a process group of its own; what it prints goes to files."""
+    with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "command_line.main", *arguments], stdout=out, stderr=err, text=True, start_new_session=True
+        )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+def wait_for(process: subprocess.Popen[str], tmp_path: Path, pattern: str) -> str:
+    """What was printed, as soon as it has this."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        text = (tmp_path / "out").read_text()
+        if re.search(pattern, text):
+            return text
+        if process.poll() is not None:
+            break
+        time.sleep(0.2)
+    pytest.fail(f"no {pattern!r}; exit code {process.poll()}\n{(tmp_path / 'out').read_text()}\n{(tmp_path / 'err').read_text()}")
+
+
+def session_of(process: subprocess.Popen[str]) -> list[str]:
+    """The processes that still belong to its session."""
+    found = subprocess.run(["ps", "-o", "pid=,args=", "-s", str(process.pid)], capture_output=True, text=True, check=False)
+    return found.stdout.splitlines()
+
+
+def test_run_stops_cleanly_on_sigterm(tmp_path: Path, kafka_jars: Path) -> None:
+    with command(tmp_path, "run", "--embedded", "--tick-interval-ms", "200") as process:
+        text = wait_for(process, tmp_path, r"kafka-console-consumer\.sh .*\n")
+        assert re.search(r"coordinator\.history +1 partition\(s\), created now", text)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP_TIMEOUT_S) == 0
+    assert (tmp_path / "out").read_text().endswith("Stopped.\n")
+    assert session_of(process) == []
+
+
+def test_run_fails_with_the_cause_when_its_query_does(tmp_path: Path, kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:
+    arguments = (
+        "run", "--bootstrap-servers", kafka.bootstrap_servers, "--topic-prefix", topic_prefix, "--checkpoint", str(tmp_path / "checkpoint"),
+        "--tick-interval-ms", "200", "--responses-partitions", "1", "--offsets-partitions", "1",
+    )  # fmt: skip
+    with command(tmp_path, *arguments) as process:
+        wait_for(process, tmp_path, r"kafka-console-consumer\.sh .*\n")
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+        producer.produce(f"{topic_prefix}.events", b"not JSON", key=b"g")
+        producer.flush()
+        for future in admin.delete_topics([f"{topic_prefix}.events"]).values():
+            future.result()
+        assert process.wait(START_TIMEOUT_S) == 1
+    error = (tmp_path / "err").read_text()
+    assert "group-coordinator: The query of shard 0 failed." in error
+    assert session_of(process) == []
+
+
+def test_the_demo_tells_its_story_and_leaves_nothing_behind(tmp_path: Path, kafka_jars: Path) -> None:
+    with command(tmp_path, "demo", "--duration", "40s") as process:
+        assert process.wait(START_TIMEOUT_S + 60) == 0, (tmp_path / "err").read_text()
+    text = (tmp_path / "out").read_text()
+    assert re.search(r"payments: generation 1 because payments-\w-[0-9a-f]{8} joined the empty group", text)
+    assert ">> payments-b is killed" in text
+    assert re.search(r"^GROUP +STATE ", text, re.MULTILINE)
+    history = re.search(r"explain --group payments --from (\S+)$", text, re.MULTILINE)
+    assert history is not None
+    explained = subprocess.run(
+        [sys.executable, "-m", "command_line.main", "explain", "--group", "payments", "--from", history[1]],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "Why: " in explained.stdout
+    assert session_of(process) == []

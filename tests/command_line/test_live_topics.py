@@ -1,0 +1,126 @@
+"""`groups` and `explain` on a real broker's topics, which the core's outputs were written to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from typer.testing import CliRunner
+
+from command_line.main import app
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka
+from streaming.rows import NO_PARTITION, output_record
+from streaming.topics import ensure_topics
+from tests.command_line.histories import START_MS, A
+from tests.coordinator_state.harness import GroupHarness, assignment
+
+REQUEST_LOG = Path(__file__).parent.parent / "fixtures" / "recordings" / "chaos-a.request.log.gz"
+
+
+def call(kafka: EmbeddedKafka, *arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [*arguments, "--bootstrap-servers", kafka.bootstrap_servers], env={"TZ": "UTC"})
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def prefix(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> str:
+    """Topics with three groups: one stable with offsets, one rebalancing, one gone; and the records that they consume."""
+    config = StreamingConfig.load(
+        {"bootstrap_servers": kafka.bootstrap_servers, "topic_prefix": topic_prefix, "offsets_partitions": 3, "responses_partitions": 1}
+    )
+    ensure_topics(admin, config.topic_settings)
+    topic = f"{topic_prefix}-consumed"
+    for future in admin.create_topics([NewTopic(topic, 2, 1)]).values():
+        future.result()
+    groups = [GroupHarness(group_id, now_ms=START_MS) for group_id in ("billing", "moving", "gone")]
+    billing, moving, gone = groups
+    billing.stable(A, "b")
+    billing.join(A)
+    billing.join("b")
+    billing.sync(A, 3, {A: assignment(topic, 0), "b": assignment(topic, 1)})
+    billing.commit(A, 3, {(topic, 0): 3, ("deleted-topic", 7): 5})
+    moving.stable("m")
+    moving.add("n")
+    gone.stable("g")
+    gone.leave("g")
+    gone.sleep(700_000)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for number in range(10):
+        producer.produce(topic, str(number), partition=0)
+    operator = config.operator_config()
+    for group in groups:
+        for output in group.outputs:
+            record = output_record(output, operator)
+            partition = {} if record.partition == NO_PARTITION else {"partition": record.partition}
+            producer.produce(record.topic, key=record.key, value=record.value, **partition)
+    producer.flush()
+    return topic_prefix
+
+
+def test_the_list(kafka: EmbeddedKafka, prefix: str) -> None:
+    exit_code, stdout, _ = call(kafka, "groups", "--topic-prefix", prefix)
+    assert exit_code == 0
+    rows = [line.split() for line in stdout.splitlines()]
+    assert [row[:5] for row in rows] == [
+        ["GROUP", "STATE", "#MEMBERS", "GENERATION", "ASSIGNMENT-STRATEGY"],
+        ["billing", "Stable", "2", "3", "range"],
+        ["moving", "PreparingRebalance", "2", "1", "range"],
+    ]
+
+
+def test_a_group_with_owners_and_lag(kafka: EmbeddedKafka, prefix: str) -> None:
+    exit_code, stdout, stderr = call(kafka, "groups", "--topic-prefix", prefix, "--group", "billing")
+    assert (exit_code, stderr) == (0, "")
+    topic = f"{prefix}-consumed"
+    assert [line.split() for line in stdout.splitlines()] == [
+        ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID"],
+        ["billing", "deleted-topic", "7", "5", "-", "-", "-", "-", "-"],
+        ["billing", topic, "0", "3", "10", "7", A, "/127.0.0.1", "client"],
+        ["billing", topic, "1", "-", "0", "-", "b", "/127.0.0.1", "client"],
+    ]
+
+
+def test_a_groups_members_and_state(kafka: EmbeddedKafka, prefix: str) -> None:
+    _, members, _ = call(kafka, "groups", "--topic-prefix", prefix, "--group", "billing", "--members")
+    assert f"1            {prefix}-consumed(0)" in members
+    _, state, warning = call(kafka, "groups", "--topic-prefix", prefix, "--group", "moving", "--state")
+    assert state.splitlines()[1].split()[:5] == ["moving", "range", "PreparingRebalance", "2", "1"]
+    assert warning == "Warning: Consumer group 'moving' is rebalancing.\n\n"
+
+
+def test_a_group_as_json(kafka: EmbeddedKafka, prefix: str) -> None:
+    _, stdout, _ = call(kafka, "groups", "--topic-prefix", prefix, "--group", "billing", "--json")
+    group = json.loads(stdout)
+    assert (group["group_id"], group["state"], group["generation_id"]) == ("billing", "Stable", 3)
+    lags = {(each["topic"], each["partition"]): each["lag"] for each in group["offsets"]}
+    assert lags[f"{prefix}-consumed", 0] == 7
+
+
+def test_a_group_that_is_not_there(kafka: EmbeddedKafka, prefix: str) -> None:
+    exit_code, _, stderr = call(kafka, "groups", "--topic-prefix", prefix, "--group", "gone")
+    assert (exit_code, stderr) == (1, "group-coordinator: Consumer group 'gone' does not exist.\n")
+    exit_code, _, stderr = call(kafka, "groups", "--topic-prefix", "no-such")
+    assert exit_code == 1
+    assert "There is no topic no-such.assignments." in stderr
+
+
+def test_explain_on_the_live_topic(kafka: EmbeddedKafka, prefix: str) -> None:
+    exit_code, stdout, _ = call(kafka, "explain", "--topic-prefix", prefix, "--group", "moving", "--utc")
+    assert exit_code == 0
+    assert stdout.splitlines()[0] == "Before:"
+    assert "Why: n joined." in stdout
+    assert "How it ended: it is not over, as far as this history goes." in stdout
+
+
+def test_a_request_log_goes_onto_a_topic(kafka: EmbeddedKafka, topic_prefix: str) -> None:
+    topic = f"{topic_prefix}.events"
+    exit_code, stdout, _ = call(kafka, "import", "kafka-request-log", str(REQUEST_LOG), "--topic", topic, "--shards", "2")
+    assert exit_code == 0
+    assert f"ticks to {topic}." in stdout
+    exit_code, _, stderr = call(kafka, "import", "kafka-request-log", str(REQUEST_LOG), "--topic", "no-such-topic")
+    assert exit_code == 1
+    assert "There is no topic no-such-topic." in stderr

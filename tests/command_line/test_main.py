@@ -1,0 +1,212 @@
+"""The commands as a user meets them: help that teaches, mistakes that are told in a line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from command_line.main import app
+from streaming.config import StreamingConfig
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+REQUEST_LOG = FIXTURES / "recordings" / "chaos-a.request.log.gz"
+COMMANDS = [
+    ("demo",), ("run",), ("import", "kafka-request-log"), ("replay",), ("verify", "recording"), ("verify", "history"), ("groups",),
+    ("explain",),
+]  # fmt: skip
+
+
+def call(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "200", "TERM": "dumb", "TZ": "UTC"})
+
+
+def text_of(result: Result) -> str:
+    """Everything printed, without colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", result.output)
+
+
+def test_the_list_of_commands() -> None:
+    text = text_of(call("--help"))
+    for command, *_ in COMMANDS:
+        assert re.search(rf"\b{command}\b", text)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_has_an_example_that_is_this_command(command: tuple[str, ...]) -> None:
+    result = call(*command, "--help")
+    assert result.exit_code == 0
+    assert f"group-coordinator {' '.join(command)}" in text_of(result)
+    assert re.search(r"Examples?:", text_of(result))
+
+
+def test_run_has_a_flag_with_help_for_every_setting() -> None:
+    text = re.sub(r"\s+", " ", text_of(call("run", "--help")))
+    for name, field in StreamingConfig.model_fields.items():
+        assert f"--{name.replace('_', '-')}" in text
+        assert field.description, name
+
+
+def test_the_version() -> None:
+    assert re.fullmatch(r"group-coordinator \d+\.\d+\.\d+\n", call("--version").output)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "told"),
+    [
+        (("run", "--shards", "0"), 2, "shards is 0, but must be at least 1."),
+        (("run", "--config-file", "/nowhere.toml"), 2, "The settings file /nowhere.toml does not exist."),
+        (("run", "--kafka", "no-such=1", "--dry-run"), 2, "no-such is not a property"),
+        (("replay", "/nowhere.jsonl"), 1, "/nowhere.jsonl is no file."),
+        (("replay", "a.topic", "--in-process"), 2, "--in-process reads files"),
+        (("replay", REQUEST_LOG, "--streaming", "--in-process"), 2, "Choose one of --streaming and --in-process."),
+        (("replay", REQUEST_LOG, "--in-process", "--until", "soon"), 2, "--until soon: write a date and time"),
+        (("replay", REQUEST_LOG, "--in-process", "--time-zone", "Mars/Base"), 2, "There is no time zone 'Mars/Base'"),
+        (("demo", "--duration", "never"), 2, "'never' is no duration; write for example 90s, 5m or 1h30m."),
+        (("import", "kafka-request-log", REQUEST_LOG), 2, "Name either --out FILE or --topic NAME."),
+        (("import", "kafka-request-log", "/nowhere.log", "--out", "/tmp/x"), 1, "/nowhere.log: No such file or directory"),
+        (("verify", "history", "/nowhere.jsonl"), 1, "/nowhere.jsonl: No such file or directory"),
+        (("verify", "history", Path(__file__)), 1, "not a recorded history"),
+        (("verify", "recording", REQUEST_LOG, "--config", "colour=blue"), 1, "colour is no setting that matters here"),
+        (("verify", "recording", REQUEST_LOG, "--config", "colour"), 2, "--config colour: write NAME=VALUE."),
+        (("explain", "--group", "g", "--from", FIXTURES), 1, "it is not what a replay wrote"),
+        (("groups", "--members"), 2, "--members describes one group: name it by --group."),
+    ],
+)
+def test_a_mistake_is_told_in_a_line(arguments: tuple[str | Path, ...], exit_code: int, told: str) -> None:
+    result = call(*arguments)
+    assert result.exit_code == exit_code
+    assert told in result.stderr
+    assert result.stderr.startswith("group-coordinator: ")
+    assert "Traceback" not in result.output
+
+
+def test_kafka_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("command_line.topic_reader.TIMEOUT_S", 0.5)
+    result = call("groups", "--bootstrap-servers", "127.0.0.1:9")
+    assert result.exit_code == 1
+    assert "Kafka does not answer within 0.5 s" in result.stderr
+
+
+# ------------------------------------------------------------------------------------------------------------- verify
+
+
+def test_verify_history_agrees() -> None:
+    result = call("verify", "history", FIXTURES / "histories" / "leave.jsonl.gz")
+    assert result.exit_code == 0
+    assert re.fullmatch(r"\d+ histories, \d+ steps, 0 differences", result.stdout.splitlines()[-1])
+
+
+def test_verify_history_finds_what_is_different(tmp_path: Path) -> None:
+    with gzip.open(FIXTURES / "histories" / "leave.jsonl.gz", "rt") as lines:
+        history = json.loads(next(lines))
+    step = next(step for step in history["steps"] if step.get("answers"))
+    step["answers"][0]["at_ms"] += 1
+    file = tmp_path / "doctored.jsonl"
+    file.write_text(json.dumps(history) + "\n")
+    result = call("verify", "history", file)
+    assert result.exit_code == 1
+    assert re.fullmatch(r"1 histories, \d+ steps, 1 differences", result.stdout.splitlines()[-1])
+    assert "recorded:" in result.stdout
+    assert "here:" in result.stdout
+
+
+def test_verify_recording_agrees() -> None:
+    result = call("verify", "recording", REQUEST_LOG, "--offsets", FIXTURES / "recordings" / "chaos-a.offsets.jsonl.gz")
+    assert result.exit_code == 0, result.output
+    assert re.fullmatch(r"(\d+) requests, \d+ equal, 0 differ, \d+ cannot be compared( \(.+\))?", result.stdout.splitlines()[-1])
+
+
+def test_verify_recording_finds_what_is_different(tmp_path: Path) -> None:
+    with gzip.open(REQUEST_LOG, "rt") as lines:
+        log = lines.read()
+    file = tmp_path / "doctored.request.log"
+    file.write_text(re.sub(r'("generationId":)1,', r"\g<1>41,", log))
+    result = call("verify", "recording", file, "--show", "1")
+    assert result.exit_code == 1
+    assert "more differences (--show)" in result.stdout
+    assert re.search(r", [1-9]\d* differ, ", result.stdout.splitlines()[-1])
+
+
+# --------------------------------------------------------------------------------------- import, replay and explain
+
+
+def test_from_a_request_log_to_an_explanation(tmp_path: Path) -> None:
+    events, out = tmp_path / "events.jsonl.gz", tmp_path / "replayed"
+    imported = call("import", "kafka-request-log", REQUEST_LOG, "--out", events)
+    assert imported.exit_code == 0, imported.output
+    assert re.search(r"Wrote \d+ events of \d+ groups? and \d+ ticks to ", imported.stdout)
+    assert not list(tmp_path.glob("*dead-letters*"))
+
+    replayed = call("replay", events, "--in-process", "--out", out, "--utc")
+    assert replayed.exit_code == 0, replayed.output
+    for title in ("GROUP", "REBALANCES", "Members that went", "Slowest rebalances", "Ask why: group-coordinator explain"):
+        assert title in replayed.stdout
+    assert {path.name for path in out.iterdir()} == {
+        "responses.jsonl", "assignments.jsonl", "offsets.jsonl", "history.jsonl", "dead-letters.jsonl",
+    }  # fmt: skip
+
+    group = replayed.stdout.splitlines()[1].split()[0]
+    last = call("explain", "--group", group, "--from", out, "--utc")
+    assert last.exit_code == 0, last.output
+    assert last.stdout.startswith("Before:")
+    assert "Why: " in last.stdout
+    first = call("explain", "--group", group, "--from", out, "--generation", "1", "--utc")
+    assert first.stdout.startswith(f"Group {group}, rebalance to generation 1, 2026-")
+    unknown = call("explain", "--group", group, "--from", out, "--generation", "4000")
+    assert unknown.exit_code == 1
+    assert "led to generation 4000; there are 1 to " in unknown.stderr
+    other = call("explain", "--group", "other", "--from", out)
+    assert other.exit_code == 1
+    assert group in other.stderr
+
+
+def test_a_request_log_can_be_replayed_directly_and_gives_the_same(tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    call("import", "kafka-request-log", REQUEST_LOG, "--out", events)
+    assert call("replay", events, "--in-process", "--out", tmp_path / "a").exit_code == 0
+    assert call("replay", REQUEST_LOG, "--in-process", "--out", tmp_path / "b").exit_code == 0
+    for file in (tmp_path / "a").iterdir():
+        assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
+
+
+def test_a_replay_into_parquet_can_be_explained(tmp_path: Path) -> None:
+    lines, table = tmp_path / "lines", tmp_path / "table"
+    replayed = call("replay", REQUEST_LOG, "--in-process", "--out", lines)
+    call("replay", REQUEST_LOG, "--in-process", "--out", table, "--format", "parquet")
+    group = replayed.stdout.splitlines()[1].split()[0]
+    arguments = ("explain", "--group", group, "--utc", "--from")
+    assert call(*arguments, table).stdout == call(*arguments, lines).stdout != ""
+
+
+def test_other_settings_show_what_would_have_been_different() -> None:
+    as_it_was = call("replay", REQUEST_LOG, "--in-process").stdout
+    refused = call("replay", REQUEST_LOG, "--in-process", "--group-max-session-timeout-ms", "6000", "--group-min-session-timeout-ms", "5999").stdout
+    assert as_it_was.splitlines()[1] != refused.splitlines()[1]
+
+
+def test_damaged_lines_are_kept_with_the_reason(tmp_path: Path) -> None:
+    with gzip.open(REQUEST_LOG, "rt") as lines:
+        log = lines.read().splitlines()
+    damaged = next(number for number, line in enumerate(log) if "JOIN_GROUP" in line)
+    log[damaged] = log[damaged][: len(log[damaged]) // 2]
+    file = tmp_path / "request.log"
+    file.write_text("\n".join([*log, "something else"]) + "\n")
+    result = call("import", "kafka-request-log", file, "--out", tmp_path / "events.jsonl")
+    assert result.exit_code == 0
+    assert "1 other line, 1 damaged" in result.stdout
+    (letter,) = (tmp_path / "events.jsonl.dead-letters.jsonl").read_text().splitlines()
+    assert json.loads(letter)["line_number"] == damaged + 1
+
+
+def test_a_file_without_group_requests_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "server.log"
+    file.write_text("[2026-01-01 00:00:00,000] INFO nothing of ours\n" * 3)
+    result = call("replay", file, "--in-process")
+    assert result.exit_code == 1
+    assert "no group requests in 3 lines" in result.stderr

@@ -1,0 +1,55 @@
+"""Settings: where each comes from, and how they are shown."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from command_line import options
+from streaming.config import ConfigError, StreamingConfig
+
+
+def test_flag_over_environment_over_file_over_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "coordinator.toml"
+    file.write_text('topic_prefix = "file"\nbootstrap_servers = "file:1"\nresponses_partitions = 3\n')
+    monkeypatch.setenv("GROUP_COORDINATOR_TOPIC_PREFIX", "environment")
+    monkeypatch.setenv("GROUP_COORDINATOR_BOOTSTRAP_SERVERS", "environment:1")
+    settings = options.load({"bootstrap_servers": "flag:1", "shards": None, "kafka": []}, file)
+    config, sources = settings.config, settings.sources
+    assert (config.bootstrap_servers, sources["bootstrap_servers"]) == ("flag:1", "flag")
+    assert (config.topic_prefix, sources["topic_prefix"]) == ("environment", "environment")
+    assert (config.responses_partitions, sources["responses_partitions"]) == (3, "file")
+    assert (config.shards, sources["shards"]) == (1, "default")
+    assert sources.keys() == StreamingConfig.model_fields.keys()
+
+
+def test_what_a_dry_run_prints_is_a_settings_file(tmp_path: Path) -> None:
+    flags = {"kafka": ["client.id=me"], "spark": ["spark.driver.memory=2g"], "topic_prefix": 'odd "prefix"', "shards": 2, "shard": 1}
+    settings = options.load(flags, None)
+    printed = "\n".join(settings.lines())
+    file = tmp_path / "resolved.toml"
+    file.write_text(printed)
+    assert StreamingConfig.load({}, file).model_dump() == settings.config.model_dump()
+    assert "shards = 2" in printed
+    assert "# replication_factor is not set" in printed
+    assert tomllib.loads(printed)["kafka"] == {"client.id": "me"}
+
+
+def test_each_value_has_its_source_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROUP_COORDINATOR_SHARDS", "4")
+    lines = {line.split(" = ")[0]: line.rpartition("#")[2].strip() for line in options.load({"shuffle_partitions": 3}, None).lines()}
+    assert (lines["shards"], lines["shuffle_partitions"], lines["master"]) == ("environment", "flag", "default")
+
+
+def test_secrets_are_not_printed() -> None:
+    secret = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="hush";'
+    settings = options.load({"kafka": [f"sasl.jaas.config={secret}", "ssl.key.password=hush"]}, None)
+    assert settings.config.kafka["ssl.key.password"] == "hush"
+    assert "hush" not in "\n".join(settings.lines())
+
+
+def test_a_pair_that_is_none_is_told() -> None:
+    with pytest.raises(ConfigError, match=r"--kafka client\.id: write NAME=VALUE"):
+        options.load({"kafka": ["client.id"]}, None)
