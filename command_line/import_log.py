@@ -22,7 +22,7 @@ from command_line.topic_reader import partition_count
 from recordings.events_import import EventsImport
 from recordings.kafka_request_log import DeadLetter, RequestLog
 from schemas.events import encode_json
-from schemas.events_file import FileRecord, encode_file_record
+from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig
 from streaming.topics import admin_client, ensure_topics
 
@@ -69,7 +69,7 @@ def kafka_request_log(
     if out is not None:
         with _writer(out) as write:
             for record in events:
-                write(encode_file_record(record) + b"\n")
+                write(encode_record(record) + b"\n")
     else:
         assert topic is not None
         _write_topic(settings.config, topic, events)
@@ -142,8 +142,9 @@ def _write_topic(config: StreamingConfig, topic: str, events: EventsImport) -> N
 
 
 def _produce(
-    producer: Producer, topic: str, record: FileRecord, delivered: Callable[[KafkaError | None, Message], None]
+    producer: Producer, topic: str, record: Record, delivered: Callable[[KafkaError | None, Message], None]
 ) -> None:
+    assert record.partition is not None
     while True:
         try:
             producer.produce(topic, key=record.key, value=record.value, partition=record.partition, on_delivery=delivered)

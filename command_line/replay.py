@@ -26,8 +26,8 @@ from command_line.tables import say
 from command_line.topic_reader import partition_count
 from recordings.events_import import EventsImport
 from recordings.kafka_request_log import RequestLog
-from schemas.events_file import encode_file_record
 from schemas.history import decode_history
+from schemas.records_file import encode_record
 from streaming.config import StreamingConfig
 from streaming.topics import admin_client, ensure_topics
 
@@ -224,7 +224,7 @@ def _import(paths: list[Path], scratch: Path, out: Path | None, time_zone: tzinf
     file = scratch / "events.jsonl"
     with file.open("wb") as lines:
         for record in events:
-            lines.write(encode_file_record(record) + b"\n")
+            lines.write(encode_record(record) + b"\n")
     if not events.counts.events:
         raise CommandError(f"{', '.join(map(str, paths))}: no group requests in {words.count(log.counts.lines, 'line')}. Is it a broker's request log at DEBUG?")
     if letters.count:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct, field
@@ -37,8 +37,10 @@ class BrokerSettings(Struct, kw_only=True):
 
 
 class _Phase(Struct):
-    """The first join phase of a group: who came when, and when it ended (milliseconds)."""
+    """A join phase of an empty group: who came when, and when it ended (milliseconds)."""
 
+    surely: bool
+    """It is the group's first, so the group was empty."""
     first_ms: float
     added_ms: list[float]
     ended_ms: float
@@ -94,43 +96,60 @@ def _infer_initial_delay(
 ) -> None:
     name = "group_initial_rebalance_delay_ms"
     default = GroupConfig().group_initial_rebalance_delay_ms
-    phases = [phase for requests in groups.values() if (phase := _first_phase(requests)) is not None]
+    phases = [phase for requests in groups.values() for phase in _initial_phases(requests)]
     if not phases:
-        inferred[name] = default, f"group.initial.rebalance.delay.ms = {default} (the default; the log shows no first rebalance)"
+        inferred[name] = default, f"group.initial.rebalance.delay.ms = {default} (the default; the log shows no rebalance of an empty group)"
         return
     candidates = [default, 0]
     for phase in phases:
         length_ms = phase.ended_ms - phase.first_ms
         candidates += [_round_delay(length_ms / count) for count in range(1, DELAY_STEPS_MAX + 1)]
     late = {delay: [_late_ms(phase, delay) for phase in phases] for delay in candidates}
-    fitting = {delay: [each for each in of_delay if each is not None] for delay, of_delay in late.items()}
-    delay = max(fitting, key=lambda each: (len(fitting[each]), -sum(fitting[each]), each))
+
+    def fits(delay: int) -> tuple[int, int, int, int]:
+        """In how many surely and in how many probably empty groups it fits, how closely, and how much it explains."""
+        fitting = [(phase.surely, each) for phase, each in zip(phases, late[delay], strict=True) if each is not None]
+        return sum(surely for surely, _ in fitting), len(fitting), -sum(each for _, each in fitting), delay
+
+    delay = max(candidates, key=fits)
     inferred[name] = (
         delay,
-        f"group.initial.rebalance.delay.ms = {delay} ({len(fitting[delay])} of {len(phases)} first rebalances in the log agree)",
+        f"group.initial.rebalance.delay.ms = {delay} ({fits(delay)[1]} of {len(phases)} rebalances of members that are all new agree)",
     )
 
 
-def _first_phase(requests: Sequence[GroupRequest]) -> _Phase | None:
-    """The join phase of generation 1: that of a group that was empty."""
-    joins = [
-        (request.logged, request.request)
-        for request in requests
-        if isinstance(request.request, JoinGroupRequest)
-        and request.response.get("errorCode") == 0
-        and request.response["generationId"] == 1
-    ]
-    if not joins:
-        return None
-    ended_us = min(logged.ready_us for logged, _ in joins)
-    joins = sorted((join for join in joins if join[0].handled_us < ended_us), key=lambda join: join[0].handled_us)
-    if not joins:
-        return None
+def _initial_phases(requests: Sequence[GroupRequest]) -> Iterator[_Phase]:
+    """Join phases in which all members were new: as a rule, the group was empty before."""
+    given = {request.new_member_id for request in requests}
+    joins: dict[int, list[GroupRequest]] = {}
+    members: dict[int, set[str]] = {}
+    seen: dict[str, int] = {}
+    for request in requests:
+        if request.logged.api == "JoinGroup" and request.response.get("errorCode") == ErrorCode.NONE:
+            generation, member_id = int(request.response["generationId"]), str(request.response["memberId"])
+            joins.setdefault(generation, []).append(request)
+            members.setdefault(generation, set()).update(each["memberId"] for each in request.response["members"])
+            seen[member_id] = min(seen.get(member_id, generation), generation)
+    for generation, answered in joins.items():
+        ended_us = min(request.logged.ready_us for request in answered)
+        # Later answers of the same generation went to members that came back into it.
+        of_generation = [request for request in answered if request.logged.ready_us <= ended_us + LATE_MS * 1000]
+        joined = {str(request.response["memberId"]) for request in of_generation}
+        new = joined <= given and all(seen[member_id] == generation for member_id in joined)
+        if new and joined == members[generation]:
+            yield _phase(generation == 1, of_generation)
+
+
+def _phase(surely: bool, joins: list[GroupRequest]) -> _Phase:
+    handled_us = sorted(join.logged.handled_us for join in joins)
+    first = min(joins, key=lambda join: join.logged.handled_us).request
+    assert isinstance(first, JoinGroupRequest)
     return _Phase(
-        joins[0][0].handled_us / 1000,
-        [logged.handled_us / 1000 for logged, _ in joins[1:]],
-        ended_us / 1000,
-        max(joins[0][1].rebalance_timeout_ms, joins[0][1].session_timeout_ms if joins[0][0].api_version == 0 else 0),
+        surely=surely,
+        first_ms=handled_us[0] / 1000,
+        added_ms=[us / 1000 for us in handled_us[1:]],
+        ended_ms=min(join.logged.ready_us for join in joins) / 1000,
+        rebalance_timeout_ms=first.session_timeout_ms if first.rebalance_timeout_ms < 0 else first.rebalance_timeout_ms,
     )
 
 

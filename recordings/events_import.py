@@ -14,8 +14,8 @@ from recordings.group_requests import GroupRequest, group_requests
 from recordings.kafka_json import KafkaJsonError
 from recordings.kafka_request_log import RequestLog
 from schemas.events import EventProblem, encode_request_event, encode_tick
-from schemas.events_file import FileRecord
 from schemas.java_hash import group_partition
+from schemas.records_file import Record
 
 
 class ImportCounts(Struct):
@@ -40,7 +40,7 @@ class EventsImport:
         self._clock_ms: list[int | None] = [None] * shard_count
         self._groups: set[str] = set()
 
-    def __iter__(self) -> Iterator[FileRecord]:
+    def __iter__(self) -> Iterator[Record]:
         for logged in self._log.requests():
             try:
                 requests = group_requests(logged, self._log.file_name(logged), self._log.topic_ids)
@@ -57,7 +57,7 @@ class EventsImport:
             for partition in range(self._shard_count):
                 yield from self._tick(partition, _ms(self._log.end_us))
 
-    def _event(self, request: GroupRequest) -> Iterator[FileRecord]:
+    def _event(self, request: GroupRequest) -> Iterator[Record]:
         partition = group_partition(request.group_id, self._shard_count)
         arrival_ms = _ms(request.logged.arrival_us)
         yield from self._tick(partition, arrival_ms)
@@ -75,7 +75,7 @@ class EventsImport:
         )
         yield self._record(partition, arrival_ms, request.group_id.encode(), value)
 
-    def _tick(self, partition: int, clock_ms: int) -> Iterator[FileRecord]:
+    def _tick(self, partition: int, clock_ms: int) -> Iterator[Record]:
         """A tick, unless the clock already stands there."""
         last_ms = self._clock_ms[partition]
         if last_ms is None or clock_ms > last_ms:
@@ -83,10 +83,10 @@ class EventsImport:
             self.counts.ticks += 1
             yield self._record(partition, clock_ms, None, encode_tick(clock_ms))
 
-    def _record(self, partition: int, timestamp_ms: int, key: bytes | None, value: bytes) -> FileRecord:
+    def _record(self, partition: int, timestamp_ms: int, key: bytes | None, value: bytes) -> Record:
         offset = self._next_offset[partition]
         self._next_offset[partition] = offset + 1
-        return FileRecord(partition=partition, offset=offset, timestamp_ms=timestamp_ms, key=key, value=value)
+        return Record(partition=partition, offset=offset, timestamp_ms=timestamp_ms, key=key, value=value)
 
 
 def _ms(us: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coordinator_state import (
     Answer,
@@ -19,11 +20,13 @@ from coordinator_state import (
     RequestEvent,
     decode_group,
     encode_group,
+    timers,
 )
 from recordings.coordinator_log import entry_of_history
 from recordings.expectations import (
     CLOCK_MS,
     LATE_MS,
+    PUNCTUAL_MS,
     Disagreement,
     Expected,
     Step,
@@ -133,6 +136,7 @@ class GroupReplay:
         """Fire the timers that are due, one after the other; then see what the broker has done long since."""
         while (deadline_ms := self._coordinator.next_deadline_ms()) is not None and deadline_ms <= clock_ms:
             self._prepare_election()
+            self._prepare_expiration(deadline_ms)
             self._coordinator.advance_to(deadline_ms)
             self._check(self._coordinator.take_outputs())
         self._clock_ms = clock_ms
@@ -164,6 +168,21 @@ class GroupReplay:
         order = sorted(group.members, key=rank)
         if order != list(group.members):
             group.members = {member_id: group.members[member_id] for member_id in order}
+
+    def _prepare_expiration(self, deadline_ms: int) -> None:
+        """Sessions that end in one moment expire in any order: if the coordinator log tells it, that one is taken."""
+        group, entries = self._coordinator.group, self._expected.entries
+        self._skip_taken_entries()
+        if group is None or entries is None or self._next_entry >= len(entries):
+            return
+        entry = entries[self._next_entry]
+        first = min(group.timers, key=lambda name: group.timers[name].deadline_ms)
+        for member_id in entry.who if entry.kind == "member expired" else ():
+            name = timers.session(member_id)
+            timer = group.timers.get(name)
+            if timer is None or timers.member_of(first) is None or timer.deadline_ms > deadline_ms + PUNCTUAL_MS:
+                return
+            group.timers = {name: replace(timer, deadline_ms=deadline_ms), **{each: group.timers[each] for each in group.timers if each != name}}
 
     def _present(self, group: Group, member_id: str) -> str:
         """A member by its id of now: a static member may be about to come back under another."""

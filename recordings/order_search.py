@@ -67,15 +67,22 @@ class OrderSearch:
     """The replay of one group."""
 
     def __init__(
-        self, group_id: str, config: GroupConfig, expected: Expected, steps: Sequence[Step], end_ms: int
+        self,
+        group_id: str,
+        config: GroupConfig,
+        expected: Expected,
+        steps: Sequence[Step],
+        end_ms: int,
+        start: State = START,
     ) -> None:
+        """`start`: what is known of the group before the first step; `end_ms`: when the log ends."""
         self.result = GroupResult(group_id=group_id, steps=list(steps))
         self._config = config
         self._expected = expected
         self._steps = self.result.steps
         self._end_ms = end_ms
         self._order = sorted(range(len(self._steps)), key=lambda index: self._key(self._steps[index]))
-        self._states: OrderedDict[int, State] = OrderedDict({0: START})
+        self._states: OrderedDict[int, State] = OrderedDict({0: start})
         self._gave_up = 0
         self._near_timers: set[int] = set()
         self._connections: dict[str, list[int]] = {}
@@ -84,7 +91,7 @@ class OrderSearch:
 
     def run(self) -> GroupResult:
         """Replay all, and resolve what can be resolved."""
-        position, replay = 0, self._replay_from(START, self._steps)
+        position, replay = 0, self._replay_from(self._states[0], self._steps)
         while True:
             if not position % CHECKPOINT_EVERY_STEPS:
                 self._keep(position, replay.state())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from recordings.coordinator_log import LogEntry
 from recordings.expectations import MAY_BE_PARKED, Expected, Generation, Step
@@ -37,13 +37,10 @@ def _step(index: int, request: GroupRequest) -> Step:
 
 
 def expected_of(
-    group_id: str,
-    requests: Iterable[GroupRequest],
-    records: Mapping[str, list[LoggedRecord]],
-    entries: Mapping[str, list[LogEntry]],
+    requests: Iterable[GroupRequest], records: list[LoggedRecord] | None, entries: list[LogEntry] | None
 ) -> Expected:
     """The broker's side of one group."""
-    expected = Expected(records=records.get(group_id), entries=entries.get(group_id))
+    expected = Expected(records=records, entries=entries)
     for request in requests:
         if not isinstance(request.request, JoinGroupRequest):
             continue

@@ -14,9 +14,11 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
+from recordings.begun_before import Beginning, beginning_of, begun_before
 from recordings.broker_settings import BrokerSettings, parse_settings, settings_of
 from recordings.coordinator_log import LogEntry, read_coordinator_log
 from recordings.expectations import PUNCTUAL_MS, Disagreement, Step
+from recordings.group_replay import START
 from recordings.group_requests import GroupRequest, group_requests
 from recordings.kafka_json import KafkaJsonError
 from recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
@@ -199,9 +201,20 @@ class _Verification:
 
     def _verify_group(self, group_id: str, requests: list[GroupRequest], settings: BrokerSettings) -> None:
         report = self.report
-        expected = expected_of(group_id, requests, self._in_time(self.records), self._in_time(self.entries))
+        from_us, start, generation = (self.log.start_us or 0) - EDGE_MS * 1000, START, None
+        if begun_before(requests):
+            beginning = beginning_of(group_id, settings.config, requests, (self.records or {}).get(group_id, ()))
+            requests = self._known_from(group_id, requests, beginning)
+            if beginning is None:
+                return
+            from_us, start, generation = beginning.from_us, beginning.state, beginning.generation
+        entries = self._since(from_us, (self.entries or {}).get(group_id))
+        if generation is not None:
+            entries = _after_join_phase(entries, generation)
+        records = self._since(from_us, (self.records or {}).get(group_id))
+        expected = expected_of(requests, records, entries)
         end_ms = (self.log.end_us or 0) // 1000
-        result = OrderSearch(group_id, settings.config, expected, steps_of(requests), end_ms).run()
+        result = OrderSearch(group_id, settings.config, expected, steps_of(requests), end_ms, start).run()
         report.requests.total += len(requests)
         report.requests.differ += len({found.about for found in result.disagreements if found.kind in ("answer", "time")})
         if report.records is not None:
@@ -231,15 +244,29 @@ class _Verification:
             )
         )
 
-    def _in_time(self, by_group: Mapping[str, list[_Timed]] | None) -> dict[str, list[_Timed]]:
-        """What the broker wrote between the first line of the request log and the last."""
-        if by_group is None or self.log.start_us is None or self.log.end_us is None:
-            return {}
-        first_ms, last_ms = self.log.start_us // 1000 - EDGE_MS, self.log.end_us // 1000 + EDGE_MS
-        return {
-            group_id: [each for each in of_group if first_ms <= _time_ms(each) <= last_ms]
-            for group_id, of_group in by_group.items()
-        }
+    def _known_from(
+        self, group_id: str, requests: list[GroupRequest], beginning: Beginning | None
+    ) -> list[GroupRequest]:
+        """The requests of a group that lived before the log, from where it is known on; the others are set aside."""
+        known = [] if beginning is None else [each for each in requests if each.logged.handled_us >= beginning.from_us]
+        for _ in range(len(requests) - len(known)):
+            self._set_aside("of groups that lived before the log began, before a join phase told all their members")
+        since = "no join phase tells all its members" if beginning is None else f"replayed from generation {beginning.generation} on"
+        self.report.notes.append(f"group {group_id}: it lived before the log began; {since}")
+        return known
+
+    def _since(self, from_us: int, told: list[_Timed] | None) -> list[_Timed] | None:
+        """What the broker wrote from a time on until the last line of the request log."""
+        if told is None:
+            return None
+        first_ms, last_ms = from_us // 1000, (self.log.end_us or 0) // 1000 + EDGE_MS
+        return [each for each in told if first_ms <= _time_ms(each) <= last_ms]
+
+
+def _after_join_phase(entries: list[LogEntry] | None, generation: int) -> list[LogEntry] | None:
+    """The entries after the end of the join phase with which a replay begins."""
+    ends = [place for place, entry in enumerate(entries or ()) if (entry.kind, entry.generation) == ("join phase ends", generation)]
+    return entries[ends[0] + 1 :] if entries is not None and ends else entries
 
 
 def _time_ms(each: LoggedRecord | LogEntry) -> int:

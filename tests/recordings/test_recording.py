@@ -195,3 +195,15 @@ def test_a_log_in_another_time_zone(tmp_path: Path) -> None:
 def test_wrong_settings_are_refused(config: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         verify("crash", config=config)
+
+
+@pytest.mark.parametrize("name", ["churn-0", "churn-1", "coop", "deploy", "manual", "static", "chaos-a", "chaos-b", "chaos-c"])
+def test_a_log_that_begins_in_the_middle_of_a_group_s_life(name: str, tmp_path: Path) -> None:
+    lines = lines_of(name)
+    sides = {"offsets": FIXTURES / f"{name}.offsets.jsonl.gz", "coordinator_log": FIXTURES / f"{name}.coordinator.log.gz"}
+    for options in ({}, sides):
+        report = verify_lines(tmp_path, lines[len(lines) * 2 // 5 :], **options)
+        assert report.agrees, "\n".join(report.lines())
+        assert any("lived before the log began; replayed from generation" in note for note in report.notes)
+        assert any("lived before the log began" in why for why in report.not_compared)
+        assert report.requests.equal > 10

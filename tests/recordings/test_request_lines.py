@@ -1,0 +1,124 @@
+"""Lines of request logs: their times in all the forms that loggers write, and what is damaged."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from recordings.request_lines import LineError, LoggedRequest, read_line
+
+HEARTBEAT = {
+    "isForwarded": False,
+    "requestHeader": {"requestApiKey": 12, "requestApiVersion": 4, "correlationId": 7, "clientId": "a", "requestApiKeyName": "HEARTBEAT"},
+    "request": {"groupId": "g", "generationId": 1, "memberId": "m", "groupInstanceId": None},
+    "response": {"throttleTimeMs": 0, "errorCode": 0},
+    "connection": "10.1.2.3:9092-10.9.8.7:45546-0-2",
+    "totalTimeMs": 12.5,
+    "requestQueueTimeMs": 1.25,
+    "localTimeMs": 2.0,
+    "remoteTimeMs": 0.0,
+    "throttleTimeMs": 0,
+    "responseQueueTimeMs": 0.5,
+    "sendTimeMs": 0.25,
+    "securityProtocol": "PLAINTEXT",
+    "principal": "User:ANONYMOUS",
+}
+AT = datetime(2026, 11, 21, 12, 45, 15, 885_000, UTC)
+AT_US = round(AT.timestamp() * 1000) * 1000
+
+
+def line(prefix: str = "[2026-11-21 12:45:15,885] DEBUG ", suffix: str = " (kafka.request.logger)", **changes: object) -> bytes:
+    return f"{prefix}Completed request:{json.dumps(HEARTBEAT | changes)}{suffix}\n".encode()
+
+
+def request(text: bytes, time_zone: tzinfo = UTC) -> LoggedRequest:
+    read = read_line(text, 0, 1, time_zone)
+    assert read is not None
+    assert read.request is not None
+    return read.request
+
+
+def test_what_a_line_says() -> None:
+    read = request(line())
+    assert (read.api, read.api_version, read.client_id, read.client_host) == ("Heartbeat", 4, "a", "/10.9.8.7")
+    assert read.logged_us == AT_US
+    assert read.arrival_us == AT_US - 12_500
+    assert read.handled_us == AT_US - 11_250
+    assert read.ready_us == AT_US - 750
+    assert json.loads(read.response) == {"throttleTimeMs": 0, "errorCode": 0}
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "[2026-11-21 12:45:15,885] DEBUG ",
+        "2026-11-21 12:45:15,885 DEBUG [kafka-network-thread-1] ",
+        "2026-11-21T12:45:15.885Z [data-plane] DEBUG kafka.request.logger - ",
+        "2026-11-21T13:45:15.885+01:00 DEBUG ",
+        "2026-11-21 07:15:15.885 -0530 DEBUG ",
+        "21 Nov 2026 12:45:15,885 DEBUG ",
+        f"{AT_US // 1000} DEBUG ",
+        "2026-11-21T12:45:16.001234567Z stdout F [2026-11-21 12:45:15,885] DEBUG ",
+        "kafka-1  | 2026-11-21T12:45:15.885000Z DEBUG ",
+    ],
+)
+def test_forms_of_time(prefix: str) -> None:
+    assert request(line(prefix)).logged_us == AT_US
+
+
+def test_time_zone_of_lines_that_name_none() -> None:
+    there = ZoneInfo("America/New_York")
+    assert request(line("[2026-11-21 07:45:15,885] DEBUG "), there).logged_us == AT_US
+    assert request(line("2026-11-21T12:45:15.885Z "), there).logged_us == AT_US
+
+
+@pytest.mark.parametrize(
+    ("connection", "host"),
+    [
+        ("127.0.0.1:9092-127.0.0.1:45546-0-2", "/127.0.0.1"),
+        ("127.0.0.1:9092-127.0.0.1:45546-0", "/127.0.0.1"),
+        ("0:0:0:0:0:0:0:1:9092-0:0:0:0:0:0:0:1:45546-0-2", "/0:0:0:0:0:0:0:1"),
+    ],
+)
+def test_client_host_is_written_as_java_does(connection: str, host: str) -> None:
+    assert request(line(connection=connection)).client_host == host
+
+
+def test_other_lines_are_none() -> None:
+    assert read_line(b"[2026-11-21 12:45:15,885] INFO [GroupCoordinator id=1] Stabilized group g\n", 0, 1, UTC) is None
+
+
+def test_requests_of_other_kinds_have_a_time_only() -> None:
+    header = HEARTBEAT["requestHeader"] | {"requestApiKey": 1}  # type: ignore[operator]
+    read = read_line(line(requestHeader=header), 0, 1, UTC)
+    assert read is not None
+    assert read.request is None
+    assert read.logged_us == AT_US
+
+
+def test_answers_to_metadata_tell_topic_ids() -> None:
+    header = HEARTBEAT["requestHeader"] | {"requestApiKey": 3}  # type: ignore[operator]
+    read = read_line(line(requestHeader=header, response={"topics": [{"name": "t", "topicId": "yYT9PLz_QtWszuitHlLHsQ"}]}), 0, 1, UTC)
+    assert read is not None
+    assert read.topics == (("t", "yYT9PLz_QtWszuitHlLHsQ"),)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        line()[:200],
+        b"[2026-11-21 12:45:15,885] DEBUG Completed request:\n",
+        b"[2026-11-21 12:45:15,885] DEBUG Completed request:RequestHeader(apiKey=HEARTBEAT) -- {}\n",
+        line(prefix="DEBUG "),
+        line(prefix="12:45:15,885 DEBUG "),
+        line(prefix="[2026-13-21 12:45:15,885] DEBUG "),
+        line(connection="somewhere"),
+        line().replace(b'"clientId": "a"', b'"clientId": "\xff"'),
+    ],
+)
+def test_damaged_lines(damaged: bytes) -> None:
+    with pytest.raises(LineError):
+        read_line(damaged, 0, 1, UTC)
