@@ -29,6 +29,9 @@ TAIL_RECORDS = 5_000
 DELIVERY_TIMEOUT_MS = 5_000
 POLL_TIMEOUT_S = 10.0
 
+_QUIET: Mapping[str, int] = {"log_level": 0}
+"""An outage is told once, by us, not at each of librdkafka's attempts to connect."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -146,6 +149,7 @@ class Ticker:
         self._clock: TickClock | None = None
         self._lock = threading.Lock()
         self._stopping = threading.Event()
+        self._log_answers = True
         self._thread = threading.Thread(target=self._run, name=f"ticker-{partition}", daemon=True)
 
     @property
@@ -179,6 +183,7 @@ class Ticker:
             return
         producer = Producer(
             {
+                **_QUIET,
                 "linger.ms": 0,
                 "acks": "all",
                 "reconnect.backoff.max.ms": 1_000,
@@ -192,6 +197,7 @@ class Ticker:
     def _continue(self) -> TickClock:
         consumer = Consumer(
             {
+                **_QUIET,
                 "group.id": "group-coordinator-ticker",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
@@ -223,6 +229,14 @@ class Ticker:
         for message in delivered:
             with self._lock:
                 clock.acknowledge(tick_ms, _offset(message), _monotonic_ms())
+        self._tell(bool(delivered))
+
+    def _tell(self, answered: bool) -> None:
+        if self._log_answers and not answered:
+            _log.warning("Partition %d of %s takes no ticks: its clock stands still until it does.", self._partition, self._topic)
+        elif answered and not self._log_answers:
+            _log.warning("Partition %d of %s takes ticks again.", self._partition, self._topic)
+        self._log_answers = answered
 
 
 def _wall_ms() -> int:

@@ -107,13 +107,13 @@ def test_the_clock_of_a_log_is_its_last_tick(kafka: EmbeddedKafka, partition: st
 
 
 def read_ticks(bootstrap_servers: str, topic: str) -> list[int]:
-    reader = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "test", "enable.partition.eof": True})
+    """The ticks that lie in the log at this moment."""
+    reader = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "test"})
+    _, high = reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=30.0)
     reader.assign([TopicPartition(topic, 0, 0)])
-    found = []
-    while (message := reader.poll(10.0)) is not None and message.error() is None:
-        found.append(decode_tick(message.value() or b"").clock_ms)
+    messages = [reader.poll(30.0) for _ in range(high)]
     reader.close()
-    return found
+    return [decode_tick(message.value() or b"").clock_ms for message in messages if message is not None]
 
 
 @pytest.mark.kafka

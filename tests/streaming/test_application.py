@@ -1,0 +1,311 @@
+"""The app on a real broker: its life with a pause in the middle, told once and looked at from several sides; its failures."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from schemas.error_codes import ErrorCode
+from schemas.events import decode_response_event, encode_request_event
+from schemas.messages import (
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    Request,
+    Response,
+    SyncGroupAssignment,
+    SyncGroupRequest,
+)
+from schemas.records_file import Record
+from streaming.application import Application, QueryFailed, ShardProgress
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka
+from streaming.event_log import RECORD_COLUMNS, records_of_topic
+from streaming.replay import replay_in_process
+from streaming.rows import NO_PARTITION, OutputRecord
+from streaming.topics import TopicError, TopicReport
+from tests.streaming import log_story
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SESSION_MS = 4_000
+TIMEOUT_S = 180.0
+GROUP = "steady"
+
+
+class RunningApp:
+    """The app in a thread."""
+
+    def __init__(self, config: StreamingConfig, spark: SparkSession) -> None:
+        self.progress: list[ShardProgress] = []
+        self.failure: BaseException | None = None
+        self._started = threading.Event()
+        self._stop = threading.Event()
+        self._app = Application(config, spark=spark, on_start=self._on_start, on_progress=self.progress.append)
+        self._thread = threading.Thread(target=self._run)
+
+    def _on_start(self, report: TopicReport) -> None:
+        self._started.set()
+
+    def _run(self) -> None:
+        try:
+            self._app.run(self._stop)
+        except BaseException as failure:
+            self.failure = failure
+
+    def __enter__(self) -> RunningApp:
+        self._thread.start()
+        wait_until(lambda: self._started.is_set() or not self._thread.is_alive())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self.join()
+
+    def join(self) -> None:
+        self._thread.join(TIMEOUT_S)
+        assert not self._thread.is_alive()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+
+
+class Client:
+    """Sends requests of a group and hears the answers."""
+
+    def __init__(self, config: StreamingConfig) -> None:
+        self._topics = config.topic_settings.topics
+        self._producer = Producer({**config.client_properties, "message.max.bytes": 1_048_000})
+        self._consumer = Consumer({**config.client_properties, "group.id": "test"})
+        self._consumer.assign([TopicPartition(self._topics.responses, 1, 0)])
+        self._answers: dict[str, Response] = {}
+        self._lock = threading.Lock()
+        self.sent: list[str] = []
+
+    def send(self, api: str, version: int, request: Request, **fields: Any) -> str:
+        request_id = f"{api}-{len(self.sent)}"
+        self.sent.append(request_id)
+        value = encode_request_event(api, version, request, request_id=request_id, reply_partition=1, client_id="test", **fields)
+        self.write(GROUP.encode(), value)
+        return request_id
+
+    def write(self, key: bytes | None, value: bytes | None) -> None:
+        self._producer.produce(self._topics.events, key=key, value=value, partition=0)
+        self._producer.flush()
+
+    def answer(self, request_id: str) -> Response:
+        wait_until(lambda: request_id in self.answers())
+        return self.answers()[request_id]
+
+    def answers(self) -> dict[str, Response]:
+        with self._lock:
+            for message in self._consumer.consume(1_000, timeout=0.1):
+                envelope, response = decode_response_event(message.value() or b"")
+                self._answers[envelope.request_id] = response
+            return dict(self._answers)
+
+
+@dataclass
+class Beats:
+    """A member's heartbeats, whoever listens."""
+
+    client: Client
+    ids: list[str] = field(default_factory=list)
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> Beats:
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(SESSION_MS / 4_000):
+            self.ids.append(self.client.send("Heartbeat", 4, HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")))
+
+
+@dataclass
+class Life:
+    """What was seen."""
+
+    config: StreamingConfig
+    beats: list[Response]
+    beats_in_the_pause: int
+    described: Response
+    outputs: list[OutputRecord]
+    progress: list[ShardProgress]
+    events: list[Record]
+
+
+@pytest.fixture(scope="module")
+def life(spark: SparkSession, kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Life:
+    """The app runs, gets poison, is stopped for three sessions while a member keeps beating, and runs again."""
+    config = StreamingConfig(
+        bootstrap_servers=kafka.bootstrap_servers,
+        topic_prefix="life",
+        checkpoint=str(tmp_path_factory.mktemp("checkpoint")),
+        responses_partitions=log_story.RESPONSES_PARTITIONS,
+        offsets_partitions=4,
+        group_min_session_timeout_ms=2_000,
+        group_initial_rebalance_delay_ms=0,
+        tick_interval_ms=200,
+    )
+    with RunningApp(config, spark) as app:
+        assert app.failure is None
+        client = Client(config)
+        protocols = (JoinGroupProtocol(name="range", metadata=b""),)
+        join = JoinGroupRequest(group_id=GROUP, session_timeout_ms=SESSION_MS, protocol_type="consumer", protocols=protocols)
+        client.answer(client.send("JoinGroup", 3, join, new_member_id="m"))
+        assignments = (SyncGroupAssignment(member_id="m", assignment=b""),)
+        sync = SyncGroupRequest(group_id=GROUP, generation_id=1, member_id="m", assignments=assignments)
+        client.answer(client.send("SyncGroup", 3, sync))
+        with Beats(client) as beats:
+            for key, value in log_story.POISONS:
+                client.write(key, value)
+            client.write(b"large", b"x" * 1_000_000)
+            nowhere = encode_request_event("SyncGroup", 3, sync, request_id="nowhere", reply_partition=99, client_id="test")
+            client.write(GROUP.encode(), nowhere)
+            described = client.answer(client.send("DescribeGroups", 5, DescribeGroupsRequest(groups=(GROUP,))))
+            app.__exit__()
+            assert app.failure is None
+            before = len(beats.ids)
+            time.sleep(3 * SESSION_MS / 1_000)
+            paused = len(beats.ids) - before
+            with RunningApp(config.model_copy(update={"max_events_per_batch": 40}), spark) as again:
+                wait_until(lambda: len(client.answers().keys() & set(beats.ids)) >= before + paused + 8)
+                beats.__exit__()
+                found = [client.answer(request_id) for request_id in beats.ids]
+            assert again.failure is None
+    topics = config.topic_settings.topics
+    rows = records_of_topic(spark, config, topics.events).collect()
+    events = [Record(**{name: _plain(row[name]) for name in RECORD_COLUMNS}) for row in rows]
+    return Life(config, found, paused, described, list(read_outputs(config)), app.progress + again.progress, events)
+
+
+def _plain(value: Any) -> Any:
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def read_outputs(config: StreamingConfig) -> Iterator[OutputRecord]:
+    """All that lies on the output topics, partition by partition."""
+    topics = config.topic_settings.topics
+    consumer = Consumer({**config.client_properties, "group.id": "test"})
+    for topic in topics.outputs:
+        for number in consumer.list_topics(topic).topics[topic].partitions:
+            place = TopicPartition(topic, number, 0)
+            _, high = consumer.get_watermark_offsets(place)
+            consumer.assign([place])
+            for _ in range(high):
+                message = consumer.poll(30.0)
+                assert message is not None
+                headers = {name: (text or b"").decode() for name, text in message.headers() or []}
+                chosen = number if topic in (topics.responses, topics.offsets) else NO_PARTITION
+                yield OutputRecord(topic, chosen, message.key(), message.value(), headers)
+    consumer.close()
+
+
+def history(life: Life) -> list[dict[str, Any]]:
+    topic = life.config.topic_settings.topics.history
+    records = [json.loads(each.value or b"") for each in life.outputs if each.topic == topic]
+    return [record for record in records if record["group_id"] == GROUP]
+
+
+def test_a_pause_of_three_sessions_expires_nobody(life: Life) -> None:
+    assert life.beats_in_the_pause >= 3
+    assert {(type(beat), getattr(beat, "error_code", None)) for beat in life.beats} == {(HeartbeatResponse, ErrorCode.NONE)}
+    kinds = Counter(record["type"] for record in history(life))
+    assert kinds["member_expired"] == 0
+    assert kinds["rebalance_started"] == kinds["group_stable"] == 1
+
+
+def test_the_clock_goes_on_from_where_it_stood(life: Life) -> None:
+    ticks = [json.loads(event.value or b"")["clock_ms"] for event in life.events if event.key is None and _is_tick(event)]
+    steps = [after - before for before, after in pairwise(ticks)]
+    assert max(steps) <= 1.1 * life.config.tick_interval_ms
+    assert min(steps) > 0
+
+
+def _is_tick(event: Record) -> bool:
+    poisons = {value for _, value in log_story.POISONS}
+    return event.value not in poisons and (event.value or b"").startswith(b'{"type":"tick"')
+
+
+def test_poison_becomes_dead_letters_and_the_query_lives(life: Life) -> None:
+    assert getattr(life.described, "groups")[0].group_state == "Stable"  # noqa: B009
+    topic = life.config.topic_settings.topics.dead_letters
+    letters = {each.headers["offset"]: each for each in life.outputs if each.topic == topic}
+    reasons = Counter(each.headers["reason"] for each in letters.values())
+    assert reasons == {
+        "key_not_utf8": 1, "no_key": 2, "malformed_tick": 3, "not_an_envelope": 7, "no_value": 1, "no_such_reply_partition": 1,
+    }  # fmt: skip
+    events = {str(event.offset): event for event in life.events}
+    for offset, letter in letters.items():
+        assert (letter.key, letter.value) == (events[offset].key, events[offset].value)
+        assert letter.headers["topic"] == life.config.topic_settings.topics.events
+        assert letter.headers["timestamp_ms"] == str(events[offset].timestamp_ms)
+
+
+def test_a_replay_of_the_log_gives_the_same_bytes(life: Life) -> None:
+    replayed = [output for _, found in replay_in_process(life.events, life.config) for output in found]
+    assert {_frozen(each) for each in life.outputs} == {_frozen(each) for each in replayed}
+    assert len(life.outputs) == len(replayed), "a clean stop writes nothing twice"
+
+
+def _frozen(output: OutputRecord) -> Any:
+    return output._replace(headers=tuple(sorted(output.headers.items())))  # type: ignore[arg-type]
+
+
+def test_outputs_of_a_group_lie_in_order(life: Life) -> None:
+    for topic in set(life.config.topic_settings.topics.outputs) - {life.config.topic_settings.topics.dead_letters}:
+        seqs = [int(each.headers["seq"]) for each in life.outputs if each.topic == topic and GROUP in str(each.value)]
+        assert seqs == sorted(seqs)
+
+
+def test_progress_is_told(life: Life) -> None:
+    assert max(each.groups for each in life.progress) == 1
+    assert sum(each.events for each in life.progress) >= len(life.beats)
+    assert all(each.batch_ms > 0 for each in life.progress)
+    assert [each.clock_ms for each in life.progress] == sorted(each.clock_ms for each in life.progress)
+
+
+def test_a_query_that_fails_ends_the_app_with_the_cause(
+    spark: SparkSession, kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(key: object, frames: object, state: object) -> Iterator[Any]:
+        raise ZeroDivisionError("a bug of ours")
+
+    monkeypatch.setattr("streaming.job.streaming_operator", lambda config: fail)
+    config = StreamingConfig(
+        bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(tmp_path), offsets_partitions=1
+    )
+    with RunningApp(config, spark) as app:
+        Client(config).write(b"group", b"{}")
+        app.join()
+    assert isinstance(app.failure, QueryFailed)
+    text = str(app.failure)
+    assert "Traceback (most recent call last)" in text
+    assert "ZeroDivisionError: a bug of ours" in text
+    assert "org.apache.spark" not in text
+    with RunningApp(config.model_copy(update={"shards": 2}), spark) as wrong:
+        wrong.join()
+    assert isinstance(wrong.failure, TopicError)
