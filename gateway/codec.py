@@ -217,9 +217,9 @@ def _message_writer(message: str, version: int) -> Callable[[Mapping[str, Any]],
 def _default(field: Mapping[str, Any]) -> Any:
     """Kafka's default; None where it has none, which no writer but a nullable one takes."""
     kind, default = field["type"], field.get("default")
-    if kind in _INTEGER_LAYOUTS:
-        return int(default or 0)
-    return None
+    if kind == "bool":
+        return default == "true"
+    return int(default or 0) if kind in _INTEGER_LAYOUTS else None
 
 
 def _field_writer(field: Mapping[str, Any], version: int, flexible: bool) -> Write:

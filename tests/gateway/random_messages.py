@@ -1,0 +1,102 @@
+"""Random messages of every group API and version, made and written by kafka-python's own classes."""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+from kafka.protocol import sasl
+from kafka.protocol.admin import groups
+from kafka.protocol.consumer import group
+from kafka.protocol.metadata import find_coordinator
+
+from gateway.versions import GROUP_APIS, GROUP_VERSIONS
+
+_MODULES = (group, groups, find_coordinator, sasl)
+_INT_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+_TEXTS = ("", "a", "orders", "Bestellungen-é", "注文" * 40, "x" * 300, "\U0001f680")
+
+# (message, version) of all that the gateway reads or writes.
+MESSAGES = [
+    (GROUP_APIS[key] + kind, version)
+    for key, (first, last) in GROUP_VERSIONS.items()
+    for kind in ("Request", "Response")
+    for version in range(first, last + 1)
+] + [(name + kind, version) for name in ("SaslHandshake", "SaslAuthenticate") for kind in ("Request", "Response") for version in (0, 1)]
+
+
+def wire_class(message: str) -> Any:
+    return next(getattr(module, message) for module in _MODULES if hasattr(module, message))
+
+
+def random_message(message: str, version: int, random: Random) -> tuple[Any, dict[str, Any]]:
+    """A message of kafka-python's and the values that it was made of, in our form."""
+    made = _Maker(version, random)
+    cls = wire_class(message)
+    theirs, values = made.fields(cls, cls.json["fields"])
+    return cls(version=version, **theirs), values
+
+
+def attributes(values: dict[str, Any]) -> dict[str, Any]:
+    """The same with the items of arrays as objects, as they are written."""
+
+    def item(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(item, value))
+        return SimpleNamespace(**{name: item(each) for name, each in value.items()}) if isinstance(value, dict) else value
+
+    return {name: item(value) for name, value in values.items()}
+
+
+class _Maker:
+    def __init__(self, version: int, random: Random) -> None:
+        self._version = version
+        self._random = random
+
+    def fields(self, holder: Any, definitions: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+        theirs, ours = {}, {}
+        names = {_folded(name): name for name in holder.fields}
+        for definition in definitions:
+            if self._in(definition["versions"]) and "tag" not in definition:
+                name = names[_folded(definition["name"])]
+                theirs[name], ours[name] = self._value(holder, definition)
+        return theirs, ours
+
+    def _value(self, holder: Any, definition: dict[str, Any]) -> tuple[Any, Any]:
+        kind = definition["type"]
+        if self._in(definition.get("nullableVersions", "none")) and self._random.random() < 0.3:
+            return None, None
+        if not kind.startswith("[]"):
+            if kind == "bitfield":  # kafka-python has the set of its bits
+                bits = self._random.sample(range(31), 3)
+                return set(bits), sum(1 << bit for bit in bits)
+            value = self._plain(kind)
+            return value, value
+        count = self._random.choice((0, 1, 2, 7, 130 if "fields" not in definition else 3))
+        if "fields" not in definition:
+            values = [self._plain(kind[2:]) for _ in range(count)]
+            return values, tuple(values)
+        item = getattr(holder, kind[2:])
+        made = [self.fields(item, definition["fields"]) for _ in range(count)]
+        return [item(version=self._version, **theirs) for theirs, _ in made], tuple(ours for _, ours in made)
+
+    def _plain(self, kind: str) -> Any:
+        if kind == "string":
+            return self._random.choice(_TEXTS)
+        if kind == "bytes":
+            return self._random.randbytes(self._random.choice((0, 1, 40, 200)))
+        if kind == "bool":
+            return self._random.random() < 0.5
+        bits = _INT_BITS[kind]
+        return self._random.choice((0, 1, -1, 2 ** (bits - 1) - 1, -(2 ** (bits - 1))))
+
+    def _in(self, versions: str) -> bool:
+        if versions == "none":
+            return False
+        first, _, last = versions.rstrip("+").partition("-")
+        return int(first) <= self._version <= (int(last) if last else 99 if versions.endswith("+") else int(first))
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").lower()

@@ -1,0 +1,323 @@
+"""The door: what it answers itself, how it splits requests over groups and puts answers together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+from kafka.protocol.consumer.group import OffsetFetchResponse as WireOffsetFetchResponse
+
+from gateway.authorization import Authorizer, parse_rules
+from gateway.brokers import Node, coordinator_of
+from gateway.connection import Asked
+from gateway.door import Door, GroupEvent
+from gateway.refusals import refusal
+from gateway.rewriting import Address
+from gateway.translation import GroupRequest, GroupResponse, write_response
+from gateway.versions import GROUP_APIS, GROUP_VERSIONS
+from schemas.error_codes import ErrorCode
+from schemas.java_hash import group_partition
+from schemas.messages import (
+    APIS,
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupMember,
+    LeaveGroupRequest,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    Response,
+    SyncGroupRequest,
+)
+
+NODES = tuple(Node(node_id, Address("gateway", 20_000 + node_id)) for node_id in (1_001, 2, 7))
+
+
+class Coordinator:
+    """Keeps what is asked; answers when told."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[GroupEvent, Callable[[Response], None]]] = []
+
+    def ask(self, event: GroupEvent, on_answer: Callable[[Response], None]) -> None:
+        self.events.append((event, on_answer))
+
+
+class Groups:
+    def __init__(self, *listed: ListedGroup) -> None:
+        self.groups: Iterable[ListedGroup] | None = listed
+
+    def listed(self) -> Iterable[ListedGroup] | None:
+        return self.groups
+
+
+class Bench:
+    """A door with all sides open."""
+
+    def __init__(self, rules: str | None = None, *listed: ListedGroup, hands_out: bool = True) -> None:
+        self.coordinator = Coordinator()
+        self.groups = Groups(*listed)
+        self.nodes = NODES
+        self.answers: list[GroupResponse] = []
+        self.door = Door(
+            self.coordinator,
+            self.groups,
+            lambda: self.nodes,
+            Authorizer(None if rules is None else parse_rules(rules)),
+            hands_out_member_ids=hands_out,
+        )
+
+    def ask(self, api: str, request: GroupRequest, version: int = 5, node_id: int | None = None) -> list[GroupResponse]:
+        """What is answered at once."""
+        before = len(self.answers)
+        asked = Asked(1, api, version, "client", "User:alice", request)
+        self.door.ask(asked, "127.0.0.1", node_id, self.answers.append)
+        return self.answers[before:]
+
+    @property
+    def events(self) -> list[GroupEvent]:
+        return [event for event, _ in self.coordinator.events]
+
+
+def join(member_id: str = "", instance: str | None = None, group_id: str = "g") -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group_id, session_timeout_ms=10_000, member_id=member_id, group_instance_id=instance, protocol_type="consumer", protocols=()
+    )
+
+
+# -------------------------------------------------------------------------------------------------------- FindCoordinator
+
+
+def test_the_coordinator_is_an_existing_broker_by_kafkas_hash() -> None:
+    (answer,) = Bench().ask("FindCoordinator", FindCoordinatorRequest(coordinator_keys=("a", "orders", "billing")))
+    assert isinstance(answer, FindCoordinatorResponse)
+    for each in answer.coordinators:
+        assert each.node_id == (2, 7, 1_001)[group_partition(each.key, 3)]
+        assert (each.host, each.port, each.error_code) == ("gateway", 20_000 + each.node_id, ErrorCode.NONE)
+
+
+def test_every_gateway_names_the_same_broker() -> None:
+    for number in range(50):
+        here, there = (coordinator_of(f"group-{number}", nodes) for nodes in (NODES, NODES[::-1]))
+        assert here == there
+
+
+def test_no_broker_no_coordinator() -> None:
+    bench = Bench()
+    bench.nodes = ()
+    (answer,) = bench.ask("FindCoordinator", FindCoordinatorRequest(coordinator_keys=("a",)))
+    assert isinstance(answer, FindCoordinatorResponse)
+    assert answer.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+# -------------------------------------------------------------------------------------------------------------- JoinGroup
+
+
+def test_a_new_member_gets_its_id_here_and_joins_with_it_at_once() -> None:
+    bench = Bench()
+    (answer,) = bench.ask("JoinGroup", join(), version=9)
+    assert isinstance(answer, JoinGroupResponse)
+    assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert answer.member_id.startswith("client-")
+    assert bench.events == [], "no way to the coordinator"
+    bench.ask("JoinGroup", join(answer.member_id), version=9)
+    (event,) = bench.events
+    assert event.new_member_id == answer.member_id
+    assert event.api_version == 3, "one that takes a new member without asking it back"
+    assert event.request == join("")
+
+
+def test_the_id_is_new_only_once() -> None:
+    """A JoinGroup that is repeated, after a connection was lost, is that of a member."""
+    bench = Bench()
+    (answer,) = bench.ask("JoinGroup", join(), version=5)
+    assert isinstance(answer, JoinGroupResponse)
+    for _ in range(2):
+        bench.ask("JoinGroup", join(answer.member_id), version=5)
+    _, second = bench.events
+    assert (second.new_member_id, second.api_version, second.request) == (None, 5, join(answer.member_id))
+
+
+def test_the_id_is_good_for_its_group_only() -> None:
+    bench = Bench()
+    (answer,) = bench.ask("JoinGroup", join(), version=5)
+    assert isinstance(answer, JoinGroupResponse)
+    bench.ask("JoinGroup", join(answer.member_id, group_id="other"), version=5)
+    assert bench.events[0].new_member_id is None
+
+
+@pytest.mark.parametrize(("version", "instance", "hands_out", "prefix"), [(3, None, True, "client"), (9, "i", True, "i"), (9, None, False, "client")])
+def test_others_ask_the_coordinator_and_bring_their_id(version: int, instance: str | None, hands_out: bool, prefix: str) -> None:
+    bench = Bench(hands_out=hands_out)
+    assert bench.ask("JoinGroup", join(instance=instance), version=version) == []
+    (event,) = bench.events
+    assert event.api_version == version
+    assert event.new_member_id is not None
+    assert event.new_member_id.startswith(f"{prefix}-")
+    assert (event.client_id, event.client_host) == ("client", "/127.0.0.1")
+
+
+def test_a_member_that_rejoins_is_no_new_one() -> None:
+    bench = Bench()
+    bench.ask("JoinGroup", join("client-1"), version=9)
+    assert (bench.events[0].new_member_id, bench.events[0].api_version) == (None, 9)
+
+
+# -------------------------------------------------------------------------------------------------- requests over many groups
+
+
+def test_groups_are_described_one_by_one_and_answered_together() -> None:
+    bench = Bench("User:alice secret deny\n* * allow")
+    request = DescribeGroupsRequest(groups=("a", "secret", "b"), include_authorized_operations=True)
+    assert bench.ask("DescribeGroups", request) == []
+    assert [event.request for event in bench.events] == [
+        DescribeGroupsRequest(groups=(group_id,), include_authorized_operations=True) for group_id in ("a", "b")
+    ]
+    for event, on_answer in reversed(bench.coordinator.events):
+        on_answer(DescribeGroupsResponse(groups=(DescribedGroup(group_id=event.group_id, group_state="Stable"),)))
+    (answer,) = bench.answers
+    assert isinstance(answer, DescribeGroupsResponse)
+    assert [(group.group_id, group.group_state, group.error_code) for group in answer.groups] == [
+        ("a", "Stable", ErrorCode.NONE),
+        ("secret", "", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        ("b", "Stable", ErrorCode.NONE),
+    ]
+
+
+def test_a_group_named_twice_is_deleted_once() -> None:
+    bench = Bench()
+    bench.ask("DeleteGroups", DeleteGroupsRequest(groups_names=("a", "b", "a")))
+    for event, on_answer in bench.coordinator.events:
+        on_answer(DeleteGroupsResponse(results=(DeletableGroupResult(group_id=event.group_id),)))
+    (answer,) = bench.answers
+    assert isinstance(answer, DeleteGroupsResponse)
+    assert [result.group_id for result in answer.results] == ["a", "b"]
+
+
+def test_offsets_of_many_groups() -> None:
+    bench = Bench()
+    groups = tuple(OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in ("a", "b"))
+    bench.ask("OffsetFetch", OffsetFetchRequest(groups=groups, require_stable=True), version=8)
+    assert [event.request for event in bench.events] == [
+        OffsetFetchRequest(groups=(group,), require_stable=True) for group in groups
+    ]
+    for event, on_answer in bench.coordinator.events:
+        on_answer(OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id=event.group_id),)))
+    (answer,) = bench.answers
+    assert isinstance(answer, OffsetFetchResponse)
+    assert [group.group_id for group in answer.groups] == ["a", "b"]
+
+
+def test_requests_over_no_group() -> None:
+    assert Bench().ask("DescribeGroups", DescribeGroupsRequest(groups=())) == [DescribeGroupsResponse(groups=())]
+
+
+# ------------------------------------------------------------------------------------------------------------- ListGroups
+
+
+def test_each_broker_lists_its_own_groups() -> None:
+    listed = [ListedGroup(group_id=f"g{number}", protocol_type="consumer", group_state="Stable") for number in range(30)]
+    bench = Bench(None, *listed)
+    found: list[str] = []
+    for node in NODES:
+        (answer,) = bench.ask("ListGroups", ListGroupsRequest(), node_id=node.node_id)
+        assert isinstance(answer, ListGroupsResponse)
+        assert answer.groups
+        found += [group.group_id for group in answer.groups]
+    assert sorted(found) == sorted(group.group_id for group in listed)
+    (everything,) = bench.ask("ListGroups", ListGroupsRequest())
+    assert everything == ListGroupsResponse(groups=tuple(listed))
+
+
+def test_list_filters() -> None:
+    stable = ListedGroup(group_id="a", protocol_type="consumer", group_state="Stable")
+    empty = ListedGroup(group_id="b", protocol_type="consumer", group_state="Empty")
+    hidden = ListedGroup(group_id="secret", protocol_type="consumer", group_state="Stable")
+    bench = Bench("* secret deny\n* * allow", stable, empty, hidden)
+    for request, expected in (
+        (ListGroupsRequest(), (stable, empty)),
+        (ListGroupsRequest(states_filter=(" STABLE",)), (stable,)),
+        (ListGroupsRequest(types_filter=("Classic",)), (stable, empty)),
+        (ListGroupsRequest(types_filter=("consumer",)), ()),
+    ):
+        assert bench.ask("ListGroups", request) == [ListGroupsResponse(groups=expected)]
+
+
+def test_groups_that_are_still_being_read() -> None:
+    bench = Bench()
+    bench.groups.groups = None
+    assert bench.ask("ListGroups", ListGroupsRequest()) == [
+        ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    ]
+
+
+# --------------------------------------------------------------------------------------------------------------- refusals
+
+REQUESTS: dict[str, GroupRequest] = {
+    "FindCoordinator": FindCoordinatorRequest(coordinator_keys=("g",)),
+    "JoinGroup": join("m"),
+    "SyncGroup": SyncGroupRequest(group_id="g", generation_id=1, member_id="m"),
+    "Heartbeat": HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
+    "LeaveGroup": LeaveGroupRequest(group_id="g", members=(LeaveGroupMember(member_id="m"),)),
+    "OffsetCommit": OffsetCommitRequest(
+        group_id="g",
+        topics=(OffsetCommitRequestTopic(name="t", partitions=(OffsetCommitRequestPartition(partition_index=0, committed_offset=1),)),),
+    ),
+    "OffsetFetch": OffsetFetchRequest(
+        groups=(OffsetFetchRequestGroup(group_id="g", topics=(OffsetFetchRequestTopic(name="t", partition_indexes=(0,)),)),)
+    ),
+    "OffsetDelete": OffsetDeleteRequest(group_id="g", topics=()),
+    "DescribeGroups": DescribeGroupsRequest(groups=("g",)),
+    "DeleteGroups": DeleteGroupsRequest(groups_names=("g",)),
+}
+
+
+def test_every_api_is_refused_here() -> None:
+    assert REQUESTS.keys() == APIS.keys()
+
+
+@pytest.mark.parametrize("api", REQUESTS)
+def test_who_may_not_is_told_so_in_every_version(api: str) -> None:
+    bench = Bench("User:bob * allow")
+    key = next(key for key, name in GROUP_APIS.items() if name == api)
+    first, last = GROUP_VERSIONS[key]
+    for version in range(first, last + 1):
+        (answer,) = bench.ask(api, REQUESTS[api], version=version)
+        payload = write_response(api, version, 1, answer)
+        assert b"\x00\x1e" in payload, f"30 is nowhere in {answer}"
+    assert bench.events == []
+
+
+def test_version_1_of_offset_fetch_has_its_error_at_each_partition() -> None:
+    answer = refusal(REQUESTS["OffsetFetch"], ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    payload = write_response("OffsetFetch", 1, 1, answer)
+    read = WireOffsetFetchResponse.decode(payload, version=1, header=True)
+    assert [(each.partition_index, each.committed_offset, each.error_code) for each in read.topics[0].partitions] == [(0, -1, 15)]
+
+
+def test_an_answer_goes_through_as_it_is() -> None:
+    bench = Bench()
+    bench.ask("Heartbeat", REQUESTS["Heartbeat"], version=4)
+    ((event, on_answer),) = bench.coordinator.events
+    assert (event.group_id, event.api, event.api_version, event.request) == ("g", "Heartbeat", 4, REQUESTS["Heartbeat"])
+    on_answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    assert bench.answers == [HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)]
