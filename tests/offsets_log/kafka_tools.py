@@ -1,0 +1,38 @@
+"""Kafka's own command-line tools, as a user has them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from streaming.jars import tools_jars
+from streaming.java import find_java
+
+TIMEOUT_S = 120.0
+
+
+def run_tool(name: str, *arguments: str) -> str:
+    """What a tool (a class of Kafka's) prints. A tool that fails fails the test with what it said."""
+    class_path = os.pathsep.join(map(str, tools_jars()))
+    java = [str(find_java()), "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", class_path]
+    logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    done = subprocess.run([*java, *logging, name, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert done.returncode == 0, f"{name} {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
+    assert "Exception" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def console_consumer(bootstrap_servers: str, topic: str, formatter: str, records: int) -> list[str]:
+    """The lines that kafka-console-consumer prints of this many records, from the beginning."""
+    printed = run_tool(
+        "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap_servers, "--topic", topic,
+        "--from-beginning", "--max-messages", str(records), "--timeout-ms", "60000",
+        "--formatter", f"org.apache.kafka.tools.consumer.{formatter}",
+    )  # fmt: skip
+    return printed.splitlines()
+
+
+def consumer_groups(bootstrap_servers: str, *arguments: str) -> str:
+    """What kafka-consumer-groups prints."""
+    name = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+    return run_tool(name, "--bootstrap-server", bootstrap_servers, *arguments)

@@ -1,0 +1,142 @@
+"""A group read back from the offsets log is the group that wrote it."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator_state import Coordinator, GroupConfig, GroupState, LogRecord, Output, RequestEvent
+from coordinator_state.group import Group
+from coordinator_state.offset_log import group_metadata_value
+from coordinator_state.replay import StoredGroup, StoredGroups, replay_offsets_log
+from schemas.events import EventError, decode_group_id, decode_request_event
+from schemas.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_group_metadata_value,
+    encode_key,
+    encode_offset_commit_value,
+)
+from schemas.wire import DecodeError
+from streaming.ticks import read_tick
+from tests.coordinator_state.harness import GroupHarness, assignment, of_type
+from tests.streaming.log_story import RESPONSES_PARTITIONS, story
+
+CONFIG = GroupConfig(group_initial_rebalance_delay_ms=1_000)
+
+
+def same_hard_state(stored: StoredGroup, group: Group) -> bool:
+    """Whether the log tells of a group, Stable or Empty, all that must survive."""
+    told = (stored.state, stored.generation_id, stored.leader_id, tuple(stored.members.values()))
+    value = group_metadata_value(group)
+    return told == (group.state, group.generation_id, group.leader_id, value.members)
+
+
+def offsets_of(group: Group) -> dict[tuple[str, int], int]:
+    return {(topic, partition): committed.offset for topic, partition, committed in group.offsets}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_after_every_event_the_log_tells_what_the_groups_are(seed: int) -> None:
+    coordinator, stored = Coordinator(CONFIG), StoredGroups()
+    compared = 0
+
+    def follow(outputs: list[Output]) -> int:
+        for record in of_type(outputs, LogRecord):
+            stored.replay(record.key, record.value)
+        for group_id, group in coordinator.groups.items():
+            if group.state in (GroupState.STABLE, GroupState.EMPTY) and group.is_logged:
+                assert same_hard_state(stored.groups[group_id], group)
+            found = stored.groups.get(group_id)
+            told = {} if found is None else {place: value.offset for place, value in found.offsets.items()}
+            assert told == offsets_of(group)
+        return len(coordinator.groups)
+
+    clock_ms = 0
+    for record in story(seed):
+        assert record.offset is not None
+        assert record.timestamp_ms is not None
+        try:
+            if record.key is None:
+                clock_ms = max(clock_ms, read_tick(record.value))
+                compared += follow(coordinator.advance_to(clock_ms))
+                continue
+            group_id = decode_group_id(record.key)
+            envelope, request = decode_request_event(group_id, record.value, RESPONSES_PARTITIONS)
+        except EventError:
+            continue
+        event = RequestEvent(record.offset, clock_ms or record.timestamp_ms, record.timestamp_ms, envelope, request)
+        compared += follow(coordinator.handle(group_id, event))
+    assert compared > 100
+    assert any(offsets_of(group) for group in coordinator.groups.values())
+
+
+def records(harness: GroupHarness) -> list[tuple[bytes, bytes | None]]:
+    return [(record.key, record.value) for record in of_type(harness.outputs, LogRecord)]
+
+
+def test_a_rebalance_that_goes_on_is_found_as_it_was_before() -> None:
+    harness = GroupHarness()
+    generation = harness.stable("m1")
+    harness.commit("m1", generation, {("t", 0): 7, ("t", 1): 8}, metadata="mine")
+    harness.add("m2")
+    assert harness.state == "PreparingRebalance"
+    found = replay_offsets_log(records(harness))["g"]
+    assert found.state is GroupState.STABLE
+    assert found.generation_id == generation
+    assert {member.member_id: member.assignment for member in found.members.values()} == {"m1": assignment("t", 0)}
+    assert {place: value.offset for place, value in found.offsets.items()} == {("t", 0): 7, ("t", 1): 8}
+    assert found.offsets["t", 0].metadata == "mine"
+
+
+def test_static_members_keep_their_instance_id() -> None:
+    harness = GroupHarness()
+    harness.join(group_instance_id="i1", new_member_id="i1-a")
+    harness.sleep(0)
+    harness.sync("i1-a", 1, {"i1-a": assignment("t", 0)}, group_instance_id="i1")
+    harness.join(group_instance_id="i1", new_member_id="i1-b")
+    found = replay_offsets_log(records(harness))["g"]
+    assert [(each.member_id, each.group_instance_id, each.assignment) for each in found.members.values()] == [
+        ("i1-b", "i1", assignment("t", 0))
+    ]
+    assert found.leader_id == "i1-b"
+
+
+def test_commits_alone_make_a_group_and_tombstones_end_it() -> None:
+    value = encode_offset_commit_value(OffsetCommitValue(offset=5, commit_timestamp_ms=1))
+    key, group_key = encode_key(OffsetCommitKey("g", "t", 0)), encode_key(GroupMetadataKey("g"))
+    found = replay_offsets_log([(key, value)])["g"]
+    assert (found.state, found.protocol_type, found.offsets["t", 0].offset) == (GroupState.EMPTY, None, 5)
+    assert replay_offsets_log([(key, value), (key, None), (group_key, None)]) == {}
+
+
+def test_what_old_records_lack_is_filled_in_as_kafka_does() -> None:
+    member = MemberMetadata(
+        member_id="m", client_id="c", client_host="/1.2.3.4", session_timeout_ms=10_000, subscription=b"s", assignment=b"a"
+    )
+    value = GroupMetadataValue(protocol_type="consumer", generation=3, protocol="range", leader=None, members=(member,))
+    data = encode_group_metadata_value(value, version=0)
+    found = replay_offsets_log([(encode_key(GroupMetadataKey("g")), data)])["g"]
+    assert found.members["m"].rebalance_timeout_ms == 10_000
+    assert found.leader_id == "m"
+    assert found.state_since_ms is None
+
+
+def test_a_group_record_does_not_touch_the_offsets() -> None:
+    offset = (encode_key(OffsetCommitKey("g", "t", 0)), encode_offset_commit_value(OffsetCommitValue(offset=5, commit_timestamp_ms=1)))
+    empty = GroupMetadataValue(protocol_type="consumer", generation=9, protocol=None, leader=None)
+    group = (encode_key(GroupMetadataKey("g")), encode_group_metadata_value(empty))
+    for log in ([offset, group], [group, offset]):
+        found = replay_offsets_log(log)["g"]
+        assert (found.generation_id, found.offsets["t", 0].offset) == (9, 5)
+
+
+def test_other_records_are_passed_over_and_damaged_ones_change_nothing() -> None:
+    stored = StoredGroups()
+    stored.replay(b"\x00\x03\x00\x01g", b"\x00\x00whatever")  # of the consumer protocol (KIP-848)
+    assert stored.groups == {}
+    with pytest.raises(DecodeError):
+        stored.replay(encode_key(GroupMetadataKey("g")), b"\x00\x03\x00")
+    assert stored.groups == {}
