@@ -39,6 +39,10 @@ EMPTY, PREPARING, COMPLETING, STABLE = (
     GroupState.STABLE,
 )
 
+SHORTEST_EXTENSION_MS = 1_000
+"""A join phase that waits for silent static members is extended by their rebalance timeout (Kafka), but not by less than
+this: a timeout of 0 would extend it for ever without time passing."""
+
 # ------------------------------------------------------------------------------------------------------------ starting
 
 
@@ -145,7 +149,7 @@ def complete_join(turn: Turn) -> None:
         if absent.group_instance_id is None:
             drop_member(turn, absent, "did_not_rejoin")
     if not _elect_leader(group):
-        timeout_ms = group.rebalance_timeout_ms
+        timeout_ms = max(group.rebalance_timeout_ms, SHORTEST_EXTENSION_MS)
         turn.arm(timers.JOIN, timeout_ms)
         _tell_extended(turn, "only_static_members_left", timeout_ms)
         return

@@ -54,8 +54,6 @@ STRANGERS = (
     "garbage",
     "wrong_shard",
 )
-_TROUBLE_MARGIN_MS = 1_000
-"""How long something may still be late after the trouble is over."""
 
 
 def befall(world: World, fault: Fault) -> None:
@@ -80,8 +78,6 @@ def befall(world: World, fault: Fault) -> None:
             if partitions > world.topics.get(topic, 0) > 0:
                 world.tell(topic, f"gets {partitions} partitions")
                 world.topics[topic] = partitions
-                for process in world.processes:
-                    process.counts_changed(topic, partitions)
         case Stranger():
             _stranger(world, fault)
         case _:
@@ -99,22 +95,20 @@ def _befall_member(world: World, fault: MemberFault) -> None:
             process.end()
         case Close():
             world.tell(process.name, "closes")
-            process.troubles.append((now_ms, now_ms + 60_000))
+            process.in_trouble(now_ms, 60_000)
             process.close()
         case Freeze(for_ms=for_ms):
             world.tell(process.name, f"stands still for {for_ms} ms")
-            process.troubles.append((now_ms, now_ms + for_ms + _TROUBLE_MARGIN_MS))
+            process.in_trouble(now_ms, for_ms)
             process.freeze(for_ms)
         case SlowPoll(for_ms=for_ms):
             world.tell(process.name, f"does not poll for {for_ms} ms")
-            process.troubles.append((now_ms, now_ms + for_ms + _TROUBLE_MARGIN_MS))
+            process.in_trouble(now_ms, for_ms)
             process.idle_until_ms = max(process.idle_until_ms, now_ms + for_ms)
         case BadNetwork(for_ms=for_ms):
             world.tell(process.name, f"has a bad network for {for_ms} ms")
+            process.in_trouble(now_ms, for_ms + fault.late_ms)
             # Its next process has it as well: a network does not get better by a restart.
-            for each in world.processes:
-                if each.plan.name == fault.member:
-                    each.troubles.append((now_ms, now_ms + for_ms + fault.late_ms + _TROUBLE_MARGIN_MS))
             world.network_faults.setdefault(fault.member, []).append(fault)
         case Subscribe(topics=topics):
             world.tell(process.name, f"subscribes to {', '.join(topics) or 'nothing'}")

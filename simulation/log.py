@@ -24,3 +24,8 @@ class Log:
         record = Record(len(self.partitions[partition]), timestamp_ms, key, value)
         self.partitions[partition].append(record)
         return record
+
+    @property
+    def requests(self) -> int:
+        """How many records are no ticks."""
+        return sum(record.key is not None for records in self.partitions for record in records)

@@ -134,7 +134,7 @@ class Procedures:
         if leader is not None and leader.join is None:
             present = [each for each in life.people if each.join is not None]
             if not present:
-                self.arm(life, "join", life.patience_ms())
+                self.arm(life, "join", max(life.patience_ms(), 1_000))  # Kafka: even 0, for ever
                 return
             life.leader = present[0].member_id
         life.generation = -(2**31) if life.generation == 2**31 - 1 else life.generation + 1

@@ -135,7 +135,7 @@ class MembershipRequests(Procedures):
         each.protocols = protocols
 
     def park_join(self, life: Life, each: Person, event: RequestEvent) -> None:
-        if each.join is not None:  # Kafka never answers it.
+        if each.join not in (None, event.envelope.request_id):  # Kafka never answers it.
             superseded = JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=each.member_id)
             self.answer(each.join, superseded, life.now_ms)
         each.join = event.envelope.request_id
@@ -152,7 +152,7 @@ class MembershipRequests(Procedures):
         """A static member comes back under a new id."""
         old_id, old_leader = old.member_id, life.leader
         fenced = ErrorCode.FENCED_INSTANCE_ID
-        if old.join is not None:
+        if old.join not in (None, event.envelope.request_id):
             self.answer(old.join, JoinGroupResponse(error_code=fenced, member_id=old_id), life.now_ms)
         if old.sync is not None:
             self.answer(old.sync, SyncGroupResponse(error_code=fenced), life.now_ms)
@@ -194,7 +194,7 @@ class MembershipRequests(Procedures):
             self.disarm(life, "sync")
         if life.state == "Stable":
             return self.synced(life, each)
-        if each.sync is not None:  # Kafka never answers it.
+        if each.sync not in (None, event.envelope.request_id):  # Kafka never answers it.
             self.answer(each.sync, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), life.now_ms)
         each.sync = event.envelope.request_id
         if each.member_id == life.leader:

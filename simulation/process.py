@@ -15,6 +15,8 @@ from schemas.events import decode_response_event
 from simulation.scenario import MemberPlan
 
 REQUEST_TIMEOUT_MS = 6_000
+METADATA_REFRESH_MS = 5_000
+TROUBLE_MARGIN_MS = 1_000
 
 
 class Surroundings(Protocol):
@@ -64,6 +66,7 @@ class Process:
         )
         self.member = GroupMember(config, request_ids(uuid5(NAMESPACE_OID, self.name)), shard_count=shard_count)
         self._wake_at_ms: int | None = None
+        self._refresh_at_ms = world.now_ms + METADATA_REFRESH_MS
         self.member.start(self._local_ms(), topics)
         self._poll()
 
@@ -84,6 +87,10 @@ class Process:
         return self.began_ms <= from_ms and not any(
             trouble_from_ms <= to_ms and from_ms <= trouble_to_ms for trouble_from_ms, trouble_to_ms in self.troubles
         )
+
+    def in_trouble(self, from_ms: int, for_ms: int) -> None:
+        """Something is wrong with it, or between it and the broker; a little later it may still be felt."""
+        self.troubles.append((from_ms, from_ms + for_ms + TROUBLE_MARGIN_MS))
 
     def end(self) -> None:
         """It is gone without a word."""
@@ -116,11 +123,6 @@ class Process:
         self.member.receive(envelope, response, self._local_ms())
         self._act()
 
-    def counts_changed(self, topic: str, partitions: int) -> None:
-        if self.alive and topic in self.member.topics_of_interest:
-            self.member.partitions_changed({topic: partitions})
-            self._act()
-
     def _local_ms(self) -> int:
         """Its own clock."""
         lived_ms = self.world.now_ms - self.began_ms
@@ -140,9 +142,17 @@ class Process:
         if not self.is_frozen and now_ms >= self.idle_until_ms:
             if self.member.may_process:
                 self._work()
+            if now_ms >= self._refresh_at_ms:
+                self._refresh()
             self.member.poll(self._local_ms())
             self._act()
         self.world.at(now_ms + self.plan.poll_every_ms, self._poll)
+
+    def _refresh(self) -> None:
+        """Look up the topics again."""
+        self._refresh_at_ms = self.world.now_ms + METADATA_REFRESH_MS
+        topics = self.member.topics_of_interest
+        self.member.partitions_changed({topic: self.world.topics.get(topic, 0) for topic in topics})
 
     def _work(self) -> None:
         """Process all records that there are."""

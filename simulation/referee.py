@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from coordinator_state import Group, GroupConfig, GroupCoordinator, Output, RequestEvent
 from schemas.events import EventError, decode_group_id, decode_tick
+from schemas.history import MemberExpired
 from simulation.driver import DeadLetter, Row, to_event
 from simulation.log import Log, Record
 from simulation.model import Model
@@ -56,6 +57,10 @@ class Step(NamedTuple):
     """What the model says."""
 
 
+class CoreBroken(Exception):
+    """The core raised an exception."""
+
+
 class Rule:
     """Something that must always hold of one group. One object watches one group from the beginning."""
 
@@ -74,6 +79,8 @@ class Judgement:
         self.violations: dict[str, Violation] = {}
         """The first violation of each rule, in the order in which they were seen."""
         self.outputs: dict[str, list[Output]] = {}
+        self.expiries: list[tuple[int, MemberExpired]] = []
+        """With the append times of the records at which they were seen."""
         self.dead_letters: list[list[DeadLetter]] = []
         self.steps: list[tuple[int, Step]] = []
         """With their append times; kept when a story is to be told."""
@@ -88,13 +95,16 @@ class _Watched(NamedTuple):
     rules: list[Rule]
 
 
-def judge(log: Log, config: GroupConfig, rules: Iterable[type[Rule]], *, keep_steps: bool = False) -> Judgement:
-    """Handle every partition of a log, to its last tick, and judge every step."""
-    judgement = Judgement()
+def judge(
+    log: Log, config: GroupConfig, rules: Iterable[type[Rule]], judgement: Judgement, *, keep_steps: bool = False
+) -> None:
+    """Handle every partition of a log, to its last tick, and judge every step. Ends where the core breaks."""
     kinds = tuple(rules)
     for shard, records in enumerate(log.partitions):
-        _Shard(shard, config, kinds, judgement, keep_steps).handle(records)
-    return judgement
+        try:
+            _Shard(shard, config, kinds, judgement, keep_steps).handle(records)
+        except CoreBroken:
+            return
 
 
 class _Shard:
@@ -149,10 +159,12 @@ class _Shard:
                 coordinator.handle(event)
         except Exception as error:
             self._accuse("NothingBreaks", f"the core raised {type(error).__name__}: {error}", group_id)
-            raise
+            raise CoreBroken from error
         said = model.pass_time(self._clock_ms) if event is None else model.hear(event)
         outputs = coordinator.take_outputs()
         self._judgement.outputs.setdefault(group_id, []).extend(outputs)
+        expiries = [output for output in outputs if isinstance(output, MemberExpired)]
+        self._judgement.expiries += [(self._timestamp_ms, expired) for expired in expiries]
         clock_ms = self._clock_ms if event is None else event.clock_ms
         step = Step(group_id, clock_ms, event, before, coordinator.group, outputs, model, said)
         if self._keep_steps and (event is not None or outputs):

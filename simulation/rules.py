@@ -75,10 +75,20 @@ class EveryRequestOnce(Rule):
                 if asked != (output.request_id, output.reply_partition, output.api, output.api_version):
                     return f"{asked[2]} of offset {output.answers_offset} is answered to somebody else"
         parked = _parked(step.group)
+        self._forget_copies(step, parked)
         if parked.keys() != self._open.keys():
             lost = [f"{self._open[offset][2]} of offset {offset}" for offset in self._open if offset not in parked]
             return f"neither answered nor parked: {', '.join(lost)}" if lost else "an answered request is still parked"
         return None
+
+    def _forget_copies(self, step: Step, parked: dict[int, None]) -> None:
+        """A parked request that came again is parked once, as its last copy: its sender wants one answer."""
+        if step.event is None or step.event.offset not in parked:
+            return
+        request_id = step.event.envelope.request_id
+        for offset in [offset for offset, asked in self._open.items() if asked[0] == request_id]:
+            if offset not in parked:
+                del self._open[offset]
 
 
 def _parked(group: Group | None) -> dict[int, None]:

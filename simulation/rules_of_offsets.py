@@ -33,7 +33,7 @@ class OnlyCurrentCommits(Rule):
         if step.event is None or not isinstance(step.event.request, OffsetCommitRequest):
             return None
         request, before = step.event.request, step.before
-        if not accepted_partitions(step):
+        if ErrorCode.NONE not in commit_codes(step):
             return None
         generation = request.generation_id_or_member_epoch
         if before is None or (before.state == "Empty" and generation < 0):
@@ -49,18 +49,17 @@ class OnlyCurrentCommits(Rule):
         return None
 
 
-def accepted_partitions(step: Step) -> list[tuple[str, int]]:
-    """The partitions of this step's OffsetCommit that were accepted."""
+def commit_codes(step: Step) -> list[ErrorCode]:
+    """What this step's OffsetCommit was answered, partition by partition, in the order of the request."""
     assert step.event is not None
     return [
-        (topic.name, partition.partition_index)
+        partition.error_code
         for output in step.outputs
         if isinstance(output, Answer)
         and output.answers_offset == step.event.offset
         and isinstance(output.response, OffsetCommitResponse)
         for topic in output.response.topics
         for partition in topic.partitions
-        if partition.error_code is ErrorCode.NONE
     ]
 
 
@@ -99,16 +98,15 @@ class CommitsKept(Rule):
             return
         request, retention_ms = step.event.request, self.config.offsets_retention_ms
         if step.event.envelope.api_version <= 4 and request.retention_time_ms != -1:
-            retention_ms = request.retention_time_ms
-        accepted = accepted_partitions(step)
-        for topic in request.topics:
-            for partition in topic.partitions:
-                key = (topic.name, partition.partition_index)
-                if key in accepted and len(partition.committed_metadata or "") <= self.config.offset_metadata_max_bytes:
-                    self._good_until_ms[key] = step.clock_ms + retention_ms
-                    self._kept[key] = _Kept(
-                        partition.committed_offset, partition.committed_leader_epoch, partition.committed_metadata or ""
-                    )
+            retention_ms = 0  # its own: the model knows
+        asked = [(topic.name, partition) for topic in request.topics for partition in topic.partitions]
+        for (topic, partition), code in zip(asked, commit_codes(step), strict=True):
+            if code is ErrorCode.NONE:
+                key = (topic, partition.partition_index)
+                self._good_until_ms[key] = _counts_from(step) + retention_ms
+                self._kept[key] = _Kept(
+                    partition.committed_offset, partition.committed_leader_epoch, partition.committed_metadata or ""
+                )
 
     def _remove(self, step: Step) -> str | None:
         wrong = None
@@ -138,6 +136,14 @@ class CommitsKept(Rule):
                     if partition.committed_offset != (-1 if kept is None else kept.offset):
                         return f"{topic.name}-{partition.partition_index} is fetched as {partition.committed_offset}, not {kept}"
         return None
+
+
+def _counts_from(step: Step) -> int:
+    """From when on the retention of a commit counts: in a group that has lost its members, from when it lost them."""
+    group = step.group
+    if group is not None and group.state == "Empty" and group.protocol_type is not None:
+        return group.state_since_ms
+    return step.clock_ms
 
 
 def _deletes_group(answer: Answer) -> bool:

@@ -9,9 +9,10 @@ from schemas.error_codes import ErrorCode
 from schemas.history import JoinPhaseCompleted, MemberExpired, MemberJoined, MemberReplaced
 from schemas.messages import HeartbeatRequest, OffsetCommitRequest, SyncGroupRequest, SyncGroupResponse
 from simulation.referee import Rule, Step
-from simulation.rules_of_offsets import MAY_COMMIT, accepted_partitions
+from simulation.rules_of_offsets import MAY_COMMIT, commit_codes
 
 NEW_MEMBER_MS = 300_000
+_HEARD_OF_COMMIT = {ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE}
 
 
 class SessionsKept(Rule):
@@ -56,7 +57,8 @@ class SessionsKept(Rule):
                 if codes and codes[0] in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
                     self._hear(step, member_id, now_ms)
             case OffsetCommitRequest(member_id=member_id):
-                if accepted_partitions(step) and step.before.state in MAY_COMMIT:
+                codes = commit_codes(step)
+                if codes and set(codes) <= _HEARD_OF_COMMIT and step.before.state in MAY_COMMIT:
                     self._hear(step, member_id, now_ms)
 
     def _hear_output(self, step: Step, output: Any) -> None:
@@ -72,13 +74,19 @@ class SessionsKept(Rule):
             case Answer(response=SyncGroupResponse(), answers_offset=offset):
                 member_id = self._syncs.pop(offset, "")
                 was_parked = step.event is None or step.event.offset != offset
-                if was_parked or step.before is None or step.before.state == "CompletingRebalance":
+                brought_assignments = (
+                    step.before is not None
+                    and step.before.state == "CompletingRebalance"
+                    and output.response.error_code is ErrorCode.NONE
+                )
+                if was_parked or brought_assignments:
                     self._hear(step, member_id, output.time_ms)
 
     def _hear(self, step: Step, member_id: str, now_ms: int) -> None:
         member = step.group.members.get(member_id) if step.group is not None else None
-        if member is not None:
-            self._heard[member_id] = (now_ms, member.session_timeout_ms)
+        session_ms = self._sessions.get(member_id) if member is None else member.session_timeout_ms
+        if session_ms is not None:
+            self._heard[member_id] = (now_ms, session_ms)
 
     def _overdue(self, step: Step) -> str | None:
         group = step.group

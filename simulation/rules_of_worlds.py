@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from schemas.events import decode_tick
-from schemas.history import MemberExpired
 from simulation.driver import Driver, Written, encode_output
 from simulation.referee import Judgement, Violation
 from simulation.scenario import Scenario
@@ -53,16 +52,12 @@ def judge_expiries(world: World, judgement: Judgement) -> Iterator[Violation]:
     That time begins when the log's clock stood one session before the deadline: if driver or broker paused meanwhile, the
     pause lies in it, and is no excuse. Before the first tick of a log there is no such clock.
     """
-    for group_id, outputs in judgement.outputs.items():
-        for output in outputs:
-            if isinstance(output, MemberExpired):
-                holder = _holder(world, output.member.member_id, output.timestamp_ms)
-                if holder is None:
-                    continue
-                from_ms = _append_time(world, group_id, output.time_ms - output.session_timeout_ms)
-                if from_ms is not None and holder.was_well(from_ms, output.timestamp_ms):
-                    message = f"{holder.name} was alive and well, and yet {output.member.member_id} is expired"
-                    yield Violation("TheLivingStay", message, group_id, output.timestamp_ms)
+    for seen_ms, expired in judgement.expiries:
+        holder = _holder(world, expired.member.member_id, seen_ms)
+        from_ms = _append_time(world, expired.group_id, expired.time_ms - expired.session_timeout_ms)
+        if holder is not None and from_ms is not None and from_ms <= seen_ms and holder.was_well(from_ms, seen_ms):
+            message = f"{holder.name} was alive and well, and yet {expired.member.member_id} is expired"
+            yield Violation("TheLivingStay", message, expired.group_id, seen_ms)
 
 
 def _holder(world: World, member_id: str, at_ms: int) -> Process | None:

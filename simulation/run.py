@@ -1,9 +1,12 @@
-"""One seed from beginning to end: make its scenario, live through it, judge it."""
+"""One seed from beginning to end: make its case, live through it, judge it."""
 
 from __future__ import annotations
 
+import traceback
+from pathlib import PurePath
 from typing import NamedTuple
 
+from simulation.generate import scenario_of
 from simulation.referee import Judgement, Rule, Violation, judge
 from simulation.rules import (
     AssignmentsAsDecided,
@@ -17,7 +20,8 @@ from simulation.rules_of_offsets import CommitsKept, LogTellsHardState, OnlyCurr
 from simulation.rules_of_sessions import SessionsKept
 from simulation.rules_of_worlds import judge_drivers, judge_end, judge_expiries
 from simulation.scenario import Scenario
-from simulation.world import World
+from simulation.soup import Soup, pour, serve, soup_of
+from simulation.world import Told, World
 
 RULES: tuple[type[Rule], ...] = (
     SameAsModel,
@@ -35,35 +39,66 @@ RULES_OF_WORLDS: tuple[type[Rule], ...] = (*RULES, OneOwner)
 """And where the leaders know what they do."""
 
 
+Case = Scenario | Soup
+"""What a seed stands for."""
+
+
 class Outcome(NamedTuple):
-    """What came of a scenario."""
+    """What came of a case."""
 
     violations: list[Violation]
     """The first of each rule, in the order in which they were seen."""
     requests: int
-    world: World
+    told: list[Told]
     judgement: Judgement
 
 
-def live(scenario: Scenario, *, keep_steps: bool = False) -> Outcome:
-    """Live through a scenario and judge it."""
+def case_of(seed: int) -> Case:
+    """Two of three seeds are worlds, the third is a soup."""
+    return soup_of(seed) if seed % 3 == 2 else scenario_of(seed)
+
+
+def live(case: Case, *, keep_steps: bool = False) -> Outcome:
+    """Live through a case and judge it."""
+    return live_soup(case, keep_steps) if isinstance(case, Soup) else live_world(case, keep_steps)
+
+
+def live_world(scenario: Scenario, keep_steps: bool = False) -> Outcome:
     world = World(scenario)
     judgement = Judgement()
     try:
         world.run()
-        judgement = judge(world.log, scenario.config, RULES_OF_WORLDS, keep_steps=keep_steps)
-    except Exception as error:  # whatever breaks, breaks in the coordinator or in a member: that is a finding
-        where = error.__traceback__
-        while where is not None and where.tb_next is not None:
-            where = where.tb_next
-        place = f"{where.tb_frame.f_code.co_filename}:{where.tb_lineno}" if where is not None else "?"
-        judgement.accuse(Violation("NothingBreaks", f"{type(error).__name__}: {error} ({place})", "", world.now_ms))
-    else:
+    except Exception as error:
+        # Whatever breaks in a world breaks in the coordinator or in a member, and the log up to there is worth judging.
+        judgement.accuse(_broken(error, world.now_ms))
+    judge(world.log, scenario.config, RULES_OF_WORLDS, judgement, keep_steps=keep_steps)
+    if "NothingBreaks" not in judgement.violations:
         for violation in judge_drivers(world.written, world.drivers, judgement, world.now_ms):
             judgement.accuse(violation)
         for violation in judge_expiries(world, judgement):
             judgement.accuse(violation)
         for violation in judge_end(world):
             judgement.accuse(violation)
-    requests = sum(1 for records in world.log.partitions for record in records if record.key is not None)
-    return Outcome(list(judgement.violations.values()), requests, world, judgement)
+    return Outcome(list(judgement.violations.values()), world.log.requests, world.told, judgement)
+
+
+def live_soup(soup: Soup, keep_steps: bool = False) -> Outcome:
+    judgement = Judgement()
+    log = pour(soup)
+    end_ms = log.partitions[0][-1].timestamp_ms
+    judge(log, soup.config, RULES, judgement, keep_steps=keep_steps)
+    if "NothingBreaks" not in judgement.violations:
+        try:
+            driver, written = serve(soup, log)
+        except Exception as error:
+            judgement.accuse(_broken(error, end_ms))
+        else:
+            for violation in judge_drivers(written, [driver], judgement, end_ms):
+                judgement.accuse(violation)
+    return Outcome(list(judgement.violations.values()), log.requests, [], judgement)
+
+
+def _broken(error: Exception, time_ms: int) -> Violation:
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{PurePath(where.filename).name}, line {where.lineno}"
+    return Violation("NothingBreaks", f"{type(error).__name__}: {error} ({place})", "", time_ms)

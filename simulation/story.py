@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from coordinator_state import Answer, Output
+from coordinator_state import Answer, GroupConfig, Output
 from schemas.error_codes import ErrorCode
 from schemas.history import (
     GroupCreated,
@@ -24,19 +24,20 @@ from schemas.history import (
 )
 from schemas.messages import JoinGroupResponse
 from simulation.referee import Step
-from simulation.run import Outcome
+from simulation.run import Case, Outcome
 from simulation.scenario import Fault, Scenario
+from simulation.soup import Soup
 from simulation.world import START_MS, Told
 
 
-def story(scenario: Scenario, outcome: Outcome) -> Iterator[str]:
+def story(case: Case, outcome: Outcome) -> Iterator[str]:
     """The whole story, line by line; what is wrong comes first."""
     yield from (f"VIOLATED  {violation}" for violation in outcome.violations)
     yield ""
-    yield from cast_of(scenario)
+    yield from cast_of(case) if isinstance(case, Scenario) else [settings_of(case)]
     yield ""
     lines: list[tuple[int, int, str]] = []
-    for told in outcome.world.told:
+    for told in outcome.told:
         lines.append((told.time_ms, 0, _line(told)))
     for timestamp_ms, step in outcome.judgement.steps:
         lines += [(timestamp_ms, 1, text) for text in _step_lines(timestamp_ms, step)]
@@ -56,6 +57,13 @@ def cast_of(scenario: Scenario) -> Iterator[str]:
         )
     for fault in scenario.faults:
         yield f"fault at {fault.at_ms / 1000:.3f} s: {_fault(fault)}"
+
+
+def settings_of(soup: Soup) -> str:
+    """How a soup's coordinator is set up, as far as it differs from the default."""
+    default = GroupConfig()
+    names = [name for name in default.__struct_fields__ if getattr(default, name) != getattr(soup.config, name)]
+    return ", ".join(f"{name} {getattr(soup.config, name)}" for name in names)
 
 
 def _fault(fault: Fault) -> str:

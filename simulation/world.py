@@ -128,7 +128,10 @@ class World:
         run = sum(1 for process in self.processes if process.plan.name == plan.name)
         self.tell(plan.name, f"starts as a member of {plan.group_id}" + (" again" if run else ""))
         topics = self.subscriptions.get(plan.instance_id or plan.name, plan.topics)
-        self.processes.append(Process(self, plan, topics, run, len(self.drivers)))
+        process = Process(self, plan, topics, run, len(self.drivers))
+        for fault in self.network_faults.get(plan.name, ()):
+            process.in_trouble(START_MS + fault.at_ms, fault.for_ms + fault.late_ms)
+        self.processes.append(process)
 
     def running(self, name: str) -> Process | None:
         """The process of this name that is alive."""

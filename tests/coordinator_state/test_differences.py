@@ -5,7 +5,7 @@ from msgspec import Raw
 from coordinator_state import Answer, Coordinator, GroupConfig, GroupCoordinator, RequestEvent
 from schemas.error_codes import ErrorCode
 from schemas.events import RequestEnvelope
-from schemas.history import RebalanceStarted
+from schemas.history import RebalanceExtended, RebalanceStarted
 from schemas.messages import (
     DescribeGroupsRequest,
     HeartbeatRequest,
@@ -187,3 +187,18 @@ def test_many_groups_in_one_process() -> None:
     assert coordinator.list_groups(types=["consumer"]) == []
     coordinator.advance_to(30 * 24 * 60 * 60_000)
     assert coordinator.groups == {}
+
+
+def test_a_join_phase_that_waits_for_silent_static_members_does_not_spin() -> None:
+    group = GroupHarness()
+    group.stable("d")
+    group.join(new_member_id="s", group_instance_id="i", rebalance_timeout_ms=0, session_timeout_ms=10_000)
+    group.join("d")
+    group.sync("s", 2)
+    group.sync("d", 2)
+    assert group.state == "Stable"
+    group.leave("d")
+    extensions = of_type(group.sleep(9_999), RebalanceExtended)
+    assert len(extensions) == 9, "one a second, while the session lasts"
+    group.sleep(1)
+    assert group.state == "Empty"

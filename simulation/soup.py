@@ -1,0 +1,152 @@
+"""Soups: random requests of nobody in particular, right and wrong ones, with random waits. The model judges every answer.
+
+The cook looks at a model while it cooks, so that many requests make sense; the soup itself is plain data, so that steps
+can be left out of it.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import NamedTuple
+
+from msgspec import Raw, Struct
+
+from coordinator_state import GroupConfig, RequestEvent
+from schemas.events import RequestEnvelope, encode_request_event, encode_tick
+from schemas.messages import Request
+from simulation.chance import Chance
+from simulation.driver import BatchFailed, Driver, Written
+from simulation.log import Log
+from simulation.model import Model
+from simulation.soup_requests import Cook
+
+START_MS = 1_700_000_000_000
+DAY_MS = 86_400_000
+
+
+class Ladle(NamedTuple):
+    """One step: the clock moves, then somebody sends a request."""
+
+    wait_ms: int
+    ticks: bool
+    """Whether a tick says that time has passed; if not, the next one does."""
+    group_id: str
+    api: str
+    version: int
+    client_id: str
+    new_member_id: str | None
+    request: Request | None
+    """None: what is sent cannot be read."""
+
+
+class Soup(Struct, frozen=True, kw_only=True):
+    """A whole soup."""
+
+    seed: int
+    config: GroupConfig
+    steps: tuple[Ladle, ...]
+
+
+def soup_of(seed: int) -> Soup:
+    """The soup of a seed."""
+    dice = Chance(seed).of("soup")
+    config = GroupConfig(
+        group_min_session_timeout_ms=1_000,
+        group_max_session_timeout_ms=60_000,
+        group_initial_rebalance_delay_ms=dice.choice((0, 500, 3_000)),
+        group_max_size=dice.choice((1_000, 1_000, 3, 2)),
+        offset_metadata_max_bytes=8,
+        offsets_retention_minutes=dice.choice((1, 10_080)),
+        offsets_retention_check_interval_ms=dice.choice((5_000, 20_000, 600_000)),
+        offsets_retention_check_phase_ms=dice.choice((0, 1_234)),
+        offset_commit_value_version=dice.choice((3, 4)),
+    )
+    models = {group_id: Model(group_id, config) for group_id in ("a", "b", "")}
+    cook = Cook(dice, config)
+    steps = []
+    clock_ms = waited_ms = 0
+    hurry = dice.choice((0.5, 0.8))
+    for number in range(dice.randint(10, 70)):
+        wait_ms = _wait(dice, hurry)
+        ticks = dice.random() < 0.7
+        waited_ms += wait_ms
+        if ticks:
+            clock_ms, waited_ms = clock_ms + waited_ms, 0
+        group_id = dice.choices(("a", "b", ""), (85, 13, 2))[0]
+        model = models[group_id]
+        model.pass_time(START_MS + clock_ms)
+        step = Ladle(wait_ms, ticks, group_id, *cook.request(group_id, model.life))
+        steps.append(step)
+        if step.request is not None:
+            model.hear(_peek(step, step.request, number, START_MS + clock_ms))
+    return Soup(seed=seed, config=config, steps=tuple(steps))
+
+
+def _wait(dice: Random, hurry: float) -> int:
+    if dice.random() < hurry:
+        return dice.choice((0, 0, 1, 100, dice.randint(1, 900)))
+    longest = dice.choices((3_000, 12_000, 90_000, 3 * DAY_MS), (60, 30, 8, 2))[0]
+    return dice.randint(900, longest)
+
+
+def _peek(step: Ladle, request: Request, number: int, clock_ms: int) -> RequestEvent:
+    envelope = RequestEnvelope(
+        request_id=request_id_of(number),
+        reply_partition=0,
+        api=step.api,
+        api_version=step.version,
+        client_id=step.client_id,
+        new_member_id=step.new_member_id,
+        body=Raw(),
+    )
+    return RequestEvent(number, clock_ms, clock_ms, envelope, request)
+
+
+def request_id_of(number: int) -> str:
+    return f"request-{number}"
+
+
+def pour(soup: Soup) -> Log:
+    """The soup as a log."""
+    log = Log(soup.config.shard_count)
+    now_ms, ticked_ms = START_MS, 0
+    log.append(0, now_ms, None, encode_tick(now_ms))
+    for number, step in enumerate(soup.steps):
+        now_ms += step.wait_ms
+        if step.ticks and now_ms > ticked_ms:
+            log.append(0, now_ms, None, encode_tick(now_ms))
+            ticked_ms = now_ms
+        key = step.group_id.encode()
+        if step.request is None:
+            log.append(0, now_ms, key, b"{}")
+            continue
+        value = encode_request_event(
+            step.api,
+            step.version,
+            step.request,
+            request_id=request_id_of(number),
+            reply_partition=0,
+            client_id=step.client_id,
+            new_member_id=step.new_member_id,
+        )
+        log.append(0, now_ms, key, value)
+    log.append(0, now_ms + 400_000, None, encode_tick(now_ms + 400_000))
+    return log
+
+
+def serve(soup: Soup, log: Log) -> tuple[Driver, list[Written]]:
+    """Let a driver handle the log, in random batches that fail now and then."""
+    chance = Chance(soup.seed)
+    written: list[Written] = []
+    driver = Driver(0, soup.config, log.partitions[0], written.append, lambda end_offset, watermark_ms: None)
+    largest = chance.of("largest").choice((1, 3, 10, 100))
+    attempt = 0
+    while not driver.is_idle:
+        attempt += 1
+        dice = chance.of("batch", attempt)
+        fail_at = dice.randint(0, 6) if dice.random() < 0.25 else None
+        try:
+            driver.run_batch(dice, largest, fail_at)
+        except BatchFailed:
+            continue
+    return driver, written

@@ -1,0 +1,230 @@
+"""The requests of soups: mostly ones that fit the group as it is, some that do not, some that fit nothing."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from coordinator_state import GroupConfig
+from schemas.consumer_protocol import Assignment, Subscription, TopicPartition, encode_assignment, encode_subscription
+from schemas.messages import (
+    APIS,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    LeaveGroupMember,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    Request,
+    SyncGroupAssignment,
+    SyncGroupRequest,
+)
+from simulation.model_life import Life
+
+INSTANCES = ("i1", "i2", "i3")
+METADATA = (
+    encode_subscription(Subscription(topics=("t1",))),
+    encode_subscription(Subscription(topics=("t1", "t2"))),
+    encode_subscription(Subscription(topics=("t2",), user_data=b"x")),
+    b"",
+    b"\x00\x00\xff\xff\xff\xff",
+    b"\x00\x01\x00\x00\x00\x7f",
+)
+PROTOCOL_NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky")
+MENU = {
+    "JoinGroup": 34,
+    "SyncGroup": 20,
+    "Heartbeat": 14,
+    "LeaveGroup": 7,
+    "OffsetCommit": 12,
+    "OffsetFetch": 3,
+    "OffsetDelete": 2,
+    "DescribeGroups": 4,
+    "DeleteGroups": 2,
+    "FindCoordinator": 1,
+    "garbage": 1,
+}
+Dish = tuple[str, int, str, str | None, Request | None]
+"""Api, version, client id, the member id to give out, the request."""
+
+
+class Cook:
+    """Makes requests. Remembers the ids that it has seen, so that old ones come back."""
+
+    def __init__(self, dice: Random, config: GroupConfig) -> None:
+        self._dice = dice
+        self._config = config
+        self._seen: list[str] = ["nobody"]
+        self._made = 0
+
+    def request(self, group_id: str, life: Life | None) -> Dish:
+        dice = self._dice
+        api = dice.choices(tuple(MENU), tuple(MENU.values()))[0]
+        client_id = dice.choice(("c1", "c2", ""))
+        if api == "garbage":
+            return "Heartbeat", 4, client_id, None, None
+        make: Any = {
+            "JoinGroup": self._join,
+            "SyncGroup": self._sync,
+            "Heartbeat": self._heartbeat,
+            "LeaveGroup": self._leave,
+            "OffsetCommit": self._commit,
+            "OffsetFetch": self._fetch,
+            "OffsetDelete": self._delete_offsets,
+            "DescribeGroups": lambda group_id, life: DescribeGroupsRequest(groups=(group_id,)),
+            "DeleteGroups": lambda group_id, life: DeleteGroupsRequest(groups_names=(group_id,)),
+            "FindCoordinator": lambda group_id, life: FindCoordinatorRequest(
+                key_type=dice.choice((0, 0, 1)), coordinator_keys=(group_id,)
+            ),
+        }[api]
+        request: Request = make(group_id, life)
+        return api, self._version(api), client_id, self._new_member_id(life), request
+
+    def _version(self, api: str) -> int:
+        known = APIS[api]
+        if self._dice.random() < 0.02:
+            return known.max_version + 1
+        if self._dice.random() < 0.7:
+            return known.max_version
+        return self._dice.randint(known.min_version, known.max_version)
+
+    def _new_member_id(self, life: Life | None) -> str | None:
+        if self._dice.random() < 0.1:
+            return None
+        if self._dice.random() < 0.03:
+            return self._dice.choice(self._seen)
+        self._made += 1
+        return f"m{self._made}"
+
+    def _member(self, life: Life | None) -> tuple[str, str | None]:
+        """A member id and an instance id, mostly of one member."""
+        dice = self._dice
+        people = life.people if life is not None else []
+        ids = [*(each.member_id for each in people), *(life.handed_out if life is not None else ())]
+        self._seen += [member_id for member_id in ids if member_id not in self._seen]
+        member_id = dice.choice(ids) if ids and dice.random() < 0.9 else dice.choice([*self._seen, ""])
+        own = next((each.instance_id for each in people if each.member_id == member_id), None)
+        if dice.random() < 0.08:
+            own = dice.choice((None, *INSTANCES))
+        return member_id, own
+
+    def _generation(self, life: Life | None) -> int:
+        current = life.generation if life is not None else 0
+        return self._dice.choices((current, current - 1, current + 1, -1, 0), (86, 5, 3, 4, 2))[0]
+
+    def _join(self, group_id: str, life: Life | None) -> JoinGroupRequest:
+        dice = self._dice
+        member_id, instance_id = self._member(life)
+        if life is None or dice.random() < 0.35:
+            member_id, instance_id = "", dice.choice((None, None, *INSTANCES))
+        names = dice.sample(PROTOCOL_NAMES, dice.choice((1, 1, 2, 3)))
+        if dice.random() < 0.7:
+            names = ["range", *(name for name in names if name != "range")]
+        if dice.random() < 0.03:
+            names = dice.choice(([], [*names, names[0]]))
+        least_ms = self._config.group_min_session_timeout_ms
+        return JoinGroupRequest(
+            group_id=group_id,
+            session_timeout_ms=dice.choices((least_ms, 5_000, 30_000, least_ms - 1, 60_001), (20, 40, 36, 2, 2))[0],
+            rebalance_timeout_ms=dice.choice((-1, 0, 2_000, 10_000, 10_000, 60_000)),
+            member_id=member_id,
+            group_instance_id=instance_id,
+            protocol_type=dice.choices(("consumer", "connect", ""), (93, 5, 2))[0],
+            protocols=tuple(
+                JoinGroupProtocol(name=name, metadata=dice.choices(METADATA, (60, 15, 10, 5, 5, 5))[0]) for name in names
+            ),
+            reason=dice.choice((None, "why not")),
+        )
+
+    def _sync(self, group_id: str, life: Life | None) -> SyncGroupRequest:
+        dice = self._dice
+        member_id, instance_id = self._member(life)
+        if life is not None and life.leader is not None and dice.random() < 0.4:
+            leader = life.person(life.leader)
+            member_id, instance_id = life.leader, leader.instance_id if leader is not None else None
+        ids = [each.member_id for each in life.people] if life is not None else []
+        told = [each for each in ids if dice.random() < 0.9] + (["nobody"] if dice.random() < 0.1 else [])
+        named = dice.random() < 0.9
+        return SyncGroupRequest(
+            group_id=group_id,
+            generation_id=self._generation(life),
+            member_id=member_id,
+            group_instance_id=instance_id,
+            protocol_type=life.protocol_type if life is not None and named else dice.choice((None, "connect")),
+            protocol_name=life.protocol if life is not None and named else dice.choice((None, "sticky")),
+            assignments=tuple(SyncGroupAssignment(member_id=each, assignment=self._assignment()) for each in told),
+        )
+
+    def _assignment(self) -> bytes:
+        partition = TopicPartition("t1", self._dice.randrange(4))
+        return self._dice.choice((encode_assignment(Assignment(partitions=(partition,))), b"", b"\x00"))
+
+    def _heartbeat(self, group_id: str, life: Life | None) -> HeartbeatRequest:
+        member_id, instance_id = self._member(life)
+        return HeartbeatRequest(
+            group_id=group_id,
+            generation_id=self._generation(life),
+            member_id=member_id,
+            group_instance_id=instance_id,
+        )
+
+    def _leave(self, group_id: str, life: Life | None) -> LeaveGroupRequest:
+        entries = []
+        for _ in range(self._dice.choices((1, 2, 0), (80, 17, 3))[0]):
+            member_id, instance_id = self._member(life)
+            if instance_id is not None and self._dice.random() < 0.4:
+                member_id = ""
+            entries.append(LeaveGroupMember(member_id=member_id, group_instance_id=instance_id, reason="enough"))
+        return LeaveGroupRequest(group_id=group_id, members=tuple(entries))
+
+    def _commit(self, group_id: str, life: Life | None) -> OffsetCommitRequest:
+        dice = self._dice
+        member_id, instance_id = self._member(life)
+        generation = self._generation(life)
+        if life is None or dice.random() < 0.2:
+            member_id, instance_id, generation = "", None, dice.choice((-1, -1, 0))
+        topics = tuple(
+            OffsetCommitRequestTopic(
+                name=name,
+                partitions=tuple(
+                    OffsetCommitRequestPartition(
+                        partition_index=dice.randrange(3),
+                        committed_offset=dice.choice((0, 5, dice.randrange(1_000), -5)),
+                        committed_leader_epoch=dice.choice((-1, 3)),
+                        committed_metadata=dice.choice((None, "", "eight ch", "nine char", "😀😀😀😀", "😀😀😀😀!")),
+                    )
+                    for _ in range(dice.randint(1, 2))
+                ),
+            )
+            for name in dice.sample(("t1", "t2", "t3"), dice.choice((1, 1, 2, 0)))
+        )
+        return OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            retention_time_ms=dice.choice((-1, -1, 0, 30_000)),
+            topics=topics,
+        )
+
+    def _fetch(self, group_id: str, life: Life | None) -> OffsetFetchRequest:
+        topics = (OffsetFetchRequestTopic(name="t1", partition_indexes=(0, 1)),) if self._dice.random() < 0.5 else None
+        return OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group_id, topics=topics),))
+
+    def _delete_offsets(self, group_id: str, life: Life | None) -> OffsetDeleteRequest:
+        partitions = tuple(OffsetDeleteRequestPartition(partition_index=index) for index in range(2))
+        names = self._dice.sample(("t1", "t2", "t3"), 2)
+        return OffsetDeleteRequest(
+            group_id=group_id, topics=tuple(OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in names)
+        )
