@@ -104,14 +104,14 @@ def _infer_initial_delay(
     for phase in phases:
         length_ms = phase.ended_ms - phase.first_ms
         candidates += [_round_delay(length_ms / count) for count in range(1, DELAY_STEPS_MAX + 1)]
-    late = {delay: [_late_ms(phase, delay) for phase in phases] for delay in candidates}
+    late = {delay: [_late_ms(phase, delay) for phase in phases] for delay in dict.fromkeys(candidates)}
 
     def fits(delay: int) -> tuple[int, int, int, int]:
         """In how many surely and in how many probably empty groups it fits, how closely, and how much it explains."""
         fitting = [(phase.surely, each) for phase, each in zip(phases, late[delay], strict=True) if each is not None]
         return sum(surely for surely, _ in fitting), len(fitting), -sum(each for _, each in fitting), delay
 
-    delay = max(candidates, key=fits)
+    delay = max(late, key=fits)
     inferred[name] = (
         delay,
         f"group.initial.rebalance.delay.ms = {delay} ({fits(delay)[1]} of {len(phases)} rebalances of members that are all new agree)",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
+from itertools import islice
 from typing import Any, cast
 
 from msgspec import Struct, field
@@ -87,8 +89,8 @@ class Expected(Struct, kw_only=True):
 
     def generation(self, number: int, now_us: int) -> Generation | None:
         """The next generation of that number: a group may be removed, and count from 1 again."""
-        near_us = now_us - LATE_MS * 1000
-        return next((each for each in self.generations if each.number == number and each.ready_us >= near_us), None)
+        first = bisect_left(self.generations, now_us - LATE_MS * 1000, key=lambda each: each.ready_us)
+        return next((each for each in islice(self.generations, first, None) if each.number == number), None)
 
 
 def answer_disagreement(step: Step, answer: Answer, at_us: int) -> Disagreement | None:

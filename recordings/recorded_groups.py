@@ -56,7 +56,7 @@ def expected_of(
 def _add_generation(expected: Expected, request: GroupRequest) -> None:
     answer, ready_us = request.response, request.logged.ready_us
     number, leader = int(answer["generationId"]), str(answer["leader"])
-    same = (each for each in expected.generations if (each.number, each.leader) == (number, leader))
+    same = (each for each in reversed(expected.generations) if (each.number, each.leader) == (number, leader))
     generation = next(same, None)
     if generation is None:
         generation = Generation(ready_us, number, leader)
