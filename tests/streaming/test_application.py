@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 SESSION_MS = 4_000
 TIMEOUT_S = 180.0
 GROUP = "steady"
+BEAT = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
 
 
 class RunningApp:
@@ -99,6 +100,15 @@ class Client:
         self._lock = threading.Lock()
         self.sent: list[str] = []
 
+    def join(self) -> None:
+        """One member joins and syncs: a stable group in generation 1."""
+        protocols = (JoinGroupProtocol(name="range", metadata=b""),)
+        join = JoinGroupRequest(group_id=GROUP, session_timeout_ms=SESSION_MS, protocol_type="consumer", protocols=protocols)
+        self.answer(self.send("JoinGroup", 3, join, new_member_id="m"))
+        assignments = (SyncGroupAssignment(member_id="m", assignment=b""),)
+        sync = SyncGroupRequest(group_id=GROUP, generation_id=1, member_id="m", assignments=assignments)
+        self.answer(self.send("SyncGroup", 3, sync))
+
     def send(self, api: str, version: int, request: Request, **fields: Any) -> str:
         request_id = f"{api}-{len(self.sent)}"
         self.sent.append(request_id)
@@ -141,7 +151,7 @@ class Beats:
 
     def _run(self) -> None:
         while not self._stop.wait(SESSION_MS / 4_000):
-            self.ids.append(self.client.send("Heartbeat", 4, HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")))
+            self.ids.append(self.client.send("Heartbeat", 4, BEAT))
 
 
 @dataclass
@@ -173,17 +183,12 @@ def life(spark: SparkSession, kafka: EmbeddedKafka, tmp_path_factory: pytest.Tem
     with RunningApp(config, spark) as app:
         assert app.failure is None
         client = Client(config)
-        protocols = (JoinGroupProtocol(name="range", metadata=b""),)
-        join = JoinGroupRequest(group_id=GROUP, session_timeout_ms=SESSION_MS, protocol_type="consumer", protocols=protocols)
-        client.answer(client.send("JoinGroup", 3, join, new_member_id="m"))
-        assignments = (SyncGroupAssignment(member_id="m", assignment=b""),)
-        sync = SyncGroupRequest(group_id=GROUP, generation_id=1, member_id="m", assignments=assignments)
-        client.answer(client.send("SyncGroup", 3, sync))
+        client.join()
         with Beats(client) as beats:
             for key, value in log_story.POISONS:
                 client.write(key, value)
             client.write(b"large", b"x" * 1_000_000)
-            nowhere = encode_request_event("SyncGroup", 3, sync, request_id="nowhere", reply_partition=99, client_id="test")
+            nowhere = encode_request_event("Heartbeat", 4, BEAT, request_id="nowhere", reply_partition=99, client_id="test")
             client.write(GROUP.encode(), nowhere)
             described = client.answer(client.send("DescribeGroups", 5, DescribeGroupsRequest(groups=(GROUP,))))
             app.__exit__()
@@ -286,6 +291,33 @@ def test_progress_is_told(life: Life) -> None:
     assert sum(each.events for each in life.progress) >= len(life.beats)
     assert all(each.batch_ms > 0 for each in life.progress)
     assert [each.clock_ms for each in life.progress] == sorted(each.clock_ms for each in life.progress)
+
+
+@pytest.mark.kafka
+def test_an_outage_of_the_broker_for_three_sessions_expires_nobody(spark: SparkSession, kafka_jars: Path, tmp_path: Path) -> None:
+    with EmbeddedKafka() as broker:
+        config = StreamingConfig(
+            bootstrap_servers=broker.bootstrap_servers,
+            checkpoint=str(tmp_path),
+            responses_partitions=2,
+            offsets_partitions=1,
+            group_min_session_timeout_ms=2_000,
+            group_initial_rebalance_delay_ms=0,
+            tick_interval_ms=200,
+        )
+        with RunningApp(config, spark) as app:
+            client = Client(config)
+            client.join()
+            with Beats(client) as beats:
+                wait_until(lambda: bool(client.answers().keys() & set(beats.ids)))
+                broker.kill()
+                time.sleep(3 * SESSION_MS / 1_000)
+                broker.start()
+                before = len(beats.ids)
+                wait_until(lambda: len(client.answers().keys() & set(beats.ids)) >= before + 5)
+            answers = [client.answer(request_id) for request_id in beats.ids]
+        assert app.failure is None
+    assert {getattr(answer, "error_code", None) for answer in answers} == {ErrorCode.NONE}
 
 
 def test_a_query_that_fails_ends_the_app_with_the_cause(
