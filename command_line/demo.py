@@ -98,7 +98,7 @@ class _Play:
 
     def __init__(self, config: StreamingConfig, coordinator: CoordinatorThread, zone: tzinfo) -> None:
         self._config, self._coordinator, self._zone = config, coordinator, zone
-        self._view = DemoView(zone)
+        self._view = DemoView()
         self._summary = Summary()
         self._stories: dict[str, GroupStory] = {}
         self._example: Rebalance | None = None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import tzinfo
 from typing import Self
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -18,17 +17,17 @@ from command_line.tables import out, say
 from schemas.history import GroupSnapshot
 
 LINE_INTERVAL_S = 10.0
-_EVENTS_SHOWN = 12
+_EVENTS_KEPT, _EVENTS_SHOWN_AT_LEAST = 40, 3
+_OTHER_LINES = 5
 _STYLES = {"Stable": "green", "Empty": "dim", "Dead": "red"}
 
 
 class DemoView:
     """`tell` it what happens, `show` it how things stand."""
 
-    def __init__(self, zone: tzinfo) -> None:
-        self._zone = zone
-        self._console = out()
-        self._events: deque[Text] = deque(maxlen=_EVENTS_SHOWN)
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or out()
+        self._events: deque[Text] = deque(maxlen=_EVENTS_KEPT)
         self._stack = ExitStack()
         self._live: Live | None = None
         self._next_line_s = LINE_INTERVAL_S
@@ -46,14 +45,17 @@ class DemoView:
         if self._live is None:
             say(f"{'>>' if is_story else '  '} {text}")
         else:
-            self._events.append(Text(text, style="yellow" if is_story else ""))
+            style = "yellow" if is_story else ""
+            self._events.append(Text(text, style=style, no_wrap=True, overflow="ellipsis"))
 
     def show(self, elapsed_s: float, status: str, snapshots: Mapping[str, GroupSnapshot], records: Mapping[str, int]) -> None:
         """How things stand: the status line, the groups, and how many records each client has consumed."""
         if self._live is not None:
-            footer = Text("Ctrl-C ends the demo. Yellow: what the story does; white: what the coordinator made of it.", style="dim")
-            parts: list[RenderableType] = [Text(status, style="bold"), _table(snapshots.values(), records)]
-            self._live.update(Group(*parts, *self._events, footer), refresh=True)
+            table = _table(snapshots.values(), records)
+            room = max(self._console.height - table.row_count - _OTHER_LINES, _EVENTS_SHOWN_AT_LEAST)
+            events: Sequence[RenderableType] = list(self._events)[-room:]
+            footer = Text("Yellow: what the story does. The rest: what the coordinator made of it. Ctrl-C ends the demo.", style="dim")
+            self._live.update(Group(Text(status, style="bold"), table, "", *events, footer), refresh=True)
         elif elapsed_s >= self._next_line_s:
             self._next_line_s += LINE_INTERVAL_S
             say(f"-- {status}")

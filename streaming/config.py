@@ -12,10 +12,10 @@ import textwrap
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
-from pydantic import Field, ModelWrapValidatorHandler, ValidationError, create_model, model_validator
+from pydantic import BeforeValidator, Field, ModelWrapValidatorHandler, ValidationError, create_model, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from coordinator_state import GroupConfig
@@ -51,10 +51,15 @@ def _group_settings() -> dict[str, Any]:
     """The settings of the core as fields of ours. The number of shards is a setting of the topics."""
     docs, hints, defaults = _field_docs(GroupConfig), get_type_hints(GroupConfig), GroupConfig()
     return {
-        name: (hints[name], Field(default=getattr(defaults, name), description=docs[name]))
+        name: (Annotated[hints[name], BeforeValidator(_number)], Field(default=getattr(defaults, name), description=docs[name]))
         for name in GroupConfig.__struct_fields__
         if name != "shard_count"
     }
+
+
+def _number(value: Any) -> Any:
+    """The environment has text only, which a choice of numbers would refuse."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
 _GroupSettings: type[BaseSettings] = create_model("_GroupSettings", __base__=BaseSettings, **_group_settings())

@@ -19,6 +19,7 @@ from streaming.embedded_kafka import EmbeddedKafka
 
 pytestmark = pytest.mark.end_to_end
 
+REQUEST_LOG = Path(__file__).parent.parent / "fixtures" / "recordings" / "chaos-a.request.log.gz"
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 90.0
 
@@ -52,9 +53,9 @@ def wait_for(process: subprocess.Popen[str], tmp_path: Path, pattern: str) -> st
 
 
 def session_of(process: subprocess.Popen[str]) -> list[str]:
-    """The processes that still belong to its session."""
+    """The processes of its session that are still alive."""
     found = subprocess.run(["ps", "-o", "pid=,args=", "-s", str(process.pid)], capture_output=True, text=True, check=False)
-    return found.stdout.splitlines()
+    return [line for line in found.stdout.splitlines() if "<defunct>" not in line]
 
 
 def test_run_stops_cleanly_on_sigterm(tmp_path: Path, kafka_jars: Path) -> None:
@@ -74,7 +75,7 @@ def test_run_fails_with_the_cause_when_its_query_does(tmp_path: Path, kafka: Emb
     )  # fmt: skip
     with command(tmp_path, *arguments) as process:
         wait_for(process, tmp_path, r"kafka-console-consumer\.sh .*\n")
-        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
         producer.produce(f"{topic_prefix}.events", b"not JSON", key=b"g")
         producer.flush()
         for future in admin.delete_topics([f"{topic_prefix}.events"]).values():
@@ -100,3 +101,27 @@ def test_the_demo_tells_its_story_and_leaves_nothing_behind(tmp_path: Path, kafk
     )  # fmt: skip
     assert "Why: " in explained.stdout
     assert session_of(process) == []
+
+
+def test_a_replay_through_the_streaming_query_writes_what_one_without_spark_does(tmp_path: Path, kafka_jars: Path) -> None:
+    for name, flag in (("streaming", "--streaming"), ("plain", "--in-process")):
+        with command(tmp_path, "replay", str(REQUEST_LOG), flag, "--out", str(tmp_path / name)) as process:
+            assert process.wait(START_TIMEOUT_S) == 0, (tmp_path / "err").read_text()
+        assert session_of(process) == []
+    for file in (tmp_path / "plain").iterdir():
+        assert file.read_bytes() == (tmp_path / "streaming" / file.name).read_bytes()
+
+
+def test_a_topic_is_replayed_into_topics(tmp_path: Path, kafka: EmbeddedKafka, topic_prefix: str) -> None:
+    server = ("--bootstrap-servers", kafka.bootstrap_servers)
+    source, target = f"{topic_prefix}.events", f"{topic_prefix}-again"
+    for arguments in (
+        ("import", "kafka-request-log", str(REQUEST_LOG), "--topic", source, *server),
+        ("replay", source, "--to-topics", target, "--utc", *server),
+        ("groups", "--topic-prefix", target, *server),
+    ):
+        with command(tmp_path, *arguments) as process:
+            assert process.wait(START_TIMEOUT_S) == 0, (tmp_path / "err").read_text()
+    listed = (tmp_path / "out").read_text().splitlines()
+    assert listed[0].startswith("GROUP ")
+    assert len(listed) > 1

@@ -50,6 +50,11 @@ def test_secrets_are_not_printed() -> None:
     assert "hush" not in "\n".join(settings.lines())
 
 
+def test_a_choice_of_numbers_can_be_made_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROUP_COORDINATOR_OFFSET_COMMIT_VALUE_VERSION", "3")
+    assert options.load({}, None).config.offset_commit_value_version == 3
+
+
 def test_a_pair_that_is_none_is_told() -> None:
     with pytest.raises(ConfigError, match=r"--kafka client\.id: write NAME=VALUE"):
         options.load({"kafka": ["client.id"]}, None)
