@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from gateway.config import GatewayError
 _POLL_S = 0.5
 _BATCH_MAX = 1_000
 _TIMEOUT_S = 15.0
+_RETRY_S = 0.1
 _log = logging.getLogger(__name__)
 
 
@@ -77,8 +79,18 @@ class TopicReader:
 
     def _place(self, partition: int) -> TopicPartition:
         """Where to begin: named by number, for what is written from now on must not be missed."""
-        _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=_TIMEOUT_S)
-        return TopicPartition(self._topic, partition, OFFSET_BEGINNING if self._from_beginning else end)
+        if self._from_beginning:
+            return TopicPartition(self._topic, partition, OFFSET_BEGINNING)
+        give_up_at = time.monotonic() + _TIMEOUT_S
+        while True:
+            try:
+                _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=_TIMEOUT_S)
+                return TopicPartition(self._topic, partition, end)
+            except KafkaException:
+                # A topic that has just been created has no leader for a moment.
+                if time.monotonic() >= give_up_at:
+                    raise
+                time.sleep(_RETRY_S)
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -1,18 +1,23 @@
-"""A gateway in front of the embedded broker, with the pump behind it."""
+"""A gateway in front of the embedded broker, the pump behind it, and consumers of three libraries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from gateway.config import GatewayConfig
 from gateway.rewriting import Address
 from gateway.server import Gateway
-from streaming.embedded_kafka import EmbeddedKafka
+from streaming.embedded_kafka import EmbeddedKafka, free_port
 from streaming.topics import TopicSettings
+from tests.gateway.clients.consumers import Consumers, compile_java, consumers_of
 from tests.gateway.pump import Pump
+
+PARTITIONS = 6
 
 
 @pytest.fixture
@@ -22,17 +27,56 @@ def pump(kafka: EmbeddedKafka, topic_settings: TopicSettings) -> Iterator[Pump]:
 
 
 @pytest.fixture
-def gateway(kafka: EmbeddedKafka, topic_settings: TopicSettings, pump: Pump) -> Iterator[Gateway]:
-    config = GatewayConfig(
-        listen=Address("127.0.0.1", 0), bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_settings.prefix
+def gateway_config(kafka: EmbeddedKafka, topic_settings: TopicSettings) -> GatewayConfig:
+    """With fixed ports, so that a gateway can be started again at the same place."""
+    return GatewayConfig(
+        listen=Address("127.0.0.1", _two_free_ports()),
+        bootstrap_servers=kafka.bootstrap_servers,
+        client_properties={"log_level": "2"},
+        topic_prefix=topic_settings.prefix,
     )
-    with Gateway(config) as gateway:
+
+
+@pytest.fixture
+def gateway(gateway_config: GatewayConfig, pump: Pump) -> Iterator[Gateway]:
+    with Gateway(gateway_config) as gateway:
         yield gateway
 
 
 @pytest.fixture
 def topic(admin: AdminClient, topic_prefix: str) -> str:
-    """A topic with four partitions."""
     name = f"{topic_prefix}-data"
-    admin.create_topics([NewTopic(name, 4, 1)])[name].result(10)
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(10)
     return name
+
+
+@pytest.fixture
+def produce(gateway: Gateway, topic: str) -> Callable[[int, int], None]:
+    """Writes the numbers from the first up to the second, each to the partition that it is in modulo their count."""
+    producer = Producer({"bootstrap.servers": gateway.bootstrap_servers, "linger.ms": "5", "log_level": "2"})
+
+    def write(start: int, end: int) -> None:
+        for number in range(start, end):
+            producer.produce(topic, str(number), partition=number % PARTITIONS)
+        assert producer.flush(20) == 0
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def java_classes(tmp_path_factory: pytest.TempPathFactory, kafka_jars: Path) -> Path:
+    return compile_java(tmp_path_factory.mktemp("classes"))
+
+
+@pytest.fixture
+def consumers(gateway: Gateway, topic: str, java_classes: Path) -> Iterator[Consumers]:
+    with consumers_of(gateway.bootstrap_servers, topic, java_classes) as consumers:
+        yield consumers
+
+
+def _two_free_ports() -> int:
+    """A port that is free, and so is the one of the embedded broker, whose node id is 1."""
+    while True:
+        port = free_port()
+        if free_port(but=port) != port + 2:
+            return port

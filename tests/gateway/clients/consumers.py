@@ -1,0 +1,192 @@
+"""Unmodified consumers of three libraries, each in a process of its own, that one test can hold, watch, stop and kill."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from streaming.jars import tools_jars
+from streaming.java import find_java
+
+Library = Literal["librdkafka", "kafka-python", "java"]
+LIBRARIES: tuple[Library, ...] = ("librdkafka", "kafka-python", "java")
+
+_HERE = Path(__file__).parent
+_ROOT = _HERE.parents[2]
+_JAVA_ASSIGNORS = {
+    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
+    "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+}
+
+
+class Read(NamedTuple):
+    """One record that a consumer has read."""
+
+    partition: int
+    offset: int
+    value: str
+
+
+class ConsumerProcess:
+    """One consumer. `settings` have the names that librdkafka and Java share."""
+
+    def __init__(self, library: Library, classes: Path, topic: str, name: str, settings: dict[str, str]) -> None:
+        self.library = library
+        self.name = name
+        self.events: list[tuple[float, list[str]]] = []
+        """(monotonic time, words) of all that it said but records."""
+        self.records: list[Read] = []
+        self.owned: set[int] = set()
+        self._changed = threading.Condition()
+        command = _java(classes) if library == "java" else [sys.executable, "-m", f"tests.gateway.clients.{library.replace('-', '_')}_consumer"]
+        self._process = subprocess.Popen(
+            [*command, topic, *(f"{key}={value}" for key, value in _translated(library, settings).items())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if "SHOW_CLIENTS" not in os.environ else None,
+            text=True,
+            cwd=_ROOT,
+        )
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def tell(self, command: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(command + "\n")
+        self._process.stdin.flush()
+
+    def commit(self, timeout_s: float = 30.0) -> list[str]:
+        """Commit and wait for what came of it: `committed`, or `error` and why."""
+        before = len(self.events)
+        self.tell("commit")
+        self.wait_until(lambda: any(words[0] in ("committed", "error") for _, words in self.events[before:]), timeout_s)
+        return next(words for _, words in self.events[before:] if words[0] in ("committed", "error"))
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        """Leave and end."""
+        if self._process.poll() is None:
+            self.tell("close")
+            self._process.wait(timeout_s)
+
+    def kill(self) -> None:
+        """End without a word."""
+        self._process.kill()
+        self._process.wait()
+
+    def said(self, *kinds: str) -> list[list[str]]:
+        return [words for _, words in list(self.events) if words[0] in kinds]
+
+    @property
+    def rebalances(self) -> int:
+        """How often its partitions were newly assigned."""
+        return len(self.said("assigned"))
+
+    def wait_until(self, is_so: Callable[[], bool], timeout_s: float) -> None:
+        with self._changed:
+            if not self._changed.wait_for(is_so, timeout_s):
+                raise AssertionError(f"{self.name} ({self.library}): not within {timeout_s} s; owned {self.owned}, events {self.events}")
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            kind, *parts = line.rstrip("\n").split("\t")
+            with self._changed:
+                if kind == "record":
+                    self.records.append(Read(int(parts[1]), int(parts[2]), parts[3]))
+                else:
+                    self.events.append((time.monotonic(), [kind, *parts]))
+                    self._note(kind, parts)
+                self._changed.notify_all()
+        with self._changed:
+            self.events.append((time.monotonic(), ["ended"]))
+            self._changed.notify_all()
+
+    def _note(self, kind: str, parts: list[str]) -> None:
+        if kind in ("assigned", "revoked", "lost"):
+            partitions = {int(name.rsplit("-", 1)[1]) for name in parts[0].split()}
+            self.owned = self.owned | partitions if kind == "assigned" else self.owned - partitions
+
+
+class Consumers:
+    """The consumers of one test, on one topic behind one gateway."""
+
+    def __init__(self, bootstrap_servers: str, topic: str, classes: Path) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.topic = topic
+        self._classes = classes
+        self._all: list[ConsumerProcess] = []
+
+    def start(self, library: Library, group: str, name: str | None = None, **settings: str | int | bool) -> ConsumerProcess:
+        """A consumer; further settings with underscores for dots."""
+        name = name or f"{library}-{len(self._all)}"
+        given = {
+            "bootstrap.servers": self.bootstrap_servers,
+            "group.id": group,
+            "client.id": name,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": "10000",
+            "heartbeat.interval.ms": "500",
+            "partition.assignment.strategy": "range",
+            **{key.replace("_", "."): str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()},
+        }
+        consumer = ConsumerProcess(library, self._classes, self.topic, name, given)
+        self._all.append(consumer)
+        return consumer
+
+    def end(self) -> None:
+        for consumer in self._all:
+            consumer.kill()
+
+
+def share(consumers: list[ConsumerProcess], partitions: int, timeout_s: float = 40.0) -> None:
+    """Wait until these own all partitions, each one once, as evenly as can be."""
+    deadline = time.monotonic() + timeout_s
+
+    def is_shared() -> bool:
+        owned = [partition for consumer in consumers for partition in consumer.owned]
+        sizes = [len(consumer.owned) for consumer in consumers]
+        return sorted(owned) == list(range(partitions)) and max(sizes) - min(sizes) <= 1
+
+    while not is_shared():
+        if time.monotonic() > deadline:
+            state = "\n".join(f"{each.name}: {sorted(each.owned)} {[words for _, words in each.events]}" for each in consumers)
+            raise AssertionError(f"not shared within {timeout_s} s:\n{state}")
+        time.sleep(0.05)
+
+
+@contextmanager
+def consumers_of(bootstrap_servers: str, topic: str, classes: Path) -> Iterator[Consumers]:
+    consumers = Consumers(bootstrap_servers, topic, classes)
+    try:
+        yield consumers
+    finally:
+        consumers.end()
+
+
+def compile_java(directory: Path) -> Path:
+    """Compile the Java consumer into a directory, which is returned."""
+    compiler = find_java().with_name("javac")
+    command = [str(compiler if compiler.exists() else "javac"), "-cp", _class_path(), "-d", str(directory), str(_HERE / "ConsumerProgram.java")]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    return directory
+
+
+def _java(classes: Path) -> list[str]:
+    options = ["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    return [str(find_java()), *options, "-cp", os.pathsep.join([str(classes), _class_path()]), "ConsumerProgram"]
+
+
+def _class_path() -> str:
+    return os.pathsep.join(map(str, tools_jars()))
+
+
+def _translated(library: Library, settings: dict[str, str]) -> dict[str, str]:
+    if library != "java":
+        return settings
+    return {**settings, "partition.assignment.strategy": _JAVA_ASSIGNORS[settings["partition.assignment.strategy"]]}

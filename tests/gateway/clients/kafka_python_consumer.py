@@ -1,0 +1,86 @@
+"""kafka-python's consumer, told what to do line by line: see consumers.py. Arguments: the topic, then name=value."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import KafkaError
+
+from tests.gateway.clients.lines import commands, say
+
+_ASSIGNORS = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
+_NAMES = {
+    "group.id": "group_id",
+    "client.id": "client_id",
+    "group.instance.id": "group_instance_id",
+    "bootstrap.servers": "bootstrap_servers",
+    "auto.offset.reset": "auto_offset_reset",
+}
+_NUMBERS = {
+    "session.timeout.ms": "session_timeout_ms",
+    "heartbeat.interval.ms": "heartbeat_interval_ms",
+    "max.poll.interval.ms": "max_poll_interval_ms",
+    "auto.commit.interval.ms": "auto_commit_interval_ms",
+}
+
+
+def _names(partitions: Any) -> str:
+    return " ".join(sorted(f"{each.topic}-{each.partition}" for each in partitions))
+
+
+class _Listener(ConsumerRebalanceListener):
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        say("assigned", _names(assigned))
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        say("revoked", _names(revoked))
+
+    def on_partitions_lost(self, lost: Any) -> None:
+        say("lost", _names(lost))
+
+
+def main(topic: str, *settings: str) -> None:
+    given = dict(setting.split("=", 1) for setting in settings)
+    options: dict[str, Any] = {_NAMES[name]: value for name, value in given.items() if name in _NAMES}
+    options |= {_NUMBERS[name]: int(value) for name, value in given.items() if name in _NUMBERS}
+    options["enable_auto_commit"] = given.get("enable.auto.commit", "true") == "true"
+    if "partition.assignment.strategy" in given:
+        options["partition_assignment_strategy"] = [_ASSIGNORS[given["partition.assignment.strategy"]]]
+    consumer = KafkaConsumer(**options)
+    consumer.subscribe([topic], listener=_Listener())
+    waiting = commands()
+    polls = True
+    while True:
+        command = waiting.get(block=not polls) if not polls or not waiting.empty() else None
+        match command:
+            case ["close"]:
+                break
+            case ["pause" | "resume" as word]:
+                polls = word == "resume"
+            case ["seek", name, partition, offset]:
+                consumer.seek(TopicPartition(name, int(partition)), int(offset))
+            case ["commit"]:
+                try:
+                    consumer.commit()
+                    say("committed")
+                except KafkaError as problem:
+                    say("error", type(problem).__name__, problem)
+            case _:
+                try:
+                    polled = consumer.poll(timeout_ms=100)
+                except KafkaError as problem:
+                    say("error", type(problem).__name__, problem)
+                    continue
+                for records in polled.values():
+                    for record in records:
+                        say("record", record.topic, record.partition, record.offset, record.value.decode())
+    consumer.close()
+    say("closed")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
