@@ -13,19 +13,19 @@ from typing import Annotated
 import typer
 from confluent_kafka.admin import NewTopic
 
-from command_line import words
 from command_line.actors import RecordSource
 from command_line.coordinator_thread import CoordinatorThread, asked_to_stop
 from command_line.demo_view import DemoView
 from command_line.durations import parse_duration_s
 from command_line.explanation import explanation
 from command_line.live_groups import LiveGroups
-from command_line.rebalances import GroupStory, Rebalance, headline
 from command_line.status_line import StatusLine
 from command_line.story import PARTITIONS, RECORDS_PER_SECOND, Story
 from command_line.summary import Summary
 from command_line.tables import say
 from members.host import MemberHost
+from narrative import words
+from narrative.rebalances import GroupStory, Rebalance, headline
 from schemas.events import encode_json
 from schemas.history import History, MemberReplaced, RebalanceCompleted, RequestRefused
 from schemas.records_file import Record, encode_record

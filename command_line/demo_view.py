@@ -12,8 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from command_line import words
 from command_line.tables import out, say
+from narrative import words
 from schemas.history import GroupSnapshot
 
 LINE_INTERVAL_S = 10.0

@@ -10,14 +10,14 @@ from typing import Annotated
 import msgspec
 import typer
 
-from command_line import words
 from command_line.errors import CommandError
 from command_line.explanation import explanation
 from command_line.options import CONNECTION, Settings, with_settings
-from command_line.rebalances import Rebalance, headline, rebalances
 from command_line.replay_output import read_history_files
 from command_line.tables import say
 from command_line.topic_reader import read_topic
+from narrative import words
+from narrative.rebalances import Rebalance, headline, rebalances
 from schemas.history import History, decode_history
 from streaming.config import StreamingConfig
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from command_line import words
 from command_line.tables import aligned
+from narrative import words
 from schemas.events import encode_json
 from schemas.history import GroupSnapshot
 from schemas.records import OffsetCommitValue

@@ -13,12 +13,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import typer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from command_line import words
 from command_line.errors import WRONG_USE, CommandError
 from command_line.options import CONNECTION, Settings, with_settings
 from command_line.progress import bytes_progress
 from command_line.tables import say
 from command_line.topic_reader import partition_count
+from narrative import words
 from recordings.events_import import EventsImport
 from recordings.kafka_request_log import DeadLetter, RequestLog
 from schemas.events import encode_json

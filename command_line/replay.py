@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Struct
 
-from command_line import words
 from command_line.errors import WRONG_USE, CommandError
 from command_line.import_log import DeadLetters, TimeZone, zone
 from command_line.options import Settings, with_settings
@@ -24,6 +23,7 @@ from command_line.spark_jvm import end_jvm, quiet_start
 from command_line.summary import Summary
 from command_line.tables import say
 from command_line.topic_reader import partition_count
+from narrative import words
 from recordings.events_import import EventsImport
 from recordings.kafka_request_log import RequestLog
 from schemas.history import decode_history

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from command_line import words
+from narrative import words
 from schemas.history import GroupSnapshot
 
 if TYPE_CHECKING:

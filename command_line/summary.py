@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
-from command_line import words
-from command_line.rebalances import GroupStory, headline
 from command_line.tables import aligned
+from narrative import words
+from narrative.rebalances import GroupStory, headline
 from schemas.history import (
     GroupDead,
     GroupEmpty,

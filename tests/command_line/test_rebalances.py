@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from command_line.explanation import explanation
-from command_line.rebalances import headline, rebalances
 from command_line.summary import Summary
+from narrative.rebalances import headline, rebalances
 from schemas.history import RebalanceCompleted
 from tests.command_line.histories import crash, everything, interrupted, long_wait
 

@@ -10,7 +10,7 @@ from datetime import UTC, tzinfo
 
 from msgspec import Struct, field
 
-from command_line import words
+from narrative import words
 from schemas.history import (
     AssignedTopic,
     AssignmentReceived,

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
-from command_line import words
+from narrative import words
 from schemas.history import AssignedTopic, History, MemberJoined, RebalanceTrigger
 from tests.command_line.histories import A, crash, everything
 

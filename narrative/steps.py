@@ -1,0 +1,162 @@
+"""One rebalance step by step: what led to it, what happened in it, who was waited for, whose partitions moved. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, tzinfo
+
+from msgspec import Struct
+
+from narrative import words
+from narrative.rebalances import Gone, Ownership, Rebalance
+from schemas.history import (
+    AssignmentReceived,
+    Cause,
+    GroupStable,
+    History,
+    MemberDropped,
+    MemberExpired,
+    MemberLeft,
+    RequestRefused,
+    Waited,
+)
+
+_FATES: dict[type[Gone], str] = {MemberLeft: "left", MemberExpired: "expired", MemberDropped: "dropped"}
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One line of a rebalance's story."""
+
+    time_ms: int
+    text: str
+    record: History | None = None
+    """The record that says so; None: it follows from another one."""
+    where: str = ""
+    """The request or timer behind it, and where that lies in the log; empty where it is no news."""
+    is_cause: bool = False
+    """It led to the rebalance; the others are of the rebalance itself."""
+
+
+class WaitedFor(Struct, frozen=True, kw_only=True):
+    """One member that a rebalance waited for, and what became of it."""
+
+    member_id: str
+    told_ms: int | None
+    joined_ms: int | None
+    fate: str
+    """Empty where it joined; else `left`, `expired`, `dropped` or `never came`."""
+    gone_ms: int | None
+    is_slowest: bool
+
+
+class Move(Struct, frozen=True, kw_only=True):
+    """Partitions of a topic that had, and have, the same owners; None: nobody."""
+
+    topic: str
+    partitions: tuple[int, ...]
+    before: str | None
+    after: str | None
+
+
+def steps(rebalance: Rebalance, zone: tzinfo = UTC) -> list[Step]:
+    """The causes, the first one first, then all that happened, by time."""
+    start_ms = rebalance.started.timestamp_ms
+    causes = [step for record in rebalance.causes for step in _origin(record)]
+    if rebalance.started.interrupts is not None:
+        text = "the rebalance before this one is interrupted: its members had not all synced"
+        causes.insert(0, Step(time_ms=start_ms, text=text, is_cause=True))
+    told: dict[int, list[str]] = {}
+    for each in _waited(rebalance):
+        if each.told_ms is not None:
+            told.setdefault(each.told_ms, []).append(each.member_id)
+    notes = [
+        Step(time_ms=time_ms, text=f"{words.names(members)} {'learns' if len(members) == 1 else 'learn'} of it")
+        for time_ms, members in told.items()
+    ]
+    happened = [_step(record, zone) for record in rebalance.steps if not isinstance(record, GroupStable)]
+    return causes + sorted(happened + notes, key=lambda step: step.time_ms)
+
+
+def waited_for(rebalance: Rebalance) -> list[WaitedFor]:
+    """The members that had to rejoin; while the join phase goes on, as far as it has come."""
+    source = rebalance.completed or rebalance.join_phase
+    slowest = source.slowest if source is not None else None
+    gone = {
+        record.member.member_id: (_FATES[type(record)], record.timestamp_ms)
+        for record in rebalance.steps
+        if isinstance(record, Gone)
+    }
+    found = []
+    for each in _waited(rebalance):
+        fate, gone_ms = gone.get(each.member_id, ("never came", None))
+        joined = each.joined_ms is not None
+        found.append(
+            WaitedFor(
+                member_id=each.member_id,
+                told_ms=each.told_ms,
+                joined_ms=each.joined_ms,
+                fate="" if joined else fate,
+                gone_ms=None if joined else gone_ms,
+                is_slowest=each.member_id == slowest,
+            )
+        )
+    return found
+
+
+def moves(before: Ownership, after: Ownership) -> list[Move]:
+    """Whose partitions changed hands, and whose did not."""
+    old, new = _by_partition(before), _by_partition(after)
+    found: dict[tuple[str, str | None, str | None], list[int]] = {}
+    for topic, partition in sorted(old.keys() | new.keys()):
+        change = topic, old.get((topic, partition)), new.get((topic, partition))
+        found.setdefault(change, []).append(partition)
+    return [
+        Move(topic=topic, partitions=tuple(partitions), before=was, after=now)
+        for (topic, was, now), partitions in found.items()
+    ]
+
+
+def place(cause: Cause) -> str:
+    """The request or timer, and where it lies in the log."""
+    what = str(cause.api) if cause.kind == "request" else f"{cause.timer} timer, armed"
+    return f"{what} at events partition {cause.partition}, offset {cause.offset}"
+
+
+def _waited(rebalance: Rebalance) -> tuple[Waited, ...]:
+    source = rebalance.completed or rebalance.join_phase
+    return source.waited_for if source is not None else ()
+
+
+def _origin(record: History) -> Iterator[Step]:
+    """A cause, and where the log has what led to it."""
+    if isinstance(record, MemberExpired):
+        heard_ms = record.timestamp_ms - (record.time_ms - record.last_heard_ms)
+        where = f"events partition {record.cause.partition}, offset {record.cause.offset}"
+        heard = f"{words.name(record.member.member_id)} is heard for the last time"
+        yield Step(time_ms=heard_ms, text=heard, record=record, where=where, is_cause=True)
+        yield Step(time_ms=record.timestamp_ms, text=words.sentence(record), record=record, is_cause=True)
+    else:
+        yield Step(
+            time_ms=record.timestamp_ms,
+            text=words.sentence(record),
+            record=record,
+            where=place(record.cause),
+            is_cause=True,
+        )
+
+
+def _step(record: History, zone: tzinfo) -> Step:
+    if isinstance(record, AssignmentReceived):
+        text = f"leader {words.name(record.leader_id)} sends the assignment"
+        return Step(time_ms=record.timestamp_ms, text=text, record=record)
+    where = place(record.cause) if isinstance(record, RequestRefused) else ""
+    return Step(time_ms=record.timestamp_ms, text=words.sentence(record, zone), record=record, where=where)
+
+
+def _by_partition(ownership: Ownership) -> dict[tuple[str, int], str]:
+    return {
+        (each.topic, partition): member_id
+        for member_id, topics in ownership.items()
+        for each in topics or ()
+        for partition in each.partitions
+    }
