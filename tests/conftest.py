@@ -70,6 +70,8 @@ def spark(kafka_jars: Path) -> Iterator[SparkSession]:
     """One small Spark session for all tests: UTC, two shuffle partitions, no UI, the project's jars."""
     from pyspark.sql import SparkSession
 
+    from tables.spark_sinks import DELTA_SESSION_SETTINGS
+
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master("local[2]")
@@ -82,6 +84,7 @@ def spark(kafka_jars: Path) -> Iterator[SparkSession]:
         .config("spark.driver.memory", "1g")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
+        .config(map=DELTA_SESSION_SETTINGS)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

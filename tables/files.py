@@ -1,0 +1,99 @@
+"""The tables of a whole history in files, without Spark: Delta tables or Parquet directories, as the Spark writers make them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from schemas.history import History
+from tables.arrow import arrow_table, day_text, delta_schema
+from tables.columns import DAY, day_number
+from tables.fold import fold
+from tables.layout import CHECKPOINT, WHOLE_HISTORY, Format, belongs_to_a_query
+from tables.rows import TABLE_OF, TABLES, AnyRow, Table
+
+ROWS_PER_FILE = 100_000
+
+
+def write_tables(history: Iterable[History], directory: Path, kind: Format = "delta") -> None:
+    """Write the tables of a history, of any number of groups and in any order, in place of what was there.
+
+    All of the history is held in memory. Raises TablesError where a streaming query writes to this directory, OSError.
+    """
+    if (directory / CHECKPOINT).exists():
+        raise belongs_to_a_query(str(directory))
+    writers = {table.name: _Writer(directory / table.name, table, kind) for table in TABLES.values()}
+    for row in fold(history):
+        writers[TABLE_OF[type(row)].name].write(row)
+    for writer in writers.values():
+        writer.close()
+
+
+class _Writer:
+    """The files of one table."""
+
+    def __init__(self, directory: Path, table: Table, kind: Format) -> None:
+        self._directory = directory
+        self._table = table
+        self._kind = kind
+        self._rows: dict[int, list[AnyRow]] = {}
+        self._count = 0
+        self._files: list[tuple[Path, str]] = []
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+
+    def write(self, row: AnyRow) -> None:
+        self._rows.setdefault(day_number(self._table, row), []).append(row)
+        self._count += 1
+        if self._count >= ROWS_PER_FILE:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        if self._kind == "delta":
+            self._commit()
+
+    def _flush(self) -> None:
+        for day, rows in sorted(self._rows.items()):
+            text = day_text(day)
+            directory = self._directory / f"{DAY}={text}"
+            if self._kind == "parquet":
+                directory /= f"batch={WHOLE_HISTORY}"
+            directory.mkdir(parents=True, exist_ok=True)
+            path = directory / f"part-{len(self._files):05}.parquet"
+            pq.write_table(arrow_table(self._table, rows), path)
+            self._files.append((path, text))
+        self._rows, self._count = {}, 0
+
+    def _commit(self) -> None:
+        """Version 0 of a Delta table, as the protocol of its transaction log has it."""
+        meta_data = {
+            "id": str(uuid.uuid4()),
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps(delta_schema(self._table)),
+            "partitionColumns": [DAY],
+            "configuration": {},
+        }
+        actions = [
+            {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+            {"metaData": meta_data},
+            *({"add": self._added_file(path, text)} for path, text in self._files),
+        ]
+        log = self._directory / "_delta_log"
+        log.mkdir()
+        (log / f"{0:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+    def _added_file(self, path: Path, day: str) -> dict[str, object]:
+        stat = path.stat()
+        return {
+            "path": str(path.relative_to(self._directory)),
+            "partitionValues": {DAY: day},
+            "size": stat.st_size,
+            "modificationTime": stat.st_mtime_ns // 1_000_000,
+            "dataChange": True,
+        }

@@ -1,0 +1,137 @@
+"""Who owns which partition since when, followed record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from schemas.history import AssignmentReceived, History, MemberReplaced
+from tables.rows import Member, Ownership, OwnershipEnd
+
+
+class Held(Struct, array_like=True, frozen=True):
+    """Since when a partition is owned, and by which record."""
+
+    seq: int
+    from_ms: int
+    generation_id: int
+
+
+ByMember = dict[str, dict[str, dict[int, Held]]]
+"""Member id -> topic -> partition."""
+
+
+class Holdings:
+    """The partitions that are owned in one life of a group. `changed` is called with every row that begins or ends.
+
+    `members` must still have a member when what it owned ends.
+    """
+
+    def __init__(self, held: ByMember, members: Mapping[str, Member], changed: Callable[[Ownership], None]) -> None:
+        self.held = held
+        self._members = members
+        self._changed = changed
+
+    def assign(self, record: AssignmentReceived, at_ms: int, rebalance: int | None) -> int | None:
+        """The leader's assignment is in force. Returns how many partitions it has; None if it cannot be read."""
+        before = dict(self.held)
+        self.held.clear()
+        count, is_readable = 0, bool(record.assignments)
+        for assignment in record.assignments:
+            is_readable = is_readable and assignment.topics is not None
+            had = before.get(assignment.member_id, {})
+            for each in assignment.topics or ():
+                count += len(each.partitions)
+                had_of_topic = had.get(each.topic, {})
+                for partition in each.partitions:
+                    # What it had goes on; taken out of `before`, where that remains which has ended.
+                    kept = had_of_topic.pop(partition, None)
+                    self._hold(record, assignment.member_id, each.topic, partition, at_ms, kept)
+        for member_id, topics in before.items():
+            self._end(record, member_id, topics, "revoked", at_ms, rebalance)
+        return count if is_readable else None
+
+    def release(
+        self, record: History, member_id: str, ended_by: OwnershipEnd, at_ms: int, rebalance: int | None
+    ) -> None:
+        """The member owns nothing any more."""
+        topics = self.held.pop(member_id, None)
+        if topics:
+            self._end(record, member_id, topics, ended_by, at_ms, rebalance)
+
+    def release_all(self, record: History, ended_by: OwnershipEnd, at_ms: int) -> None:
+        """Nobody owns anything any more."""
+        for member_id in list(self.held):
+            self.release(record, member_id, ended_by, at_ms, None)
+
+    def hand_over(self, record: MemberReplaced, at_ms: int) -> None:
+        """A static member goes on under its new id with what it owned under the old one."""
+        topics = self.held.get(record.old_member_id, {})
+        places = [(topic, partition) for topic, partitions in topics.items() for partition in partitions]
+        self.release(record, record.old_member_id, "replaced", at_ms, None)
+        for topic, partition in places:
+            self._hold(record, record.member.member_id, topic, partition, at_ms, None)
+
+    def forget(self, group_id: str, epoch: int, at_ms: int) -> None:
+        """The history goes on with another life of the group and did not say how these ended."""
+        for member_id, topics in self.held.items():
+            for topic, partitions in topics.items():
+                for partition, held in partitions.items():
+                    row = self._row(group_id, epoch, member_id, topic, partition, held)
+                    self._changed(_ended(row, "unknown", at_ms, None, None))
+        self.held.clear()
+
+    def _hold(
+        self, record: History, member_id: str, topic: str, partition: int, at_ms: int, kept: Held | None
+    ) -> None:
+        of_topic = self.held.setdefault(member_id, {}).setdefault(topic, {})
+        held = of_topic[partition] = kept or Held(record.seq, at_ms, record.generation_id)
+        if kept is None:
+            self._changed(self._row(record.group_id, record.epoch, member_id, topic, partition, held))
+
+    def _end(
+        self,
+        record: History,
+        member_id: str,
+        topics: dict[str, dict[int, Held]],
+        ended_by: OwnershipEnd,
+        at_ms: int,
+        rebalance: int | None,
+    ) -> None:
+        for topic, partitions in topics.items():
+            for partition, held in partitions.items():
+                row = self._row(record.group_id, record.epoch, member_id, topic, partition, held)
+                self._changed(_ended(row, ended_by, at_ms, record.seq, rebalance))
+
+    def _row(self, group_id: str, epoch: int, member_id: str, topic: str, partition: int, held: Held) -> Ownership:
+        member = self._members.get(member_id)
+        return Ownership(
+            group_id=group_id,
+            epoch=epoch,
+            seq=held.seq,
+            topic=topic,
+            partition=partition,
+            member_id=member_id,
+            group_instance_id=member.group_instance_id if member is not None else None,
+            client_id=member.client_id if member is not None else None,
+            client_host=member.client_host if member is not None else None,
+            generation_id=held.generation_id,
+            from_ms=held.from_ms,
+            last_seq=held.seq,
+        )
+
+
+def _ended(
+    row: Ownership, ended_by: OwnershipEnd, at_ms: int, end_seq: int | None, rebalance: int | None
+) -> Ownership:
+    return replace(
+        row,
+        to_ms=at_ms,
+        duration_ms=at_ms - row.from_ms,
+        ended_by=ended_by,
+        end_seq=end_seq,
+        end_rebalance=rebalance,
+        last_seq=row.seq + 1 if end_seq is None else end_seq,
+    )
