@@ -9,7 +9,12 @@ from confluent_kafka import Producer
 from command_line.topic_reader import read_topic
 from coordinator_state import LogRecord
 from schemas.java_hash import group_partition
-from schemas.messages import DeleteGroupsRequest
+from schemas.messages import (
+    DeleteGroupsRequest,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
@@ -54,6 +59,15 @@ def every_kind_of_record(config: StreamingConfig) -> list[OutputRecord]:
     generation = harness.stable("m1", "m2")
     harness.commit("m1", generation, {("t", 0): 7, ("t", 1): 2**40}, metadata="läuft")
     harness.commit("m1", generation, {("t", 2): 9}, version=3, retention_time_ms=100_000)  # with an expiry of its own
+    named = OffsetCommitRequestTopic(
+        name="u",
+        topic_id="8d1f2f4c-6b1b-4f57-9f0e-0d5a1f0c7b11",
+        partitions=(OffsetCommitRequestPartition(partition_index=0, committed_offset=3, committed_leader_epoch=5),),
+    )
+    request = OffsetCommitRequest(
+        group_id=harness.group_id, generation_id_or_member_epoch=generation, member_id="m1", topics=(named,)
+    )
+    harness.send("OffsetCommit", request, 10)
     harness.leave("m1", "m2")
     harness.join(group_instance_id="i1", new_member_id="i1-a", reason="again")
     harness.sleep(0)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -71,7 +72,7 @@ def _value_as_printed(value: Value, version: int) -> Json:
     if version >= 3:
         shown["leaderEpoch"] = value.leader_epoch
     if value.topic_id is not None:
-        shown["topicId"] = value.topic_id
+        shown["topicId"] = urlsafe_b64encode(UUID(value.topic_id).bytes).decode().rstrip("=")
     return shown
 
 

@@ -1,0 +1,117 @@
+"""The broker's real cleaner compacts our topic, and whoever reads what is left finds every group and offset."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from typer.testing import CliRunner
+
+from command_line.groups import read_offsets, read_snapshots
+from command_line.main import app
+from coordinator_state.replay import StoredGroup, replay_offsets_log
+from schemas.history import GroupSnapshot
+from schemas.records import GroupMetadataKey, encode_key
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka
+from streaming.rows import OutputRecord
+from tests.offsets_log.live_topic import Pairs, every_kind_of_record, make_topics, outputs_of, read, write
+from tests.streaming.log_story import story
+
+SEGMENT_MS = 100
+TIMEOUT_S = 90.0
+LAST_KEY = encode_key(GroupMetadataKey("the last record, which stays in the active segment"))
+
+
+def alter(admin: AdminClient, kind: ResourceType, name: str, settings: dict[str, str | None]) -> None:
+    """Set settings, or put them back (None)."""
+    entries = [
+        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET)
+        for key, value in settings.items()
+    ]
+    for future in admin.incremental_alter_configs([ConfigResource(kind, name, incremental_configs=entries)]).values():
+        future.result(30)
+
+
+@pytest.fixture
+def eager_cleaner(admin: AdminClient) -> Iterator[None]:
+    """A cleaner that looks for work all the time, not every 15 s."""
+    alter(admin, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "100"})
+    yield
+    alter(admin, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": None})
+
+
+def write_in_segments(config: StreamingConfig, records: list[OutputRecord]) -> None:
+    """Write in pieces, each into a segment of its own."""
+    size = len(records) // 6 + 1
+    for start in range(0, len(records), size):
+        write(config, records[start : start + size])
+        time.sleep(2 * SEGMENT_MS / 1_000)
+
+
+def close_segments(config: StreamingConfig) -> None:
+    """One more record in each partition: the segment before it is no longer the active one, which is never cleaned."""
+    topic = config.topic_settings.topics.offsets
+    write(config, [OutputRecord(topic, partition, LAST_KEY, None, {}) for partition in range(config.offsets_partitions)])
+
+
+def wait_for_compaction(config: StreamingConfig, topic: str, tombstones: set[bytes]) -> Pairs:
+    """What is left when every key is there once, and those that were deleted not at all."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        close_segments(config)  # each time: a tombstone goes with the second cleaning, and there must be something to clean
+        left = [(key, value) for key, value in read(config, topic) if key != LAST_KEY]
+        counts = Counter(key for key, _ in left)
+        if max(counts.values()) == 1 and not counts.keys() & tombstones:
+            return left
+        assert time.monotonic() < deadline, f"not compacted within {TIMEOUT_S:g} s: {counts.most_common(5)}"
+        time.sleep(5 * SEGMENT_MS / 1_000)
+
+
+def agrees(stored: StoredGroup, snapshot: GroupSnapshot) -> bool:
+    """Whether the log tells the same of a group that is not rebalancing as the assignments topic."""
+    members = [(each.member_id, each.group_instance_id, each.subscription, each.assignment) for each in stored.members.values()]
+    shown = [(each.member_id, each.group_instance_id, each.metadata, each.assignment) for each in snapshot.members]
+    return (stored.state.value, stored.generation_id, stored.leader_id, stored.protocol_name, members) == (
+        snapshot.state, snapshot.generation_id, snapshot.leader_id, snapshot.protocol_name, shown,
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("eager_cleaner")
+def test_after_compaction_every_group_and_offset_is_there(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:
+    config = make_topics(kafka.bootstrap_servers, topic_prefix)
+    topics = config.topic_settings.topics
+    small = {"segment.ms": str(SEGMENT_MS), "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "0"}
+    alter(admin, ResourceType.TOPIC, topics.offsets, dict(small))
+    outputs = list(outputs_of(story(5, groups=12, requests=700, poisons=False), config))
+    records = [each for each in outputs if each.topic == topics.offsets] + every_kind_of_record(config)
+    write_in_segments(config, records)
+    write(config, (each for each in outputs if each.topic == topics.assignments))
+
+    latest = {each.key: each.value for each in records}
+    tombstones = {key for key, value in latest.items() if key is not None and value is None}
+    left = wait_for_compaction(config, topics.offsets, tombstones)
+    assert tombstones
+    assert len(left) < len(records) / 2
+
+    found = replay_offsets_log(left)
+    assert found == replay_offsets_log((each.key or b"", each.value) for each in records)
+
+    snapshots = {each.group_id: each for each in read_snapshots(config)}
+    assert found.keys() == snapshots.keys()
+    steady = [each for each in snapshots.values() if each.state in ("Stable", "Empty")]
+    assert {each.state for each in steady} == {"Stable", "Empty"}
+    for snapshot in steady:
+        assert agrees(found[snapshot.group_id], snapshot)
+    for group_id, stored in found.items():
+        assert stored.offsets == read_offsets(config, group_id)
+
+    arguments = ["groups", "--json", "--bootstrap-servers", kafka.bootstrap_servers, "--topic-prefix", topic_prefix]
+    shown = [json.loads(line) for line in CliRunner().invoke(app, arguments).stdout.splitlines()]
+    assert {each["group_id"]: each["generation_id"] for each in shown if each["state"] in ("Stable", "Empty")} == {
+        each.group_id: found[each.group_id].generation_id for each in steady
+    }
