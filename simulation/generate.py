@@ -66,7 +66,7 @@ def _members(dice: Random, group_id: str, topics: tuple[str, ...], until_ms: int
     static = dice.random() < 0.35
     twins = static and dice.random() < 0.3
     assignors = dice.choice(ASSIGNORS)
-    session_ms = dice.choice((SESSION_MS, SESSION_MS, 8_000, 10_000))
+    session_ms = dice.choice((SESSION_MS, SESSION_MS, 10_000, 30_000))
     return [
         MemberPlan(
             name=f"{group_id}-{number}",
@@ -77,7 +77,7 @@ def _members(dice: Random, group_id: str, topics: tuple[str, ...], until_ms: int
             assignors=assignors,
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=session_ms // dice.choice((3, 4)),
-            max_poll_interval_ms=dice.choice((5_000, 10_000)),
+            max_poll_interval_ms=dice.choice((2_500, 5_000, 10_000)),
             poll_every_ms=dice.choice((200, 500, 1_000)),
             auto_commit_interval_ms=dice.choice((1_000, 3_000)),
             clock_percent=dice.choice((100, 100, 97, 103)),

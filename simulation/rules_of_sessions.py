@@ -7,7 +7,13 @@ from typing import Any
 from coordinator_state import Answer, GroupConfig
 from schemas.error_codes import ErrorCode
 from schemas.history import JoinPhaseCompleted, MemberExpired, MemberJoined, MemberReplaced
-from schemas.messages import HeartbeatRequest, OffsetCommitRequest, SyncGroupRequest, SyncGroupResponse
+from schemas.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 from simulation.referee import Rule, Step
 from simulation.rules_of_offsets import MAY_COMMIT, commit_codes
 
@@ -53,8 +59,7 @@ class SessionsKept(Rule):
             case SyncGroupRequest(member_id=member_id):
                 self._syncs[event.offset] = member_id
             case HeartbeatRequest(member_id=member_id):
-                codes = [output.response.error_code for output in step.outputs if _answers(output, event.offset)]  # type: ignore[union-attr]
-                if codes and codes[0] in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+                if any(_accepts_heartbeat(output) for output in step.outputs):
                     self._hear(step, member_id, now_ms)
             case OffsetCommitRequest(member_id=member_id):
                 codes = commit_codes(step)
@@ -71,13 +76,13 @@ class SessionsKept(Rule):
             case JoinPhaseCompleted():
                 for member_id in output.members:
                     self._hear(step, member_id, output.time_ms)
-            case Answer(response=SyncGroupResponse(), answers_offset=offset):
+            case Answer(response=SyncGroupResponse(error_code=code), answers_offset=offset):
                 member_id = self._syncs.pop(offset, "")
                 was_parked = step.event is None or step.event.offset != offset
                 brought_assignments = (
                     step.before is not None
                     and step.before.state == "CompletingRebalance"
-                    and output.response.error_code is ErrorCode.NONE
+                    and code is ErrorCode.NONE
                 )
                 if was_parked or brought_assignments:
                     self._hear(step, member_id, output.time_ms)
@@ -102,5 +107,9 @@ class SessionsKept(Rule):
         return None
 
 
-def _answers(output: object, offset: int) -> bool:
-    return isinstance(output, Answer) and output.answers_offset == offset
+def _accepts_heartbeat(output: object) -> bool:
+    return (
+        isinstance(output, Answer)
+        and isinstance(output.response, HeartbeatResponse)
+        and output.response.error_code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+    )

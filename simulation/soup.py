@@ -65,8 +65,8 @@ def soup_of(seed: int) -> Soup:
     cook = Cook(dice, config)
     steps = []
     clock_ms = waited_ms = 0
-    hurry = dice.choice((0.5, 0.8))
-    for number in range(dice.randint(10, 70)):
+    hurry = dice.choice((0.7, 0.9, 0.97))
+    for number in range(dice.randint(10, 90)):
         wait_ms = _wait(dice, hurry)
         ticks = dice.random() < 0.7
         waited_ms += wait_ms

@@ -71,6 +71,8 @@ class Cook:
     def request(self, group_id: str, life: Life | None) -> Dish:
         dice = self._dice
         api = dice.choices(tuple(MENU), tuple(MENU.values()))[0]
+        if dice.random() < 0.5:
+            api = self._next_in_a_rebalance(life) or api
         client_id = dice.choice(("c1", "c2", ""))
         if api == "garbage":
             return "Heartbeat", 4, client_id, None, None
@@ -90,6 +92,12 @@ class Cook:
         }[api]
         request: Request = make(group_id, life)
         return api, self._version(api), client_id, self._new_member_id(life), request
+
+    def _next_in_a_rebalance(self, life: Life | None) -> str | None:
+        """What brings the group on, if it is not at rest."""
+        if life is None or life.state in ("Empty", "PreparingRebalance"):
+            return "JoinGroup"
+        return "SyncGroup" if life.state == "CompletingRebalance" else None
 
     def _version(self, api: str) -> int:
         known = APIS[api]
@@ -112,12 +120,23 @@ class Cook:
         dice = self._dice
         people = life.people if life is not None else []
         ids = [*(each.member_id for each in people), *(life.handed_out if life is not None else ())]
+        late = self._late(life)
+        if late and dice.random() < 0.6:
+            ids = late
         self._seen += [member_id for member_id in ids if member_id not in self._seen]
         member_id = dice.choice(ids) if ids and dice.random() < 0.9 else dice.choice([*self._seen, ""])
         own = next((each.instance_id for each in people if each.member_id == member_id), None)
         if dice.random() < 0.08:
             own = dice.choice((None, *INSTANCES))
         return member_id, own
+
+    def _late(self, life: Life | None) -> list[str]:
+        """For whom the others wait."""
+        if life is None or life.state in ("Empty", "Stable"):
+            return []
+        if life.state == "PreparingRebalance":
+            return [*(each.member_id for each in life.people if each.join is None), *life.handed_out]
+        return life.must_sync
 
     def _generation(self, life: Life | None) -> int:
         current = life.generation if life is not None else 0
@@ -126,18 +145,18 @@ class Cook:
     def _join(self, group_id: str, life: Life | None) -> JoinGroupRequest:
         dice = self._dice
         member_id, instance_id = self._member(life)
-        if life is None or dice.random() < 0.35:
+        if life is None or dice.random() < (0.4 if len(life.people) + len(life.handed_out) < 4 else 0.15):
             member_id, instance_id = "", dice.choice((None, None, *INSTANCES))
         names = dice.sample(PROTOCOL_NAMES, dice.choice((1, 1, 2, 3)))
-        if dice.random() < 0.7:
+        if dice.random() < 0.85:
             names = ["range", *(name for name in names if name != "range")]
         if dice.random() < 0.03:
             names = dice.choice(([], [*names, names[0]]))
         least_ms = self._config.group_min_session_timeout_ms
         return JoinGroupRequest(
             group_id=group_id,
-            session_timeout_ms=dice.choices((least_ms, 5_000, 30_000, least_ms - 1, 60_001), (20, 40, 36, 2, 2))[0],
-            rebalance_timeout_ms=dice.choice((-1, 0, 2_000, 10_000, 10_000, 60_000)),
+            session_timeout_ms=dice.choices((least_ms, 5_000, 30_000, least_ms - 1, 60_001), (8, 30, 60, 1, 1))[0],
+            rebalance_timeout_ms=dice.choices((-1, 0, 2_000, 10_000, 60_000), (15, 3, 10, 40, 32))[0],
             member_id=member_id,
             group_instance_id=instance_id,
             protocol_type=dice.choices(("consumer", "connect", ""), (93, 5, 2))[0],
@@ -161,8 +180,8 @@ class Cook:
             generation_id=self._generation(life),
             member_id=member_id,
             group_instance_id=instance_id,
-            protocol_type=life.protocol_type if life is not None and named else dice.choice((None, "connect")),
-            protocol_name=life.protocol if life is not None and named else dice.choice((None, "sticky")),
+            protocol_type=(life and life.protocol_type) or "consumer" if named else dice.choice((None, "connect")),
+            protocol_name=(life and life.protocol) or "range" if named else dice.choice((None, "sticky")),
             assignments=tuple(SyncGroupAssignment(member_id=each, assignment=self._assignment()) for each in told),
         )
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from coordinator_state import Answer
+from coordinator_state import Answer, decode_group
 from members.effects import Send
 from schemas.events import ResponseDocument, encode_json, encode_request_event
 from schemas.java_hash import group_partition
@@ -165,7 +165,17 @@ class World:
                     return f"{partition.topic}-{partition.partition} belongs to {owners[partition]} and {process.name}"
                 owners[partition] = process.name
         missing = sum(self.topics.get(topic, 0) for topic in topics) - len(owners)
-        return f"{missing} partitions have no owner" if missing else ""
+        if missing:
+            return f"{missing} partitions have no owner"
+        return self._unsettled_members(group_id)
+
+    def _unsettled_members(self, group_id: str) -> str:
+        """Whether the group has other members than there are."""
+        blobs = self.drivers[self.shard_of(group_id)].states.get(group_id)
+        in_group = () if blobs is None else tuple(decode_group(*blobs).members)
+        alive = [process.member.member_id for process in self.alive(group_id)]
+        ghosts = [member_id for member_id in in_group if member_id not in alive]
+        return f"{', '.join(ghosts)} is a member, and nobody's" if ghosts else ""
 
     # --------------------------------------------------------------------------------------------------------- network
 

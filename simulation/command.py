@@ -1,0 +1,111 @@
+"""`python -m simulation`: many seeds over all cores, or the story of one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import NamedTuple
+
+from simulation.run import case_of, live
+from simulation.shrink import TRIES_MAX, shrink
+from simulation.story import story
+
+SEEDS = 500
+_CHUNK = 10
+_SHOWN_MAX = 20
+
+
+class Finding(NamedTuple):
+    """A seed that breaks a rule."""
+
+    seed: int
+    rules: tuple[str, ...]
+    message: str
+
+    def lines(self) -> Iterator[str]:
+        yield f"seed {self.seed}: {self.message[:500]}"
+        if len(self.rules) > 1:
+            yield f"  and {', '.join(self.rules[1:])}"
+        yield f"  its story: python -m simulation --seed {self.seed} --story"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns 1 if a rule is broken."""
+    parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"how many seeds to live through (default {SEEDS})")
+    parser.add_argument("--from", dest="first", type=int, default=0, help="the first of them (default 0)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one for each core)")
+    parser.add_argument("--seed", type=int, help="live through this seed only")
+    parser.add_argument("--story", action="store_true", help="tell the story of the seed, shrunk as far as possible")
+    parser.add_argument("--whole", action="store_true", help="with --story: do not shrink it")
+    chosen = parser.parse_args(arguments)
+    if chosen.seed is None:
+        return _many(range(chosen.first, chosen.first + chosen.seeds), chosen.jobs)
+    if chosen.story:
+        return _story(chosen.seed, 0 if chosen.whole else TRIES_MAX)
+    return _report(_try_all([chosen.seed])[0])
+
+
+def try_seed(seed: int) -> tuple[Finding | None, int]:
+    """What a seed breaks, if anything, and how many requests it had."""
+    outcome = live(case_of(seed))
+    if not outcome.violations:
+        return None, outcome.requests
+    rules = tuple(violation.rule for violation in outcome.violations)
+    return Finding(seed, rules, str(outcome.violations[0])), outcome.requests
+
+
+def try_seeds(seeds: Sequence[int], jobs: int) -> Iterator[tuple[list[Finding], int, int]]:
+    """Findings, number of seeds and number of requests, chunk by chunk in the order of the seeds."""
+    chunks = [seeds[start : start + _CHUNK] for start in range(0, len(seeds), _CHUNK)]
+    if jobs <= 1:
+        for chunk in chunks:
+            yield (*_try_all(chunk), len(chunk))
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        for chunk, (findings, requests) in zip(chunks, pool.map(_try_all, chunks), strict=True):
+            yield findings, requests, len(chunk)
+
+
+def _try_all(seeds: Iterable[int]) -> tuple[list[Finding], int]:
+    tried = [try_seed(seed) for seed in seeds]
+    return [finding for finding, _ in tried if finding is not None], sum(requests for _, requests in tried)
+
+
+def _many(seeds: range, jobs: int) -> int:
+    began_s = time.monotonic()
+    findings: list[Finding] = []
+    requests = done = 0
+    for found, asked, count in try_seeds(seeds, jobs):
+        findings += found
+        requests, done = requests + asked, done + count
+        for finding in found:
+            _report([finding])
+        if sys.stderr.isatty():
+            print(f"\r{done} of {len(seeds)}", end="", file=sys.stderr)
+    took_s = time.monotonic() - began_s
+    print(
+        f"{done} worlds and soups with {requests} requests in {took_s:.0f} s ({done / took_s:.0f} a second, {jobs} processes): "
+        f"{len(findings)} broke a rule"
+    )
+    return 1 if findings else 0
+
+
+def _report(findings: list[Finding]) -> int:
+    for finding in findings[:_SHOWN_MAX]:
+        print("\n".join(finding.lines()), flush=True)
+    return 1 if findings else 0
+
+
+def _story(seed: int, tries_max: int) -> int:
+    case = case_of(seed)
+    violations = live(case).violations
+    if violations and tries_max:
+        case = shrink(case, violations[0].rule, tries_max)
+    for line in story(case, live(case, keep_steps=True)):
+        print(line)
+    return 1 if violations else 0

@@ -1,0 +1,241 @@
+"""A judge that lets everything pass is worth nothing: each bug that is planted here must be caught, and by the rule meant for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from msgspec.structs import replace
+
+from coordinator_state import Group, dispatch, rebalance, retention
+from coordinator_state.requests import heartbeat, join_group, offset_commit
+from coordinator_state.turn import Turn
+from simulation import driver, ticker
+from simulation.run import case_of, live
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+WORLDS = [seed for seed in range(120) if seed % 3 != 2]
+SOUPS = range(2, 150, 3)
+
+
+def caught_by(seeds: Iterable[int], rules: set[str]) -> set[str]:
+    """What the first seed that breaks one of the rules breaks."""
+    for seed in seeds:
+        broken = {violation.rule for violation in live(case_of(seed)).violations}
+        if broken & rules:
+            return broken
+    return set()
+
+
+def two_owners(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Group.set_assignment
+
+    def set_assignment(self: Group, member: Any, assignment: bytes) -> None:
+        first = next((each.assignment for each in self.members.values() if each.assignment), assignment)
+        real(self, member, first if assignment else assignment)
+
+    monkeypatch.setattr(Group, "set_assignment", set_assignment)
+
+
+def a_forgotten_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = offset_commit.put_offset
+
+    def put_offset(turn: Turn, topic: str, partition: int, committed: Any) -> Any:
+        return None if committed.offset % 3 == 2 else real(turn, topic, partition, committed)
+
+    monkeypatch.setattr(offset_commit, "put_offset", put_offset)
+
+
+def a_commit_that_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = offset_commit.append_offset
+
+    def append_offset(turn: Turn, topic: str, partition: int, committed: Any) -> None:
+        if partition != 1:
+            real(turn, topic, partition, committed)
+
+    monkeypatch.setattr(offset_commit, "append_offset", append_offset)
+
+
+def no_tombstones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "append_offset_tombstone", lambda turn, topic, partition: None)
+
+
+def an_old_commit_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_commit, "require_generation", lambda group, generation_id: None)
+
+
+def a_fenced_member_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = offset_commit.require_member
+
+    def require_member(group: Group, member_id: str, group_instance_id: str | None) -> Any:
+        owner = group.static_members.get(group_instance_id or "", member_id)
+        return real(group, owner, group_instance_id)
+
+    monkeypatch.setattr(offset_commit, "require_member", require_member)
+
+
+def beats_are_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = heartbeat.heartbeat
+
+    def deaf(turn: Turn, request: Any) -> None:
+        name = f"session:{request.member_id}"
+        before = turn.group.timers.get(name) if turn.group is not None else None
+        real(turn, request)
+        if before is not None:
+            turn.require_group().timers[name] = before
+
+    monkeypatch.setattr(dispatch, "heartbeat", deaf)
+
+
+def the_dead_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = rebalance.session_timer_expired
+
+    def expire(turn: Turn, member_id: str, last_heard_ms: int) -> None:
+        if member_id in turn.require_group().pending_join:
+            real(turn, member_id, last_heard_ms)
+
+    monkeypatch.setattr(dispatch, "session_timer_expired", expire)
+
+
+def the_clock_jumps_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    def next_tick_ms(self: Any, wall_ms: int, monotonic_ms: int) -> int | None:
+        return wall_ms if wall_ms > self.clock_ms else None
+
+    monkeypatch.setattr(ticker.TickClock, "next_tick_ms", next_tick_ms)
+
+
+def a_parked_answer_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Turn.answer_parked
+
+    def answer_parked(self: Turn, api: str, parked: Any, response: Any) -> None:
+        if parked.offset % 5:
+            real(self, api, parked, response)
+
+    monkeypatch.setattr(Turn, "answer_parked", answer_parked)
+
+
+def an_answer_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Turn.answer_parked
+
+    def answer_parked(self: Turn, api: str, parked: Any, response: Any) -> None:
+        real(self, api, parked, response)
+        real(self, api, parked, response)
+
+    monkeypatch.setattr(Turn, "answer_parked", answer_parked)
+
+
+def an_answer_goes_to_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Turn.park
+    parked_before: list[Any] = []
+
+    def park(self: Turn) -> Any:
+        parked = real(self)
+        parked_before.append(parked)
+        return replace(parked, request_id=parked_before[-2:][0].request_id)
+
+    monkeypatch.setattr(Turn, "park", park)
+
+
+def a_generation_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebalance, "_next_generation", lambda generation_id: generation_id + 1 + (generation_id == 2))
+
+
+def a_generation_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebalance, "_next_generation", lambda generation_id: generation_id % 2 + 1)
+
+
+def arrival_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "in_order", lambda rows: rows)
+
+
+def timers_are_lost_between_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = driver.decode_group
+
+    def decode_group(membership: bytes, offsets: bytes) -> Group:
+        group = real(membership, offsets)
+        group.timers.pop("join", None)
+        return group
+
+    monkeypatch.setattr(driver, "decode_group", decode_group)
+
+
+def timers_change_their_order_between_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = driver.decode_group
+
+    def decode_group(membership: bytes, offsets: bytes) -> Group:
+        group = real(membership, offsets)
+        group.timers = dict(reversed(group.timers.items()))
+        return group
+
+    monkeypatch.setattr(driver, "decode_group", decode_group)
+
+
+def ids_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join_group, "uuid5", lambda namespace, name: uuid4())
+
+
+def time_by_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every row gets the last tick of its batch, not the last one before it."""
+    real = driver.carry_clock
+
+    def carry_clock(records: Any, floor_ms: int) -> Any:
+        rows, clock_ms = real(records, floor_ms)
+        return [row._replace(clock_ms=clock_ms) for row in rows], clock_ms
+
+    monkeypatch.setattr(driver, "carry_clock", carry_clock)
+
+
+def absent_members_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = rebalance.drop_member
+    monkeypatch.setattr(
+        rebalance,
+        "drop_member",
+        lambda turn, member, reason: None if reason == "did_not_rejoin" else real(turn, member, reason),
+    )
+
+
+def the_old_id_of_an_instance_is_not_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join_group, "_fence_parked", lambda turn, group, member: None)
+
+
+def retention_is_over_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "_is_expired", lambda committed, base, retention_ms, now_ms: True)
+
+
+BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
+    (two_owners, WORLDS, {"OneOwner"}),
+    (two_owners, SOUPS, {"AssignmentsAsDecided"}),
+    (a_forgotten_commit, WORLDS, {"CommitsKept"}),
+    (a_commit_that_is_not_logged, WORLDS, {"LogTellsHardState"}),
+    (no_tombstones, SOUPS, {"LogTellsHardState"}),
+    (an_old_commit_is_taken, SOUPS, {"OnlyCurrentCommits"}),
+    (a_fenced_member_commits, WORLDS, {"OnlyCurrentCommits"}),
+    (beats_are_not_heard, WORLDS, {"SessionsKept"}),
+    (beats_are_not_heard, WORLDS, {"TheLivingStay"}),
+    (the_dead_stay, WORLDS, {"SessionsKept"}),
+    (the_clock_jumps_after_a_pause, WORLDS, {"TheLivingStay"}),
+    (a_parked_answer_is_dropped, WORLDS, {"EveryRequestOnce"}),
+    (an_answer_comes_twice, WORLDS, {"EveryRequestOnce"}),
+    (an_answer_goes_to_somebody_else, WORLDS, {"EveryRequestOnce"}),
+    (a_generation_is_skipped, WORLDS, {"GenerationsRise"}),
+    (a_generation_falls, WORLDS, {"GenerationsRise"}),
+    (arrival_order, WORLDS, {"BatchesCannotBeSeen"}),
+    (arrival_order, SOUPS, {"BatchesCannotBeSeen"}),
+    (timers_are_lost_between_batches, WORLDS, {"BatchesCannotBeSeen"}),
+    (timers_change_their_order_between_batches, SOUPS, {"BatchesCannotBeSeen"}),
+    (ids_by_chance, WORLDS, {"RepeatsAreEqual", "BatchesCannotBeSeen"}),
+    (time_by_the_batch, WORLDS, {"BatchesCannotBeSeen"}),
+    (absent_members_stay, WORLDS, {"SameAsModel"}),
+    (the_old_id_of_an_instance_is_not_fenced, SOUPS, {"SameAsModel"}),
+    (retention_is_over_at_once, SOUPS, {"CommitsKept"}),
+]
+
+
+@pytest.mark.parametrize(("plant", "seeds", "rules"), BUGS, ids=lambda value: getattr(value, "__name__", None))
+def test_a_planted_bug_is_caught(
+    plant: Plant, seeds: Iterable[int], rules: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    assert caught_by(seeds, rules) & rules
