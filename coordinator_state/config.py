@@ -36,6 +36,9 @@ class GroupConfig(Struct, frozen=True, kw_only=True):
     group_max_bytes: int = 1_048_576
     """Most bytes that the ids, metadata and assignments of one group's members may take together: what keeps its record
     and its answers within the topics' limits. Kafka's limit is that of one record (`max.message.bytes`)."""
+    group_max_offsets: int = 100_000
+    """Most partitions that one group may have committed offsets for; a further one gets INVALID_COMMIT_OFFSET_SIZE (Kafka
+    has no such limit)."""
     offset_commit_value_version: Literal[3, 4] = 4
     """Version of offset commit values in the offsets log: 4 as Kafka 4.1 and later write, 3 as earlier ones and for older readers."""
     shard_count: int = 1
@@ -53,6 +56,7 @@ class GroupConfig(Struct, frozen=True, kw_only=True):
             "group_initial_rebalance_delay_ms": 0,
             "group_max_size": 1,
             "group_max_bytes": 1_000,
+            "group_max_offsets": 1,
             "offset_metadata_max_bytes": 0,
             "offsets_retention_minutes": 1,
             "offsets_retention_check_interval_ms": 1,

@@ -146,6 +146,7 @@ class Group(Struct, array_like=True):
     protocol_counts: dict[str, int] = field(default_factory=dict)
     """Protocol name -> number of members that list it."""
     members_bytes: int = 0
+    """About how much all members and handed-out ids take in a record or answer."""
     subscribed_topics: tuple[str, ...] | None = None
     """Union of the members' subscriptions at the last join completion; None: unknown."""
     new_member_added: bool = False
@@ -210,7 +211,7 @@ class Group(Struct, array_like=True):
 
     def remove_member(self, member_id: str) -> Member | None:
         """Take a member, or a handed-out id, out of everything; the first remaining member leads if it led."""
-        self.pending_join.pop(member_id, None)
+        self.remove_pending(member_id)
         self.pending_sync.pop(member_id, None)
         member = self.members.pop(member_id, None)
         if member is None:
@@ -221,6 +222,23 @@ class Group(Struct, array_like=True):
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
         return member
+
+    def add_pending(self, identity: MemberIdentity) -> None:
+        """Remember an id that is handed out."""
+        self.pending_join[identity.member_id] = identity
+        self.members_bytes += _pending_bytes(identity)
+
+    def remove_pending(self, member_id: str) -> bool:
+        """Forget a handed-out id; False if it is none."""
+        identity = self.pending_join.pop(member_id, None)
+        if identity is not None:
+            self.members_bytes -= _pending_bytes(identity)
+        return identity is not None
+
+    @property
+    def offsets_count(self) -> int:
+        """Partitions with a committed offset, without decoding them."""
+        return sum(topic.count for topic in self.retention.values())
 
     def update_member(self, member: Member, protocols: Protocols, session_timeout_ms: int, rebalance_timeout_ms: int) -> None:
         self._count(member, -1)
@@ -246,6 +264,10 @@ class Group(Struct, array_like=True):
         if member.awaiting_join is not None:
             self.awaiting_join_count += sign
         self.members_bytes += sign * member.size_bytes
+
+
+def _pending_bytes(identity: MemberIdentity) -> int:
+    return MEMBER_OVERHEAD_BYTES + len(identity.member_id) + len(identity.client_id)
 
 
 CONSUMER = "consumer"

@@ -309,7 +309,7 @@ def add_member(turn: Turn, member: Member, protocol_type: str) -> None:
     if group.state is PREPARING and group.previous_state is EMPTY:
         group.new_member_added = True
     group.add_member(member, protocol_type)
-    group.pending_join.pop(member.member_id, None)
+    group.remove_pending(member.member_id)
     park_join(turn, member)
     turn.arm(timers.session(member.member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)
 
@@ -341,7 +341,7 @@ def session_timer_expired(turn: Turn, member_id: str, last_heard_ms: int) -> Non
     group = turn.require_group()
     if member_id in group.pending_join:
         turn.cause_seq = turn.tell(PendingMemberRemoved, member_id=member_id, reason="expired")
-        del group.pending_join[member_id]
+        group.remove_pending(member_id)
         if group.state is PREPARING and group.all_joined:
             complete_join(turn)
         return

@@ -129,7 +129,7 @@ def expiry_timer_expired(turn: Turn) -> None:
             if not group.is_subscribed(topic) and _is_expired(committed, base, retention_ms, turn.now_ms)
         ]
         changes = [_forget(turn, topic, partition) for topic, partition in expired]
-        for chunk in _chunks(changes):
+        for chunk in chunks(changes):
             turn.cause_seq = turn.tell(OffsetsExpired, offsets=chunk)
         _refresh_retention(group)
     if not group.retention and group.state is GroupState.EMPTY:
@@ -168,7 +168,7 @@ def delete_group(turn: Turn) -> None:
 
 
 def tell_deleted(turn: Turn, changes: Iterable[OffsetChange]) -> None:
-    for chunk in _chunks(list(changes)):
+    for chunk in chunks(list(changes)):
         turn.cause_seq = turn.tell(OffsetsDeleted, offsets=chunk)
 
 
@@ -178,7 +178,7 @@ def _forget(turn: Turn, topic: str, partition: int) -> OffsetChange:
     return OffsetChange(topic=topic, partition=partition, offset=None, previous_offset=removed.offset)
 
 
-def _chunks(changes: list[OffsetChange]) -> Iterator[tuple[OffsetChange, ...]]:
+def chunks(changes: list[OffsetChange]) -> Iterator[tuple[OffsetChange, ...]]:
     rest = iter(changes)
     while chunk := tuple(islice(rest, CHANGES_PER_RECORD_MAX)):
         yield chunk

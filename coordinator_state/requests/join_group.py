@@ -115,7 +115,7 @@ def _require_room(turn: Turn, group: Group, request: JoinGroupRequest) -> None:
         return
     if member is not None:
         drop_member(turn, member, "group_full")
-    elif group.pending_join.pop(request.member_id, None) is not None:
+    elif group.remove_pending(request.member_id):
         turn.cancel(timers.session(request.member_id))
         turn.tell(PendingMemberRemoved, member_id=request.member_id, reason="group_full")
     raise Refusal(
@@ -159,7 +159,7 @@ def _join_anonymous(turn: Turn, group: Group, request: JoinGroupRequest, protoco
         _replace_static(turn, group, request, protocols, member_id)
     elif request.group_instance_id is None and envelope.api_version >= MEMBER_ID_REQUIRED_VERSION:
         identity = MemberIdentity(member_id=member_id, client_id=envelope.client_id, client_host=envelope.client_host)
-        group.pending_join[member_id] = identity
+        group.add_pending(identity)
         turn.arm(timers.session(member_id), request.session_timeout_ms)
         turn.tell(MemberIdAssigned, member=identity, session_timeout_ms=request.session_timeout_ms)
         turn.answer(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))

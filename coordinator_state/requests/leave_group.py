@@ -62,7 +62,7 @@ def _leave(
         assert group is not None
         left.append(leaver)
         if isinstance(leaver, str):
-            del group.pending_join[leaver]
+            group.remove_pending(leaver)
             turn.cancel(timers.session(leaver))
             turn.cause_seq = turn.tell(PendingMemberRemoved, member_id=leaver, reason="left")
         else:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from coordinator_state import timers
 from coordinator_state.errors import Refusal, require_generation, require_member
-from coordinator_state.group import Group
 from coordinator_state.offset_log import append_offset
 from coordinator_state.offsets import CommittedOffset
 from coordinator_state.rebalance import told_of_rebalance
-from coordinator_state.retention import put_offset
+from coordinator_state.retention import chunks, put_offset
 from coordinator_state.states import GroupState
 from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode
@@ -25,6 +24,8 @@ from schemas.messages import (
 
 GROUP_ID_NOT_FOUND_VERSION = 9
 OWN_RETENTION_VERSIONS = range(2, 5)
+TOPIC_NAME_MAX_CHARACTERS = 249
+"""Kafka's longest topic name (`Topic.MAX_NAME_LENGTH`); a longer one cannot exist."""
 
 
 def offset_commit(turn: Turn, request: OffsetCommitRequest) -> None:
@@ -32,7 +33,7 @@ def offset_commit(turn: Turn, request: OffsetCommitRequest) -> None:
     if not request.topics:
         turn.answer(OffsetCommitResponse())
         return
-    group = _require_committer(turn, request)
+    _require_committer(turn, request)
     changes: list[OffsetChange] = []
     topics = tuple(
         OffsetCommitResponseTopic(
@@ -48,9 +49,8 @@ def offset_commit(turn: Turn, request: OffsetCommitRequest) -> None:
         )
         for topic in request.topics
     )
-    if changes:
-        turn.tell(OffsetsCommitted, member_id=request.member_id or None, offsets=tuple(changes))
-    assert group is turn.group
+    for chunk in chunks(changes):
+        turn.tell(OffsetsCommitted, member_id=request.member_id or None, offsets=chunk)
     turn.answer(OffsetCommitResponse(topics=topics))
 
 
@@ -71,7 +71,7 @@ def offset_commit_error(request: OffsetCommitRequest, error_code: ErrorCode) -> 
     )
 
 
-def _require_committer(turn: Turn, request: OffsetCommitRequest) -> Group:
+def _require_committer(turn: Turn, request: OffsetCommitRequest) -> None:
     """Kafka's checks, in its order; a commit without a group creates a simple one."""
     assert turn.event is not None
     group = turn.group
@@ -84,11 +84,11 @@ def _require_committer(turn: Turn, request: OffsetCommitRequest) -> Group:
                 else ErrorCode.ILLEGAL_GENERATION
             )
             raise Refusal(code, "unknown_group", "there is no such group, so no such generation")
-        group = turn.create_group()
+        turn.create_group()
         turn.cause_seq = turn.tell(GroupCreated)
-        return group
+        return
     if generation_id <= NO_GENERATION and group.state is GroupState.EMPTY:
-        return group
+        return
     if generation_id <= NO_GENERATION and not request.member_id and request.group_instance_id is None:
         raise Refusal(
             ErrorCode.UNKNOWN_MEMBER_ID, "commit_without_membership", "the group has members; only they may commit"
@@ -101,7 +101,6 @@ def _require_committer(turn: Turn, request: OffsetCommitRequest) -> Group:
             ErrorCode.REBALANCE_IN_PROGRESS, "commit_before_sync", "the member has not yet got its assignment of this generation"
         )
     turn.arm(timers.session(member.member_id), member.session_timeout_ms)
-    return group
 
 
 def _commit(
@@ -112,16 +111,10 @@ def _commit(
     changes: list[OffsetChange],
 ) -> ErrorCode:
     metadata = partition.committed_metadata or ""
-    if _utf16_units(metadata) > turn.config.offset_metadata_max_bytes:
-        turn.tell_refused(
-            Refusal(
-                ErrorCode.OFFSET_METADATA_TOO_LARGE,
-                "metadata_too_long",
-                f"metadata of {topic.name:.249}-{partition.partition_index} is longer than "
-                f"offset.metadata.max.bytes ({turn.config.offset_metadata_max_bytes})",
-            )
-        )
-        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    refusal = _refusal(turn, topic, partition, metadata)
+    if refusal is not None:
+        turn.tell_refused(refusal)
+        return refusal.error_code
     committed = CommittedOffset(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
@@ -144,6 +137,28 @@ def _commit(
         )
     )
     return ErrorCode.NONE
+
+
+def _refusal(
+    turn: Turn, topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition, metadata: str
+) -> Refusal | None:
+    """Why this one partition is refused, if it is."""
+    where = f"{topic.name:.249}-{partition.partition_index}"
+    most_bytes, most_offsets = turn.config.offset_metadata_max_bytes, turn.config.group_max_offsets
+    if not 0 < len(topic.name) <= TOPIC_NAME_MAX_CHARACTERS:
+        return Refusal(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "no_topic_name",
+            f"a topic's name has 1 to {TOPIC_NAME_MAX_CHARACTERS} characters, this one has {len(topic.name)}",
+        )
+    if _utf16_units(metadata) > most_bytes:
+        detail = f"metadata of {where} is longer than offset.metadata.max.bytes ({most_bytes})"
+        return Refusal(ErrorCode.OFFSET_METADATA_TOO_LARGE, "metadata_too_long", detail)
+    group = turn.require_group()
+    if group.offsets_count >= most_offsets and group.offsets.get(topic.name, partition.partition_index) is None:
+        detail = f"the group has offsets of group_max_offsets ({most_offsets}) partitions; {where} would be one more"
+        return Refusal(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "too_many_offsets", detail)
+    return None
 
 
 def _utf16_units(text: str) -> int:

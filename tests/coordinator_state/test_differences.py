@@ -5,7 +5,7 @@ from msgspec import Raw
 from coordinator_state import Answer, Coordinator, GroupConfig, GroupCoordinator, RequestEvent
 from schemas.error_codes import ErrorCode
 from schemas.events import RequestEnvelope
-from schemas.history import RebalanceExtended, RebalanceStarted
+from schemas.history import OffsetsCommitted, RebalanceStarted
 from schemas.messages import (
     DescribeGroupsRequest,
     HeartbeatRequest,
@@ -102,6 +102,40 @@ def test_a_group_that_would_outgrow_its_records_takes_no_further_member() -> Non
     answer = group.answer(group.join(protocols={"range": b"x" * 4_000}))
     assert answer.error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert group.answer(group.join(protocols={"range": b"x" * 100})).error_code is ErrorCode.MEMBER_ID_REQUIRED
+
+
+def test_handed_out_ids_count_too() -> None:
+    group = GroupHarness(group_max_bytes=3_000)
+    codes = [group.answer(group.join(session_timeout_ms=60_000)).error_code for _ in range(12)]
+    assert codes[0] is ErrorCode.MEMBER_ID_REQUIRED
+    assert codes[-1] is ErrorCode.GROUP_MAX_SIZE_REACHED
+    group.sleep(60_000)
+    assert group.group is not None
+    assert group.group.members_bytes == 0
+    assert group.answer(group.join()).error_code is ErrorCode.MEMBER_ID_REQUIRED
+
+
+def test_a_group_has_no_more_offsets_than_it_may() -> None:
+    group = GroupHarness(group_max_offsets=2)
+    group.commit(offsets={("t", 0): 1, ("t", 1): 1})
+    answer = group.answer(group.commit(offsets={("t", 1): 2, ("t", 2): 1}))
+    assert [each.error_code for each in answer.topics[0].partitions] == [
+        ErrorCode.NONE,
+        ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ]
+
+
+def test_a_topic_that_cannot_exist_gets_no_offsets() -> None:
+    group = GroupHarness()
+    for name in ("", "t" * 250):
+        answer = group.answer(group.commit(offsets={(name, 0): 1}))
+        assert answer.topics[0].partitions[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_commit_of_very_many_partitions_is_told_in_pieces() -> None:
+    group = GroupHarness()
+    outputs = group.commit(offsets={("t", partition): 1 for partition in range(2_500)})
+    assert [len(each.offsets) for each in of_type(outputs, OffsetsCommitted)] == [1_000, 1_000, 500]
 
 
 def test_an_assignment_that_would_outgrow_the_record_is_refused_as_kafka_refuses_a_failed_append() -> None:
