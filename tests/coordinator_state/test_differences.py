@@ -5,7 +5,7 @@ from msgspec import Raw
 from coordinator_state import Answer, Coordinator, GroupConfig, GroupCoordinator, RequestEvent
 from schemas.error_codes import ErrorCode
 from schemas.events import RequestEnvelope
-from schemas.history import OffsetsCommitted, RebalanceStarted
+from schemas.history import OffsetsCommitted, RebalanceExtended, RebalanceStarted
 from schemas.messages import (
     DescribeGroupsRequest,
     HeartbeatRequest,
