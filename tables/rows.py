@@ -29,7 +29,7 @@ class Row(Struct, frozen=True, kw_only=True):
     epoch: int
     """Which life of the group: the offset of the event that began it. A group that died and came back has another."""
     seq: int
-    """The history record that began this row. Unique within (group_id, epoch)."""
+    """Number of the history record that began this row, within (group_id, epoch)."""
 
 
 class Event(Row, frozen=True, kw_only=True):

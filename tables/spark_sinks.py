@@ -20,6 +20,8 @@ from tables.layout import WHOLE_HISTORY, Format, TablesError, table_path
 from tables.rows import TABLES, Table
 
 DELTA_SESSION_SETTINGS = {
+    # Delta's parser loses the parameters of a query (`:name`) unless Spark binds them the old way (delta-io/delta #7640).
+    "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
     # Delta reads its own log with a Spark job; 50 tasks, the default, are for logs a thousand times as large.
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

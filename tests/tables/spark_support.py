@@ -1,0 +1,101 @@
+"""Histories as files, tables as Python rows: what the Spark tests share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.events import encode_json
+from schemas.history import History
+from schemas.records_file import Record, encode_record
+from tables.columns import columns
+from tables.fold import fold
+from tables.layout import Format
+from tables.rows import MS_PER_DAY, TABLE_OF, TABLES, AnyRow
+from tables.spark_rows import HISTORY_SCHEMA
+from tables.spark_sinks import open_sink
+
+PIECE = pa.schema(
+    [("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp_ms", pa.int64())]
+)
+Rows = dict[str, list[tuple[Any, ...]]]
+"""Table name -> rows, sorted."""
+
+
+def write_jsonl(path: Path, records: Iterable[History]) -> None:
+    """A replay's history.jsonl."""
+    lines = [encode_record(Record(partition=None, key=each.group_id.encode(), value=encode_json(each))) for each in records]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+
+
+def write_pieces(directory: Path, pieces: Sequence[Sequence[tuple[bytes | None, bytes | None]]]) -> None:
+    """Keys and values, one file for each batch of the stream."""
+    directory.mkdir()
+    offset = 0
+    for number, piece in enumerate(pieces):
+        rows = [
+            {"key": key, "value": value, "partition": 0, "offset": offset + n, "timestamp_ms": 1_000 * (offset + n)}
+            for n, (key, value) in enumerate(piece)
+        ]
+        offset += len(piece)
+        path = directory / f"piece-{number:03}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows, PIECE), path)
+        os.utime(path, (1_000_000 + number, 1_000_000 + number))  # the source takes the oldest first
+
+
+def raw(records: Iterable[History]) -> list[tuple[bytes | None, bytes | None]]:
+    return [(each.group_id.encode(), encode_json(each)) for each in records]
+
+
+def read_stream(spark: Any, directory: Path) -> Any:
+    """The pieces as a stream, one a batch."""
+    return spark.readStream.schema(HISTORY_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(directory))
+
+
+def expected(records: Iterable[History]) -> Rows:
+    """What the pure fold says."""
+    found: Rows = {name: [] for name in TABLES}
+    for row in fold(records):
+        found[TABLE_OF[type(row)].name].append(_columns_of(row))
+    return {name: sorted(rows, key=repr) for name, rows in found.items()}
+
+
+def _columns_of(row: AnyRow) -> tuple[Any, ...]:
+    return tuple(_value(row, column.made_of, column.name, column.sql_type) for column in columns(TABLE_OF[type(row)]))
+
+
+def _value(row: AnyRow, made_of: str | None, name: str, sql_type: str) -> Any:
+    value = getattr(row, made_of or name)
+    if value is not None and sql_type == "date":
+        return date.fromordinal(date(1970, 1, 1).toordinal() + value // MS_PER_DAY)
+    if value is not None and sql_type == "timestamp":
+        return datetime.fromtimestamp(value / 1000, UTC).replace(tzinfo=None)
+    return _plain(msgspec.to_builtins(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return list(value.values()) if isinstance(value, dict) else value
+
+
+def tables_in(spark: Any, directory: Path, kind: Format) -> Rows:
+    """What Spark reads from a directory of tables."""
+    sink = open_sink(spark, str(directory), kind)
+    found: Rows = {}
+    for table in TABLES.values():
+        rows = sink.read(table).select(*[column.name for column in columns(table)])
+        found[table.name] = sorted((tuple(_plain(_row(value)) for value in row) for row in rows.collect()), key=repr)
+    return found
+
+
+def _row(value: Any) -> Any:
+    """Spark's rows inside arrays as lists."""
+    return [list(each) if isinstance(each, tuple) else each for each in value] if isinstance(value, list) else value
