@@ -1,0 +1,156 @@
+"""The documents that the pages are made of, by address: the same for the server and for the report."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+from dashboard.facts import Committed
+from dashboard.group_page import Now, Window, group_page
+from dashboard.health import expires_ms
+from dashboard.index import Index, Told
+from dashboard.rebalance_page import rebalance_page, request
+from dashboard.settings import DashboardSettings
+from dashboard.what_if import Change, ReplayFunction, summary
+from narrative import words
+from schemas.history import History, RequestRefused
+
+WINDOWS_KEPT = 4
+EVENTS_MAX = 500
+
+
+class NotFound(LookupError):
+    """There is no such thing. The message says what."""
+
+
+class Documents:
+    """Makes documents of an index. Safe to be used by many threads."""
+
+    def __init__(self, index: Index, clock: Callable[[], int] | None = None, what_if: ReplayFunction | None = None) -> None:
+        """`clock`: the present in milliseconds since 1970; None: the end of the history, for what is over."""
+        self.index = index
+        self._clock = clock
+        self._what_if = what_if
+        self._windows: OrderedDict[tuple[str, int], Window] = OrderedDict()
+        self._lock = Lock()
+
+    @property
+    def now_ms(self) -> int:
+        return self._clock() if self._clock is not None else self.index.last_ms
+
+    def overview(self) -> dict[str, Any]:
+        """What the frame of the pages needs."""
+        index = self.index
+        return {
+            "now": self.now_ms,
+            "live": self._clock is not None,
+            "what_if": self._what_if is not None,
+            "groups": len(index),
+            "records": index.records,
+            "unreadable": index.unreadable,
+            "first": index.first_ms,
+            "last": index.last_ms,
+            "kept_bytes": index.kept_bytes,
+            "window_ms": index.settings.health.window_ms,
+            "dead_letters": len(index.dead_letters),
+        }
+
+    def groups(self, at_ms: int | None = None) -> dict[str, Any]:
+        """The list, as it is or as it was."""
+        now_ms = self.now_ms
+        rows = self.index.rows(now_ms) if at_ms is None else self.index.rows_at(at_ms)
+        return {"now": now_ms, "at": at_ms, "rows": rows}
+
+    def group(self, group_id: str) -> dict[str, Any]:
+        """Raises NotFound."""
+        return self._page(group_id, self.index, self._window(group_id), self.now_ms)
+
+    def rebalance(self, group_id: str, key: str) -> dict[str, Any]:
+        """Raises NotFound."""
+        told = self._window(group_id).rebalance(key)
+        if told is None:
+            raise NotFound(f"Group {group_id} has no rebalance {key} within this dashboard's window.")
+        return rebalance_page(told)
+
+    def events(
+        self, *, group_id: str = "", kind: str = "", text: str = "", before: int | None = None, limit: int = EVENTS_MAX
+    ) -> dict[str, Any]:
+        """The latest records of all groups, the newest first."""
+        text = text.casefold()
+        found: list[dict[str, Any]] = []
+        for told in self.index.feed(before=before):
+            if len(found) >= min(limit, EVENTS_MAX):
+                break
+            record = told.record
+            if (group_id and record.group_id != group_id) or (kind and kind != _tag(record)):
+                continue
+            document = event_document(told)
+            if text and text not in f"{document['group']} {document['text']}".casefold():
+                continue
+            found.append(document)
+        return {"now": self.now_ms, "events": found}
+
+    def dead_letters(self) -> dict[str, Any]:
+        with self.index.lock:
+            return {"now": self.now_ms, "dead_letters": list(reversed(self.index.dead_letters))}
+
+    def what_if(self, group_id: str, change: Change) -> dict[str, Any]:
+        """The group under other settings, beside what happened. Raises NotFound, and ValueError for what cannot be."""
+        if self._what_if is None:
+            raise NotFound("Only a replay can be run again under other settings.")
+        before = self.group(group_id)
+        index = Index(DashboardSettings(health=self.index.settings.health))
+        for value in self._what_if(group_id, change):
+            index.add(value)
+        kept = index.kept(group_id)
+        if kept is None:
+            raise ValueError(f"Under these settings nothing happens in group {group_id}.")
+        after = self._page(group_id, index, Window(group_id, kept), max(self.now_ms, index.last_ms))
+        return {"page": after, "before": summary(before), "after": summary(after)}
+
+    def _page(self, group_id: str, index: Index, window: Window, now_ms: int) -> dict[str, Any]:
+        row = index.row(group_id, now_ms)
+        facts = index.facts(group_id)
+        if row is None or facts is None:
+            raise NotFound(f"There is no group {group_id}.")
+        with index.lock:
+            offsets: dict[tuple[str, int], Committed] = dict(facts.offsets)
+            moments = tuple(facts.moments())
+            expires = expires_ms(facts, index.settings.health)
+        now = Now(row=row, moments=moments, offsets=offsets, expires_ms=expires, now_ms=now_ms)
+        return group_page(window, now, index.ends)
+
+    def _window(self, group_id: str) -> Window:
+        kept = self.index.kept(group_id)
+        if kept is None:
+            raise NotFound(f"There is no group {group_id}.")
+        key = group_id, kept.facts_version
+        with self._lock:
+            window = self._windows.get(key)
+            if window is None:
+                window = self._windows[key] = Window(group_id, kept)
+            self._windows.move_to_end(key)
+            while len(self._windows) > WINDOWS_KEPT:
+                self._windows.popitem(last=False)
+        return window
+
+
+def event_document(told: Told) -> dict[str, Any]:
+    """One record of the feed."""
+    record = told.record
+    return {
+        "n": told.number,
+        "t": record.timestamp_ms,
+        "group": record.group_id,
+        "type": _tag(record),
+        "key": f"{record.epoch}-{record.seq}",
+        "text": words.sentence(record),
+        "refused": isinstance(record, RequestRefused),
+        "request": request(record.cause),
+    }
+
+
+def _tag(record: History) -> str:
+    return str(type(record).__struct_config__.tag)

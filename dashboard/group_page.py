@@ -1,0 +1,185 @@
+"""One group, told in full: the document behind its page. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from msgspec import Struct
+
+from dashboard.advice import advice
+from dashboard.facts import Committed, Moment
+from dashboard.index import Kept, decoded
+from dashboard.lag import EndOffsets, Place
+from dashboard.lanes import Lane, TopicsOverTime, lanes, unowned_ms
+from dashboard.members_page import by_appearance, member_documents
+from dashboard.offsets_page import REWINDS_MAX, Commits, offset_documents
+from dashboard.rebalance_page import request, votes
+from dashboard.rows import GroupRow
+from narrative import words
+from narrative.rebalances import Rebalance as Told
+from narrative.rebalances import rebalances
+from schemas.history import AssignmentReceived, History, ProtocolChosen, RequestRefused
+from tables.fold import GroupTables, row_key
+from tables.rows import AnyRow, Member, Ownership, Rebalance
+
+SEGMENTS_MAX = 60_000
+RECORDS_SHOWN = 1_000
+REFUSALS_SHOWN = 500
+
+Row = TypeVar("Row", bound=AnyRow)
+
+
+class Now(Struct, frozen=True, kw_only=True):
+    """The group as it is, copied so that nothing changes while the page is made."""
+
+    row: GroupRow
+    moments: tuple[Moment, ...]
+    offsets: Mapping[Place, Committed]
+    expires_ms: int | None
+    now_ms: int
+
+
+class Window:
+    """The records of one group within the window, folded once; the page and each rebalance are made from it."""
+
+    def __init__(self, group_id: str, kept: Kept) -> None:
+        self.kept = kept
+        self.life: list[History] = list(decoded(kept.life))
+        tables = GroupTables(kept.base)
+        rows = {row_key(row): row for row in tables.standing(group_id)}
+        for record in self.life:
+            tables.add(record)
+        rows |= {row_key(row): row for row in tables.take()}
+        self._rows = list(rows.values())
+        self.told: dict[tuple[int, int], Told] = {
+            (each.started.epoch, each.started.seq): each for each in rebalances(self.life)
+        }
+        self.commits = Commits()
+        self.commits.read(decoded(kept.commits))
+
+    def rows(self, kind: type[Row]) -> list[Row]:
+        return [cast(Row, row) for row in self._rows if type(row) is kind]
+
+    def rebalance(self, key: str) -> Told | None:
+        """By its key, `epoch-seq`."""
+        epoch, _, seq = key.partition("-")
+        return self.told.get((int(epoch), int(seq))) if epoch.isdigit() and seq.isdigit() else None
+
+    @property
+    def first_ms(self) -> int | None:
+        return self.life[0].timestamp_ms if self.life else None
+
+
+def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
+    """The page's document: times are milliseconds since 1970."""
+    members = by_appearance(window.rows(Member))
+    number_of = {(row.epoch, row.member_id): number for number, row in enumerate(members)}
+    topics = TopicsOverTime()
+    for record in window.life:
+        if isinstance(record, AssignmentReceived):
+            topics.add(record)
+    commits_ms = min((points[0][0] for points in window.commits.points.values()), default=now.now_ms)
+    from_ms = window.first_ms if window.first_ms is not None else commits_ms
+    owned = sorted(window.rows(Ownership), key=lambda row: row.from_ms)
+    left_out = max(len(owned) - SEGMENTS_MAX, 0)
+    if left_out:
+        owned = owned[left_out:]
+        from_ms = owned[0].from_ms
+    found = lanes(owned, now.moments, topics, from_ms, now.now_ms)
+    rows = sorted(window.rows(Rebalance), key=lambda row: (row.started_ms, row.seq))
+    return {
+        "group": now.row,
+        "now": now.now_ms,
+        "window": {
+            "from": from_ms,
+            "to": now.now_ms,
+            "dropped": window.kept.dropped,
+            "dropped_commits": window.kept.dropped_commits,
+            "segments_left_out": left_out,
+            "records": len(window.life),
+        },
+        "states": [[each.since_ms, each.state, each.generation_id, each.members] for each in now.moments],
+        "members": member_documents(members),
+        "lanes": [_lane(lane, number_of) for lane in found],
+        "unowned_ms": unowned_ms(found, now.now_ms),
+        "rebalances": [_rebalance(row, window.told.get((row.epoch, row.seq))) for row in rows],
+        "offsets": offset_documents(window.commits, now.offsets, ends, now.now_ms, now.expires_ms),
+        "rewinds": window.commits.rewinds[-REWINDS_MAX:],
+        "votes": _votes(window.life),
+        "refusals": _refusals(window.life),
+        "records": _records(window.life),
+    }
+
+
+def _lane(lane: Lane, number_of: Mapping[tuple[int, str], int]) -> dict[str, Any]:
+    return {
+        "topic": lane.topic,
+        "partition": lane.partition,
+        "owned": [
+            [number_of.get((row.epoch, row.member_id), -1), row.from_ms, row.to_ms, row.generation_id, row.ended_by]
+            for row in lane.owned
+        ],
+        "gaps": [list(gap) for gap in lane.gaps],
+    }
+
+
+def _rebalance(row: Rebalance, told: Told | None) -> dict[str, Any]:
+    return {
+        "key": f"{row.epoch}-{row.seq}",
+        "started": row.started_ms,
+        "joined": row.join_ended_ms,
+        "ended": row.ended_ms,
+        "outcome": row.outcome,
+        "trigger": row.trigger,
+        "because": words.because(told.started) if told is not None else row.reason,
+        "chain": row.cause_chain,
+        "told": told is not None,
+        "member": row.member_id,
+        "client": row.client_id,
+        "host": row.client_host,
+        "took": row.total_ms,
+        "join": row.join_ms,
+        "sync": row.sync_ms,
+        "from_generation": row.generation_before,
+        "generation": row.generation_after,
+        "waited": [[each.member_id, each.told_ms, each.joined_ms] for each in row.waited_for],
+        "slowest": row.slowest,
+        "dropped": row.dropped,
+        "leader": row.leader_id,
+        "protocol": row.protocol_name,
+        "members": row.members,
+        "partitions": row.partitions,
+        "initial": row.initial,
+    }
+
+
+def _votes(life: Sequence[History]) -> dict[str, Any] | None:
+    return votes([record for record in life if isinstance(record, ProtocolChosen)][-1:])
+
+
+def _refusals(life: Iterable[History]) -> list[dict[str, Any]]:
+    refused = [record for record in life if isinstance(record, RequestRefused)][-REFUSALS_SHOWN:]
+    return [
+        {
+            "t": record.timestamp_ms,
+            "api": record.api,
+            "code": record.error_code,
+            "error": record.error,
+            "rule": record.rule,
+            "detail": record.detail,
+            "state": record.state,
+            "generation": record.generation_id,
+            "advice": advice(record.rule),
+            "request": request(record.cause),
+        }
+        for record in reversed(refused)
+    ]
+
+
+def _records(life: Sequence[History]) -> list[list[Any]]:
+    """The latest records as sentences, the newest first."""
+    return [
+        [record.timestamp_ms, record.epoch, record.seq, type(record).__struct_config__.tag, words.sentence(record)]
+        for record in reversed(life[-RECORDS_SHOWN:])
+    ]

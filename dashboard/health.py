@@ -1,0 +1,145 @@
+"""The verdict on a group: what is wrong, and whose doing it is, in one sentence. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Literal
+
+from msgspec import Struct
+
+from dashboard.facts import GroupFacts
+from dashboard.lag import Lag
+from dashboard.settings import HealthSettings
+from narrative import words
+
+VerdictKind = Literal[
+    "stuck", "flapping", "storming", "expiring", "empty_with_lag", "rebalancing", "stable", "empty", "dead"
+]
+"""The worst first: the order in which groups are listed."""
+SEVERITY: dict[VerdictKind, int] = {
+    "stuck": 3,
+    "flapping": 3,
+    "storming": 3,
+    "expiring": 2,
+    "empty_with_lag": 2,
+    "rebalancing": 1,
+    "stable": 0,
+    "empty": 0,
+    "dead": 0,
+}
+"""3: somebody should look now. 2: somebody should look. 1: it passes. 0: all is well."""
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What is to be said of a group."""
+
+    kind: VerdictKind
+    reason: str
+    """A sentence, without the group's name; no word of how long, where that would change by the minute."""
+    who: str | None = None
+    """The member (or client) that it is about."""
+    holds_until_ms: int | None = None
+    """When time alone may change it; None: only a record can."""
+
+
+def verdict(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSettings) -> Verdict:
+    """The worst that is true of the group at this time."""
+    return (
+        _stuck(group, now_ms, settings)
+        or _restless(group, now_ms, settings)
+        or _empty(group, lag, now_ms, settings)
+        or _calm(group, now_ms, settings)
+    )
+
+
+def _stuck(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict | None:
+    running_ms = now_ms - group.state_since_ms
+    if group.state == "PreparingRebalance" and group.started is not None:
+        overdue = group.deadline_ms is not None and now_ms > group.deadline_ms + settings.deadline_grace_ms
+        if running_ms <= settings.stuck_after_ms and not overdue:
+            return None
+        waiting = list(group.waiting)
+        whom = f"waits for {words.names(waiting)}" if waiting else "waits for nobody that this history names"
+        late = ", beyond its deadline" if overdue else ""
+        reason = f"{whom} to rejoin for {words.duration(running_ms)}{late}; it began because {words.because(group.started)}"
+        return Verdict(kind="stuck", reason=reason, who=waiting[0] if waiting else None, holds_until_ms=now_ms + 5_000)
+    if group.state == "CompletingRebalance" and running_ms > settings.stuck_after_ms:
+        leader = words.name(group.leader_id) if group.leader_id else "its leader"
+        reason = f"waits for {leader}, the leader, to send the assignment for {words.duration(running_ms)}"
+        return Verdict(kind="stuck", reason=reason, who=group.leader_id, holds_until_ms=now_ms + 5_000)
+    return None
+
+
+def _restless(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict | None:
+    since_ms = now_ms - settings.window_ms
+    recent = [each for each in group.recent if each.started_ms > since_ms]
+    if len(recent) < settings.flapping_rebalances:
+        return None
+    over_ms = recent[0].started_ms + settings.window_ms + 1
+    times = f"{words.count(len(recent), 'rebalance')} in {words.duration(settings.window_ms)}"
+    doers = Counter(each.client for each in recent if each.client).most_common(1)
+    client, doing = doers[0] if doers else ("", 0)
+    gone = [how for at_ms, who, how in group.departures if at_ms > since_ms and who == client]
+    if (
+        doing >= settings.flapping_rebalances
+        and 2 * doing >= len(recent)
+        and len(gone) >= settings.flapping_departures
+        and (len(group.members) > 1 or len(recent) > doing)
+    ):
+        ways = ", ".join(f"{how} {_times(number)}" for how, number in Counter(gone).items())
+        reason = f"{client} comes and goes: {doing} of {times} are its doing ({ways})"
+        return Verdict(kind="flapping", reason=reason, who=client, holds_until_ms=over_ms)
+    if len(recent) >= settings.storm_rebalances:
+        trigger, number = Counter(each.trigger for each in recent).most_common(1)[0]
+        mostly = words.TRIGGERS[trigger]  # type: ignore[index]
+        reason = f"{times}, {number} of them because {mostly}"
+        return Verdict(kind="storming", reason=reason, who=client or None, holds_until_ms=over_ms)
+    return None
+
+
+def _times(number: int) -> str:
+    return {1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
+def _empty(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSettings) -> Verdict | None:
+    if group.state != "Empty":
+        return None
+    first_ms = expires_ms(group, settings)
+    if first_ms is not None and first_ms <= now_ms + settings.expiry_warning_ms:
+        left = f"expire in {words.duration(first_ms - now_ms)}" if first_ms > now_ms else "are due to expire"
+        reason = f"nobody is there, and offsets of {words.count(len(group.offsets), 'partition')} {left}"
+        return Verdict(kind="expiring", reason=reason, holds_until_ms=now_ms + 60_000)
+    warns_ms = None if first_ms is None else first_ms - settings.expiry_warning_ms
+    if lag is not None and lag.messages > 0:
+        reason = f"nobody is there, and {lag.messages:,} messages wait"
+        return Verdict(kind="empty_with_lag", reason=reason, holds_until_ms=warns_ms)
+    reason = "nobody is there" if group.had_members else "offsets only: nobody ever joined"
+    return Verdict(kind="empty", reason=reason, holds_until_ms=warns_ms)
+
+
+def expires_ms(group: GroupFacts, settings: HealthSettings) -> int | None:
+    """When the first offset of an empty group expires (KIP-211): so long after its last member went, or, where it never
+    had one, after the commit."""
+    if group.state != "Empty" or not group.offsets:
+        return None
+    base_ms = group.state_since_ms if group.had_members else min(each.committed_ms for each in group.offsets.values())
+    return base_ms + settings.offsets_retention_ms
+
+
+def _calm(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict:
+    if group.state in ("PreparingRebalance", "CompletingRebalance"):
+        due_ms = group.state_since_ms + settings.stuck_after_ms
+        if group.deadline_ms is not None:
+            due_ms = min(due_ms, group.deadline_ms + settings.deadline_grace_ms)
+        waits = f", waits for {words.names(group.waiting)}" if group.waiting else ""
+        because = f": {words.because(group.started)}" if group.started is not None else ""
+        reason = f"rebalancing{because}{waits}"
+        return Verdict(kind="rebalancing", reason=reason, holds_until_ms=due_ms + 1)
+    if group.state == "Stable":
+        reason = f"{words.count(len(group.members), 'member')}, {words.count(group.partitions, 'partition')}"
+        idle = f"; {words.count(group.idle, 'member')} without a partition" if group.idle else ""
+        return Verdict(kind="stable", reason=reason + idle)
+    if group.state == "none":
+        refused = words.count(group.refusals, "request")
+        return Verdict(kind="dead", reason=f"there is no such group; {refused} for it refused")
+    return Verdict(kind="dead", reason="the group is gone")

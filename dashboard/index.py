@@ -1,0 +1,287 @@
+"""The dashboard's memory: of every group what it is now and its latest records, bounded by the settings. No I/O.
+
+One thread adds records, others read: every method takes the lock for a short time only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from threading import Lock
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dashboard.facts import GroupFacts
+from dashboard.lag import Bounds, EndOffsets, Place
+from dashboard.ring import Chunk, RecordRing, values
+from dashboard.rows import GroupRow, group_row
+from dashboard.settings import DashboardSettings
+from schemas.history import History, OffsetsCommitted, decode_history
+from tables.fold import GroupTables
+
+Frozen = tuple[tuple[Chunk, ...], tuple[bytes, ...]]
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that could not be read."""
+
+    number: int
+    """In the order in which they were seen here."""
+    timestamp_ms: int
+    group_id: str | None
+    reason: str
+    detail: str
+    partition: int | None
+    offset: int | None
+    value: str
+
+
+class Told(NamedTuple):
+    """A record of the feed."""
+
+    number: int
+    """In the order in which they were seen here."""
+    record: History
+
+
+class Kept(NamedTuple):
+    """What there is of one group, to be read at leisure."""
+
+    facts_version: int
+    life: Frozen
+    commits: Frozen
+    base: tuple[bytes, bytes] | None
+    """The fold of the records that were dropped."""
+    dropped: int
+    """How many records of its life are beyond the window."""
+    dropped_commits: int
+
+
+class _Group:
+    """One group: what it is, and its records."""
+
+    __slots__ = ("base", "commits", "dropped", "dropped_commits", "facts", "life", "row", "row_key")
+
+    def __init__(self, group_id: str) -> None:
+        self.facts = GroupFacts(group_id)
+        self.life = RecordRing()
+        self.commits = RecordRing()
+        self.base: tuple[bytes, bytes] | None = None
+        self.dropped = self.dropped_commits = 0
+        self.row: GroupRow | None = None
+        self.row_key: tuple[int, int] = (-1, -1)
+
+
+class Index:
+    """What the dashboard knows."""
+
+    def __init__(self, settings: DashboardSettings | None = None) -> None:
+        self.settings = settings or DashboardSettings()
+        self.ends = EndOffsets()
+        self.records = 0
+        self.unreadable = 0
+        self.first_ms: int | None = None
+        self.last_ms = 0
+        self.dead_letters: deque[DeadLetter] = deque(maxlen=self.settings.dead_letters_max)
+        self._groups: dict[str, _Group] = {}
+        self._feed: deque[Told] = deque(maxlen=self.settings.feed_max)
+        self._chunks: deque[tuple[_Group, RecordRing, int]] = deque()
+        """Every chunk, in the order in which they were made."""
+        self._kept_bytes = 0
+        self._dead_letters_seen = 0
+        self._changed: dict[str, None] = {}
+        self._lock = Lock()
+
+    # -------------------------------------------------------------------------------------------------------- coming in
+
+    def add(self, value: bytes) -> bool:
+        """Take a value of the history topic; False when it was there before, or cannot be read."""
+        try:
+            record = decode_history(value)
+        except msgspec.DecodeError:
+            self.unreadable += 1
+            return False
+        with self._lock:
+            group = self._groups.get(record.group_id)
+            if group is None:
+                group = self._groups[record.group_id] = _Group(record.group_id)
+            if not group.facts.add(record):
+                return False
+            self.records += 1
+            self._feed.append(Told(self.records, record))
+            self.first_ms = record.timestamp_ms if self.first_ms is None else min(self.first_ms, record.timestamp_ms)
+            self.last_ms = max(self.last_ms, record.timestamp_ms)
+            self._changed[record.group_id] = None
+            is_commit = isinstance(record, OffsetsCommitted)
+            self._keep(group, group.commits if is_commit else group.life, value)
+        return True
+
+    def add_dead_letter(self, key: bytes | None, value: bytes | None, headers: dict[str, str], timestamp_ms: int) -> None:
+        """Take a record of the dead letters topic."""
+
+        def number(name: str) -> int | None:
+            text = headers.get(name, "")
+            return int(text) if text.isdigit() else None
+
+        with self._lock:
+            self._dead_letters_seen += 1
+            self.dead_letters.append(
+                DeadLetter(
+                    number=self._dead_letters_seen,
+                    timestamp_ms=number("timestamp_ms") or timestamp_ms,
+                    group_id=None if key is None else key.decode(errors="replace"),
+                    reason=headers.get("reason", "unknown"),
+                    detail=headers.get("detail", ""),
+                    partition=number("partition"),
+                    offset=number("offset"),
+                    value="" if value is None else value[:2_000].decode(errors="replace"),
+                )
+            )
+
+    def poll_ends(self, now_ms: int, bounds: dict[Place, Bounds]) -> None:
+        """Take the bounds of the logs as they are now."""
+        with self._lock:
+            self.ends.poll(now_ms, bounds)
+            for group in self._groups.values():
+                if group.facts.offsets:
+                    self._changed[group.facts.group_id] = None
+
+    # ---------------------------------------------------------------------------------------------------------- reading
+
+    def rows(self, now_ms: int) -> list[GroupRow]:
+        """All groups as they are now, by id."""
+        with self._lock:
+            return [self._row(self._groups[group_id], now_ms) for group_id in sorted(self._groups)]
+
+    def rows_at(self, time_ms: int) -> list[dict[str, Any]]:
+        """All groups as they were at a time: state, generation and number of members of those that were there."""
+        with self._lock:
+            found = ((group_id, self._groups[group_id].facts.at(time_ms)) for group_id in sorted(self._groups))
+            return [
+                {
+                    "id": group_id,
+                    "state": moment.state,
+                    "since": moment.since_ms,
+                    "generation": moment.generation_id,
+                    "members": moment.members,
+                }
+                for group_id, moment in found
+                if moment is not None and moment.state != "Dead"
+            ]
+
+    def take_changed(self, now_ms: int) -> list[GroupRow]:
+        """The rows of groups that have changed since the last call, by record or by time. For one caller only."""
+        with self._lock:
+            due = [
+                group_id
+                for group_id, group in self._groups.items()
+                if group.row is not None and group.row.holds_until_ms is not None and group.row.holds_until_ms <= now_ms
+            ]
+            changed = self._changed | dict.fromkeys(due)
+            self._changed = {}
+            return [self._row(self._groups[group_id], now_ms) for group_id in changed]
+
+    def facts(self, group_id: str) -> GroupFacts | None:
+        """What a group is now. It goes on changing: read it under `lock`."""
+        group = self._groups.get(group_id)
+        return None if group is None else group.facts
+
+    def row(self, group_id: str, now_ms: int) -> GroupRow | None:
+        with self._lock:
+            group = self._groups.get(group_id)
+            return None if group is None else self._row(group, now_ms)
+
+    @property
+    def lock(self) -> Lock:
+        return self._lock
+
+    def kept(self, group_id: str) -> Kept | None:
+        """The records of one group; None: there is no such group."""
+        with self._lock:
+            group = self._groups.get(group_id)
+            if group is None:
+                return None
+            return Kept(
+                group.facts.version,
+                group.life.freeze(),
+                group.commits.freeze(),
+                group.base,
+                group.dropped,
+                group.dropped_commits,
+            )
+
+    def group_ids(self) -> list[str]:
+        with self._lock:
+            return sorted(self._groups)
+
+    def places(self) -> set[Place]:
+        """The partitions that any group has committed for."""
+        with self._lock:
+            return {place for group in self._groups.values() for place in group.facts.offsets}
+
+    def feed(self, after: int = 0, before: int | None = None) -> Iterator[Told]:
+        """Records of all groups with numbers between the two, the newest first."""
+        with self._lock:
+            newest = self._feed[-1].number if self._feed else 0
+            skip = 0 if before is None else max(newest - before + 1, 0)
+            found = list(islice(reversed(self._feed), skip, max(newest - after, 0)))
+        return iter(found)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the records take in memory."""
+        return self._kept_bytes
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    # ----------------------------------------------------------------------------------------------------------- inside
+
+    def _row(self, group: _Group, now_ms: int) -> GroupRow:
+        row, key = group.row, (group.facts.version, self.ends.version)
+        is_old = row is None or key != group.row_key
+        if is_old or (row is not None and row.holds_until_ms is not None and row.holds_until_ms <= now_ms):
+            row = group_row(group.facts, self.ends.group_lag(group.facts.offsets, now_ms), now_ms, self.settings.health)
+            group.row, group.row_key = row, key
+        assert row is not None
+        return row
+
+    def _keep(self, group: _Group, ring: RecordRing, value: bytes) -> None:
+        before = ring.kept_bytes
+        chunk = ring.add(value)
+        self._kept_bytes += ring.kept_bytes - before
+        if chunk is None:
+            return
+        self._chunks.append((group, ring, chunk.number))
+        settings = self.settings
+        count_max = settings.commits_per_group_max if ring is group.commits else settings.records_per_group_max
+        while ring.chunks and (ring.count > count_max or ring.raw_bytes > settings.bytes_per_group_max):
+            self._drop(group, ring)
+        while self._kept_bytes > settings.memory_max_bytes and self._chunks:
+            oldest, of_ring, number = self._chunks.popleft()
+            if of_ring.chunks and of_ring.chunks[0].number == number:  # else its own group has dropped it before
+                self._drop(oldest, of_ring)
+
+    def _drop(self, group: _Group, ring: RecordRing) -> None:
+        """The oldest chunk goes; what it led to stays, so that what comes after it can be understood."""
+        before = ring.kept_bytes
+        chunk = ring.drop_oldest()
+        self._kept_bytes += ring.kept_bytes - before
+        if chunk is None:
+            return
+        if ring is group.commits:
+            group.dropped_commits += chunk.size
+            return
+        group.dropped += chunk.size
+        tables = GroupTables(group.base)
+        for value in chunk.records():
+            tables.add(decode_history(value))
+        tables.take()
+        group.base = tables.pack()
+
+
+def decoded(frozen: Frozen) -> Iterator[History]:
+    """The records of what was kept, the oldest first."""
+    return (decode_history(value) for value in values(frozen))

@@ -1,0 +1,104 @@
+"""How far groups are behind: in messages, and in seconds, from the ends of the logs as they were polled. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from dashboard.facts import Committed
+
+SAMPLES_MAX = 240
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class Bounds(NamedTuple):
+    """What a partition's log has."""
+
+    low: int
+    """Its first offset: what lies before it is no backlog, retention has removed it."""
+    high: int
+    """Its end."""
+
+
+class Lag(NamedTuple):
+    """How far one partition, or a whole group, is behind."""
+
+    messages: int
+    behind_ms: int | None
+    """How long ago the next message to read was appended; None: not known."""
+    at_least: bool
+    """It is longer than that: polling began later."""
+    beyond_end: int
+    """Partitions whose committed offset lies beyond the end: the topic was made anew, or truncated."""
+
+
+class EndOffsets:
+    """The ends of the logs over time."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.bounds: dict[Place, Bounds] = {}
+        self._times: dict[Place, list[int]] = {}
+        self._highs: dict[Place, list[int]] = {}
+
+    def poll(self, now_ms: int, bounds: Mapping[Place, Bounds]) -> None:
+        """Take what was polled. Partitions that are no longer asked for are forgotten."""
+        self.version += 1
+        self.bounds = dict(bounds)
+        for gone in self._times.keys() - bounds.keys():
+            del self._times[gone], self._highs[gone]
+        for place, found in bounds.items():
+            times, highs = self._times.setdefault(place, []), self._highs.setdefault(place, [])
+            if highs and found.high < highs[-1]:
+                times.clear()  # the log was made anew: what was before says nothing
+                highs.clear()
+            if len(highs) > 1 and highs[-1] == found.high == highs[-2]:
+                times[-1] = now_ms  # of a log that stands still the first and the last moment are enough
+                continue
+            times.append(now_ms)
+            highs.append(found.high)
+            if len(times) > SAMPLES_MAX:
+                # Every second one of the older half: the past gets coarser, and is not forgotten.
+                keep = slice(0, SAMPLES_MAX // 2, 2)
+                times[: SAMPLES_MAX // 2] = times[keep]
+                highs[: SAMPLES_MAX // 2] = highs[keep]
+
+    def samples(self, place: Place) -> tuple[list[int], list[int]]:
+        """When it was polled, and what the end was."""
+        return list(self._times.get(place, ())), list(self._highs.get(place, ()))
+
+    def lag(self, place: Place, committed: int, now_ms: int) -> Lag | None:
+        """None: the end of this log is not known."""
+        bounds = self.bounds.get(place)
+        if bounds is None:
+            return None
+        if committed > bounds.high:
+            return Lag(0, None, False, 1)
+        position = max(committed, bounds.low)
+        if position >= bounds.high:
+            return Lag(0, 0, False, 0)
+        times, highs = self._times[place], self._highs[place]
+        after = bisect_right(highs, position)
+        if after == 0:
+            return Lag(bounds.high - position, now_ms - times[0], True, 0)
+        if after == len(highs):
+            return Lag(bounds.high - position, now_ms - times[-1], False, 0)
+        span = highs[after] - highs[after - 1]
+        passed_ms = times[after - 1] + (times[after] - times[after - 1]) * (position - highs[after - 1]) // span
+        return Lag(bounds.high - position, max(now_ms - passed_ms, 0), False, 0)
+
+    def group_lag(self, offsets: Mapping[Place, Committed], now_ms: int) -> Lag | None:
+        """All messages together, and the time of the partition that is furthest behind. None: no end is known."""
+        messages, behind_ms, at_least, beyond, known = 0, None, False, 0, False
+        for place, committed in offsets.items():
+            lag = self.lag(place, committed.offset, now_ms)
+            if lag is None:
+                continue
+            known = True
+            messages += lag.messages
+            beyond += lag.beyond_end
+            if lag.behind_ms is not None and (behind_ms is None or lag.behind_ms > behind_ms):
+                behind_ms, at_least = lag.behind_ms, lag.at_least
+        return Lag(messages, behind_ms, at_least, beyond) if known else None

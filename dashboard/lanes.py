@@ -1,0 +1,128 @@
+"""Swim-lanes: for each partition who owned it when, and when nobody did. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from dashboard.facts import Moment
+from schemas.history import AssignmentReceived
+from tables.rows import Ownership
+
+GapKind = Literal["unowned", "empty"]
+"""`unowned`: the group had members, and none of them had the partition. `empty`: nobody was there."""
+
+Span = tuple[int, int]
+"""From, to."""
+
+
+class Gap(NamedTuple):
+    """Time without owner."""
+
+    from_ms: int
+    to_ms: int | None
+    kind: GapKind
+
+
+class Lane(NamedTuple):
+    """One partition over time."""
+
+    topic: str
+    partition: int
+    owned: list[Ownership]
+    """Without overlaps, by time."""
+    gaps: list[Gap]
+
+
+class TopicsOverTime:
+    """Which topics the group was assigned when: a topic that it no longer reads has no gaps."""
+
+    def __init__(self) -> None:
+        self._assigned: list[tuple[int, frozenset[str]]] = []
+
+    def add(self, record: AssignmentReceived) -> None:
+        topics = frozenset(each.topic for share in record.assignments for each in share.topics or () if each.partitions)
+        if not self._assigned or self._assigned[-1][1] != topics:
+            self._assigned.append((record.timestamp_ms, topics))
+
+    def absences(self, topic: str, end_ms: int) -> list[Span]:
+        """When assignments were in force that did not have it."""
+        spans = []
+        for number, (from_ms, topics) in enumerate(self._assigned):
+            to_ms = self._assigned[number + 1][0] if number + 1 < len(self._assigned) else end_ms
+            if topic not in topics and topics:
+                spans.append((from_ms, to_ms))
+        return spans
+
+
+def lanes(
+    rows: Iterable[Ownership], moments: Sequence[Moment], topics: TopicsOverTime, from_ms: int, end_ms: int
+) -> list[Lane]:
+    """A lane for each partition that was ever owned, by topic and number. Gaps begin with its first owner."""
+    by_place: dict[tuple[str, int], list[Ownership]] = {}
+    for row in rows:
+        if row.to_ms is None or row.to_ms >= from_ms:
+            by_place.setdefault((row.topic, row.partition), []).append(row)
+    empty = _empty_spans(moments, end_ms)
+    absences: dict[str, list[Span]] = {}
+    found = []
+    for (topic, partition), owned in sorted(by_place.items()):
+        owned.sort(key=lambda row: row.from_ms)
+        if topic not in absences:
+            absences[topic] = topics.absences(topic, end_ms)
+        found.append(Lane(topic, partition, owned, _gaps(owned, empty, absences[topic], end_ms)))
+    return found
+
+
+def unowned_ms(found: Iterable[Lane], end_ms: int) -> int:
+    """Milliseconds without owner while the group had members, summed over all partitions."""
+    return sum((end_ms if gap.to_ms is None else gap.to_ms) - gap.from_ms
+               for lane in found for gap in lane.gaps if gap.kind == "unowned")  # fmt: skip
+
+
+def _empty_spans(moments: Sequence[Moment], end_ms: int) -> list[Span]:
+    spans = []
+    for number, moment in enumerate(moments):
+        if moment.state in ("Empty", "Dead"):
+            to_ms = moments[number + 1].since_ms if number + 1 < len(moments) else end_ms
+            spans.append((moment.since_ms, to_ms))
+    return spans
+
+
+def _gaps(owned: Sequence[Ownership], empty: list[Span], absent: list[Span], end_ms: int) -> list[Gap]:
+    gaps: list[Gap] = []
+    for number, row in enumerate(owned):
+        if row.to_ms is None:
+            continue
+        next_ms = owned[number + 1].from_ms if number + 1 < len(owned) else end_ms
+        if next_ms <= row.to_ms:
+            continue
+        is_open = number + 1 == len(owned)
+        for from_ms, to_ms in _without((row.to_ms, next_ms), absent):
+            gaps += _split(from_ms, to_ms, empty, is_open and to_ms == end_ms)
+    return gaps
+
+
+def _without(span: Span, holes: list[Span]) -> list[Span]:
+    """What is left of a span."""
+    parts, at_ms = [], span[0]
+    for from_ms, to_ms in holes:
+        if to_ms <= at_ms or from_ms >= span[1]:
+            continue
+        if from_ms > at_ms:
+            parts.append((at_ms, from_ms))
+        at_ms = max(at_ms, to_ms)
+    if at_ms < span[1]:
+        parts.append((at_ms, span[1]))
+    return parts
+
+
+def _split(from_ms: int, to_ms: int, empty: list[Span], is_open: bool) -> list[Gap]:
+    """A gap, cut where the group became empty and where it was no longer."""
+    parts: list[tuple[int, int, GapKind]] = [(start, end, "unowned") for start, end in _without((from_ms, to_ms), empty)]
+    for start, end in empty:
+        low, high = max(start, from_ms), min(end, to_ms)
+        if low < high:
+            parts.append((low, high, "empty"))
+    parts.sort()
+    return [Gap(start, None if is_open and end == to_ms else end, kind) for start, end, kind in parts]

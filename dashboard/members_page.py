@@ -1,0 +1,68 @@
+"""The members of a group over time, each with the colour that it has in the swim-lanes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from narrative import words
+from tables.rows import Member
+
+
+def by_appearance(rows: Iterable[Member]) -> list[Member]:
+    """The lives that got as far as joining, and the ids that were never used, by when they were first seen."""
+    return sorted(rows, key=lambda row: (row.first_seen_ms, row.seq))
+
+
+def slots(members: Sequence[Member]) -> list[int]:
+    """A colour's number for each. A client that comes back has the colour that it had; nobody shares one at a time."""
+    free_from: list[int | None] = []
+    """When the last life with this colour ended; None: it goes on."""
+    owner: list[tuple[str | None, str | None, str | None]] = []
+    found = []
+    for member in members:
+        client = member.group_instance_id, member.client_id, member.client_host
+        free = [
+            number
+            for number, ended_ms in enumerate(free_from)
+            if ended_ms is not None and ended_ms <= member.first_seen_ms
+        ]
+        same = [number for number in free if owner[number] == client or owner[number][1:2] == client[1:2]]
+        if same:
+            slot = same[0]
+        elif member.joined_ms is None and free:
+            slot = free[0]
+        else:
+            slot = len(free_from)
+            free_from.append(None)
+            owner.append(client)
+        free_from[slot], owner[slot] = member.ended_ms, client
+        found.append(slot)
+    return found
+
+
+def member_documents(members: Sequence[Member]) -> list[dict[str, Any]]:
+    """What the page shows of each."""
+    return [
+        {
+            "id": row.member_id,
+            "name": words.name(row.member_id),
+            "client": row.client_id,
+            "host": row.client_host,
+            "instance": row.group_instance_id,
+            "replaces": row.replaces,
+            "slot": slot,
+            "first": row.first_seen_ms,
+            "joined": row.joined_ms,
+            "ended": row.ended_ms,
+            "ended_by": row.ended_by,
+            "reason": row.reason,
+            "rejoins": row.rejoins,
+            "session": row.session_timeout_ms,
+            "rebalance": row.rebalance_timeout_ms,
+            "protocols": row.protocols,
+            "topics": row.subscribed_topics,
+            "generations": [row.first_generation_id, row.last_generation_id],
+        }
+        for row, slot in zip(members, slots(members), strict=True)
+    ]

@@ -1,0 +1,78 @@
+"""What is new, for everybody who looks: changed rows and new records, gathered once a second for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from dashboard.documents import Documents, event_document
+from dashboard.rows import GroupRow
+
+INTERVAL_S = 1.0
+ROWS_MAX = 1_000
+"""When more rows than these change at once, listeners are told to fetch the list."""
+EVENTS_MAX = 200
+"""Of a second's records, so many are sent."""
+_QUEUE_MAX = 64
+
+Item = tuple[str, bytes]
+"""Name and data of a server-sent event."""
+
+
+class News:
+    """Listeners get what happens from then on. One that does not keep up is cut off: its browser comes again."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        self._queues: list[asyncio.Queue[Item | None]] = []
+        self._last_sent: dict[str, GroupRow] = {}
+        self._seen = documents.index.records
+
+    @contextmanager
+    def listener(self) -> Iterator[asyncio.Queue[Item | None]]:
+        queue: asyncio.Queue[Item | None] = asyncio.Queue(_QUEUE_MAX)
+        self._queues.append(queue)
+        try:
+            yield queue
+        finally:
+            if queue in self._queues:
+                self._queues.remove(queue)
+
+    async def gather(self) -> None:
+        """Go on until cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL_S)
+            for item in await asyncio.to_thread(self.collect):
+                self._send(item)
+
+    def collect(self) -> list[Item]:
+        """What is new since the last call."""
+        documents = self._documents
+        now_ms = documents.now_ms
+        changed = [row for row in documents.index.take_changed(now_ms) if self._last_sent.get(row.id) != row]
+        self._last_sent |= {row.id: row for row in changed}
+        told = list(documents.index.feed(after=self._seen))
+        self._seen = max(self._seen, told[0].number if told else 0)
+        clock = {"now": now_ms, "records": documents.index.records, "groups": len(documents.index)}
+        items: list[Item] = [("clock", msgspec.json.encode(clock))]
+        if len(changed) > ROWS_MAX:
+            items.append(("reload", b"{}"))
+        elif changed:
+            items.append(("rows", msgspec.json.encode(changed)))
+        if told:
+            left_out = max(len(told) - EVENTS_MAX, 0)
+            shown = [event_document(each) for each in told[:EVENTS_MAX]]
+            items.append(("events", msgspec.json.encode({"events": shown, "left_out": left_out})))
+        return items
+
+    def _send(self, item: Item) -> None:
+        for queue in list(self._queues):
+            try:
+                queue.put_nowait(item)
+            except asyncio.QueueFull:
+                self._queues.remove(queue)
+                queue.get_nowait()
+                queue.put_nowait(None)

@@ -1,0 +1,134 @@
+"""One rebalance, told in full: what the panel beside the swim-lanes shows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dashboard.advice import advice
+from narrative import words
+from narrative.rebalances import Rebalance, headline
+from narrative.steps import moves, steps, waited_for
+from schemas.history import (
+    Cause,
+    History,
+    LeaderElected,
+    MemberIdentity,
+    ProtocolChosen,
+    RequestRefused,
+)
+
+STEPS_MAX = 400
+
+
+def rebalance_key(rebalance: Rebalance) -> str:
+    """How a rebalance is named in addresses."""
+    return f"{rebalance.started.epoch}-{rebalance.started.seq}"
+
+
+def rebalance_page(rebalance: Rebalance) -> dict[str, Any]:
+    """Everything about it."""
+    started, completed = rebalance.started, rebalance.completed
+    told = steps(rebalance)
+    found_moves = moves(rebalance.owned_before, rebalance.owned_after) if rebalance.owned_after is not None else []
+    return {
+        "key": rebalance_key(rebalance),
+        "generation": rebalance.generation_id,
+        "headline": headline(rebalance),
+        "because": words.because(started),
+        "reason": started.reason,
+        "trigger": started.trigger,
+        "started": started.timestamp_ms,
+        "ended": None if completed is None else started.timestamp_ms + completed.duration_ms,
+        "took": rebalance.duration_ms,
+        "join": None if completed is None else completed.join_ms,
+        "outcome": None if completed is None else completed.outcome,
+        "interrupts": None if started.interrupts is None else f"{started.epoch}-{started.interrupts}",
+        "initial": started.initial,
+        "waiting": list(started.waiting_for) if rebalance.join_phase is None else [],
+        "steps": [
+            {
+                "t": step.time_ms,
+                "text": step.text,
+                "cause": step.is_cause,
+                "type": _type(step.record),
+                "seq": None if step.record is None else step.record.seq,
+                "request": None if step.record is None else request(step.record.cause),
+                "advice": advice(step.record.rule) if isinstance(step.record, RequestRefused) else "",
+            }
+            for step in told[:STEPS_MAX]
+        ],
+        "steps_left_out": max(len(told) - STEPS_MAX, 0),
+        "waited": [
+            {
+                "id": each.member_id,
+                "name": words.name(each.member_id),
+                "told": each.told_ms,
+                "joined": each.joined_ms,
+                "fate": each.fate,
+                "gone": each.gone_ms,
+                "slowest": each.is_slowest,
+            }
+            for each in waited_for(rebalance)
+        ],
+        "dropped": list(completed.dropped) if completed is not None else [],
+        "moves": [
+            {"topic": move.topic, "partitions": words.ranges(move.partitions), "count": len(move.partitions),
+             "before": move.before, "after": move.after}
+            for move in found_moves
+        ],
+        "votes": votes(rebalance.steps),
+        "members": [
+            {"id": each.member_id, "name": words.name(each.member_id), "client": each.client_id,
+             "host": each.client_host, "instance": each.group_instance_id}
+            for each in _members((*rebalance.causes, *rebalance.steps))
+        ],
+    }
+
+
+def request(cause: Cause) -> dict[str, Any]:
+    """The very request (or timer), as far as the history has it."""
+    named = {
+        "kind": cause.kind,
+        "api": cause.api,
+        "version": cause.api_version,
+        "partition": cause.partition,
+        "offset": cause.offset,
+        "id": cause.request_id,
+        "timer": cause.timer,
+        "armed": cause.armed_ms,
+        "deadline": cause.deadline_ms,
+        "member": cause.member_id,
+        "instance": cause.group_instance_id,
+        "client": cause.client_id,
+        "host": cause.client_host,
+        "reason": cause.reason,
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def votes(records: Iterable[History]) -> dict[str, Any] | None:
+    """How the assignor was chosen; None: it was not."""
+    chosen = [record for record in records if isinstance(record, ProtocolChosen)]
+    if not chosen:
+        return None
+    last = chosen[-1]
+    return {
+        "t": last.timestamp_ms,
+        "protocol": last.protocol_name,
+        "tie": last.tie,
+        "votes": [{"protocol": name, "members": list(voters)} for name, voters in last.votes.items()],
+    }
+
+
+def _type(record: History | None) -> str | None:
+    return None if record is None else str(type(record).__struct_config__.tag)
+
+
+def _members(records: Iterable[History]) -> list[MemberIdentity]:
+    found: dict[str, MemberIdentity] = {}
+    for record in records:
+        identity = record.leader if isinstance(record, LeaderElected) else getattr(record, "member", None)
+        if isinstance(identity, MemberIdentity):
+            found[identity.member_id] = identity
+    return list(found.values())

@@ -1,0 +1,66 @@
+"""One self-contained HTML file with the same pages over what a replay wrote: to attach to an incident."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dashboard.documents import Documents, NotFound
+from dashboard.index import Index
+from dashboard.page import report_page
+from dashboard.settings import DashboardSettings
+from dashboard.sources import ReplaySource
+
+REBALANCES_MAX = 1_000
+"""Of each group, so many rebalances are told in full: the latest."""
+
+
+def write_report(outputs: Path, path: Path, *, settings: DashboardSettings | None = None, title: str | None = None) -> None:
+    """Write the report of a replay's output directory. Raises SourceError, OSError."""
+    index = Index(settings)
+    ReplaySource(outputs).start(index)
+    path.write_text(report_of_index(index, title or str(outputs)), encoding="utf-8")
+
+
+def report_of_index(index: Index, title: str) -> str:
+    """The report's HTML. Documents are compressed one by one: the browser unpacks those that are looked at."""
+    documents = Documents(index)
+    overview = {
+        **documents.overview(),
+        "source": title,
+        "progress": {"caught_up": True, "detail": ""},
+        "report": True,
+    }
+    parts = [_part("overview", overview), _part("groups", documents.groups())]
+    parts += (_part(name, document) for name, document in _of_groups(documents))
+    parts.append(_part("events", documents.events()))
+    parts.append(_part("dead-letters", documents.dead_letters()))
+    return report_page("\n".join(parts))
+
+
+def _of_groups(documents: Documents) -> Iterator[tuple[str, Any]]:
+    timelines: dict[str, Any] = {}
+    for group_id in documents.index.group_ids():
+        page = documents.group(group_id)
+        timelines[group_id] = page["states"]
+        yield f"groups/{group_id}/page", page
+        told = {}
+        for row in page["rebalances"][-REBALANCES_MAX:]:
+            try:
+                told[row["key"]] = documents.rebalance(group_id, row["key"])
+            except NotFound:
+                continue
+        yield f"groups/{group_id}/rebalances", told
+    yield "timelines", timelines
+
+
+def _part(name: str, document: Any) -> str:
+    packed = gzip.compress(msgspec.json.encode(document), compresslevel=9, mtime=0)
+    data = base64.b64encode(packed).decode()
+    return f'<script type="application/octet-stream" data-document="{html.escape(name)}">{data}</script>'

@@ -1,0 +1,75 @@
+"""A group as one row of the list. Pure."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from dashboard.facts import GroupFacts
+from dashboard.health import SEVERITY, VerdictKind, verdict
+from dashboard.lag import Lag
+from dashboard.settings import HealthSettings
+from narrative import words
+
+SPARK_MAX = 48
+
+
+class GroupRow(Struct, frozen=True, kw_only=True):
+    """What the list shows. Times are milliseconds since 1970; how long ago that is, the page says."""
+
+    id: str
+    state: str
+    since: int
+    """When it came into this state."""
+    members: int
+    generation: int
+    topics: tuple[str, ...]
+    partitions: int
+    lag: int | None
+    lag_ms: int | None
+    lag_at_least: bool
+    rebalanced: int | None
+    """When its last rebalance began."""
+    took_ms: int | None
+    cause: str
+    rebalances: int
+    refusals: int
+    spark: tuple[int, ...]
+    """When its latest rebalances began."""
+    committed: int | None
+    last: int
+    verdict: VerdictKind
+    severity: int
+    reason: str
+    who: str | None
+    holds_until_ms: int | None
+
+
+def group_row(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSettings) -> GroupRow:
+    """The group as it is now."""
+    found = verdict(group, lag, now_ms, settings)
+    started, completed = group.started, group.completed
+    return GroupRow(
+        id=group.group_id,
+        state=group.state,
+        since=group.state_since_ms,
+        members=len(group.members),
+        generation=group.generation_id,
+        topics=group.topics,
+        partitions=group.partitions,
+        lag=None if lag is None else lag.messages,
+        lag_ms=None if lag is None else lag.behind_ms,
+        lag_at_least=lag is not None and lag.at_least,
+        rebalanced=None if started is None else started.timestamp_ms,
+        took_ms=None if completed is None else completed.duration_ms,
+        cause="" if started is None else words.because(started),
+        rebalances=group.rebalances,
+        refusals=group.refusals,
+        spark=tuple(each.started_ms for each in group.recent)[-SPARK_MAX:],
+        committed=group.last_commit_ms,
+        last=group.last_ms,
+        verdict=found.kind,
+        severity=SEVERITY[found.kind],
+        reason=found.reason,
+        who=found.who,
+        holds_until_ms=found.holds_until_ms,
+    )

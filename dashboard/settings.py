@@ -1,0 +1,48 @@
+"""What bounds the dashboard, and when it calls a group unwell."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+_MINUTE_MS = 60_000
+_DAY_MS = 86_400_000
+
+
+class HealthSettings(Struct, frozen=True, kw_only=True):
+    """Thresholds of the verdicts."""
+
+    window_ms: int = 10 * _MINUTE_MS
+    """What counts as recent: for storms and flapping."""
+    storm_rebalances: int = 10
+    """So many rebalances within the window are a storm."""
+    flapping_rebalances: int = 4
+    """So many rebalances within the window that are one client's doing, at least half of all: it flaps."""
+    flapping_departures: int = 2
+    """And so often it must have gone."""
+    stuck_after_ms: int = _MINUTE_MS
+    """A rebalance that runs longer, or beyond its deadline, is stuck."""
+    deadline_grace_ms: int = 15_000
+    """How far beyond its deadline a rebalance may run before it is called stuck: batches and clocks need a moment."""
+    offsets_retention_ms: int = 7 * _DAY_MS
+    """The coordinator's `offsets_retention_ms`."""
+    expiry_warning_ms: int = _DAY_MS
+    """How long before offsets expire the dashboard begins to warn."""
+
+
+class DashboardSettings(Struct, frozen=True, kw_only=True):
+    """Bounds of memory; what goes beyond them is said to be beyond the window."""
+
+    memory_max_bytes: int = 512 * 1024 * 1024
+    """Of all records kept, compressed. The oldest of all groups go first."""
+    records_per_group_max: int = 5_000
+    """Records of a group's life (commits apart)."""
+    commits_per_group_max: int = 2_000
+    """Records of its commits."""
+    bytes_per_group_max: int = 4 * 1024 * 1024
+    """Of either kind, uncompressed: it bounds the time that a group's page takes."""
+    feed_max: int = 5_000
+    """Records in the feed of events."""
+    dead_letters_max: int = 1_000
+    end_offsets_interval_s: float = 15.0
+    """How often the ends of the logs are polled."""
+    health: HealthSettings = HealthSettings()

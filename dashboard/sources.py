@@ -1,0 +1,126 @@
+"""Where the dashboard's records come from: a directory that a replay wrote, or (`kafka_source`) the topics as they grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import pyarrow.parquet as pq
+
+from dashboard.index import Index
+from schemas.records_file import Record, RecordsFileError, decode_record
+
+_ROWS_AT_ONCE = 10_000
+
+
+class SourceError(RuntimeError):
+    """What was to be shown cannot be read. The message says what, and why."""
+
+
+class Source(Protocol):
+    """Feeds an index."""
+
+    name: str
+    """What it is, for people: a directory, a cluster."""
+    is_live: bool
+    """It grows; else it is over, and its end is the present."""
+
+    def start(self, index: Index) -> None:
+        """Begin to feed. What is over is read before this returns. Raises SourceError."""
+
+    def stop(self) -> None:
+        """End."""
+
+    def read_request(self, partition: int, offset: int) -> Any:
+        """The event at a place of the events topic, as a document: the very request. None: it is not to be had."""
+
+    def progress(self) -> dict[str, Any]:
+        """How far it has come: `caught_up`, and for people `detail`."""
+
+
+class ReplaySource:
+    """What `group-coordinator replay --out` wrote: `history` and `dead-letters`, as JSONL or Parquet."""
+
+    is_live = False
+
+    def __init__(self, directory: Path) -> None:
+        self.name = str(directory)
+        self._directory = directory
+
+    def start(self, index: Index) -> None:
+        if self._file("history") is None:
+            raise SourceError(
+                f"{self._directory} has no history.jsonl and no history.parquet: it is not what a replay wrote (--out)."
+            )
+        for record in self._records("history"):
+            if record.value is not None:
+                index.add(record.value)
+        for record in self._records("dead-letters"):
+            index.add_dead_letter(record.key, record.value, record.headers, 0)
+
+    def stop(self) -> None:
+        """Nothing goes on."""
+
+    def read_request(self, partition: int, offset: int) -> Any:
+        return None
+
+    def progress(self) -> dict[str, Any]:
+        return {"caught_up": True, "detail": ""}
+
+    def _file(self, name: str) -> Path | None:
+        files = (self._directory / f"{name}.jsonl", self._directory / f"{name}.parquet")
+        return next((file for file in files if file.exists()), None)
+
+    def _records(self, name: str) -> Iterator[Record]:
+        file = self._file(name)
+        if file is None:
+            return
+        if file.suffix == ".parquet":
+            yield from _parquet(file)
+            return
+        with file.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                try:
+                    yield decode_record(line)
+                except RecordsFileError as problem:
+                    raise SourceError(f"{file}, line {number}: {problem}.") from problem
+
+
+def _parquet(path: Path) -> Iterator[Record]:
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=["key", "value", "headers"]):
+            for row in batch.to_pylist():
+                yield Record(partition=None, key=row["key"], value=row["value"], headers=dict(row["headers"] or ()))
+
+
+class ValuesSource:
+    """Values of the history topic that are at hand, as a source."""
+
+    is_live = False
+
+    def __init__(self, name: str, values: Iterator[bytes] | list[bytes] | tuple[bytes, ...]) -> None:
+        self.name = name
+        self._values = values
+
+    def start(self, index: Index) -> None:
+        for value in self._values:
+            index.add(value)
+
+    def stop(self) -> None:
+        """Nothing goes on."""
+
+    def read_request(self, partition: int, offset: int) -> Any:
+        return None
+
+    def progress(self) -> dict[str, Any]:
+        return {"caught_up": True, "detail": ""}
+
+
+def request_of_event(value: bytes | None) -> Any:
+    """An event as a document to be shown; text where it is no JSON."""
+    try:
+        return msgspec.json.decode(value or b"null")
+    except msgspec.DecodeError:
+        return (value or b"").decode(errors="replace")

@@ -1,0 +1,63 @@
+"""What if: the same log under other settings, beside what happened. The replay itself is the caller's; this compares."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """What is to be otherwise; None: as it was."""
+
+    session_timeout_ms: int | None = None
+    """Every member's session timeout."""
+    initial_delay_ms: int | None = None
+    """The coordinator's `group_initial_rebalance_delay_ms`."""
+    static_members: bool = False
+    """Every client has its client id as its static id."""
+    assignor: str | None = None
+    """The assignor that all members offer."""
+
+
+ReplayFunction = Callable[[str, Change], Iterable[bytes]]
+"""(group id, change) -> the values of the group's history records, as they would lie on the history topic.
+
+Raises ValueError, with a sentence for the user, for what cannot be replayed.
+"""
+
+
+def summary(page: Mapping[str, Any]) -> dict[str, Any]:
+    """A group's page in the few numbers that are compared."""
+    rebalances = page["rebalances"]
+    took = sorted(each["took"] for each in rebalances if each["took"] is not None)
+    return {
+        "rebalances": len(rebalances),
+        "by_trigger": dict(Counter(each["trigger"] for each in rebalances)),
+        "rebalancing_ms": sum(took),
+        "median_ms": took[len(took) // 2] if took else None,
+        "longest_ms": took[-1] if took else None,
+        "unowned_ms": page["unowned_ms"],
+        "refusals": len(page["refusals"]),
+        "moves": _moves(page),
+        "spread": _spread(page),
+    }
+
+
+def _moves(page: Mapping[str, Any]) -> int:
+    """How often a partition went from one member to another one."""
+    return sum(
+        first[0] != second[0]
+        for lane in page["lanes"]
+        for first, second in zip(lane["owned"], lane["owned"][1:], strict=False)
+    )
+
+
+def _spread(page: Mapping[str, Any]) -> list[int] | None:
+    """The fewest and the most partitions that a member owns at the end; None: nobody owns any."""
+    owners = Counter(owned[0] for lane in page["lanes"] for owned in lane["owned"] if owned[2] is None)
+    idle = any(each["joined"] is not None and each["ended"] is None and number not in owners
+               for number, each in enumerate(page["members"]))  # fmt: skip
+    return [0 if idle else min(owners.values()), max(owners.values())] if owners else None
