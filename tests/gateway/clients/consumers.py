@@ -124,6 +124,11 @@ class Consumers:
 
     def start(self, library: Library, group: str, name: str | None = None, **settings: str | int | bool) -> ConsumerProcess:
         """A consumer; further settings with underscores for dots."""
+        texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()}
+        return self.start_with(library, group, {key.replace("_", "."): text for key, text in texts.items()}, name)
+
+    def start_with(self, library: Library, group: str, settings: dict[str, str], name: str | None = None) -> ConsumerProcess:
+        """A consumer; further settings with Java's names."""
         name = name or f"{library}-{len(self._all)}"
         given = {
             "bootstrap.servers": self.bootstrap_servers,
@@ -133,11 +138,15 @@ class Consumers:
             "session.timeout.ms": "10000",
             "heartbeat.interval.ms": "500",
             "partition.assignment.strategy": "range",
-            **{key.replace("_", "."): str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()},
+            **settings,
         }
         consumer = ConsumerProcess(library, self._classes, self.topic, name, given)
         self._all.append(consumer)
         return consumer
+
+    def close_all(self) -> None:
+        for consumer in self._all:
+            consumer.close()
 
     def end(self) -> None:
         for consumer in self._all:

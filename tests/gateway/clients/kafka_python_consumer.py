@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -19,6 +20,9 @@ _NAMES = {
     "group.instance.id": "group_instance_id",
     "bootstrap.servers": "bootstrap_servers",
     "auto.offset.reset": "auto_offset_reset",
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "ssl.truststore.location": "ssl_cafile",
 }
 _NUMBERS = {
     "session.timeout.ms": "session_timeout_ms",
@@ -50,6 +54,8 @@ def main(topic: str, *settings: str) -> None:
     options["enable_auto_commit"] = given.get("enable.auto.commit", "true") == "true"
     if "partition.assignment.strategy" in given:
         options["partition_assignment_strategy"] = [_ASSIGNORS[given["partition.assignment.strategy"]]]
+    for option, text in re.findall(r'(username|password)="([^"]*)"', given.get("sasl.jaas.config", "")):
+        options[f"sasl_plain_{option}"] = text
     consumer = KafkaConsumer(**options)
     consumer.subscribe([topic], listener=_Listener())
     waiting = commands()

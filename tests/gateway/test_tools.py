@@ -1,0 +1,127 @@
+"""Admin tools against the groups behind a gateway: Kafka's own command line, and the admin clients of two libraries."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as PythonTopicPartition
+
+from gateway.server import Gateway
+from streaming.jars import tools_jars
+from streaming.java import find_java
+from tests.gateway.clients.consumers import Consumers, share
+from tests.gateway.conftest import PARTITIONS
+from tests.gateway.test_clients import Produce, eventually, reads
+
+pytestmark = pytest.mark.end_to_end
+
+
+@pytest.fixture
+def working_group(consumers: Consumers, produce: Produce) -> str:
+    """A group of two members that has read and committed 60 records."""
+    members = [consumers.start("java", "orders", "java-member", enable_auto_commit=False)]
+    members.append(consumers.start("librdkafka", "orders", "librdkafka-member", enable_auto_commit=False))
+    share(members, PARTITIONS)
+    produce(0, 60)
+    reads(60, *members)
+    for member in members:
+        assert member.commit() == ["committed"]
+    return "orders"
+
+
+def tool(gateway: Gateway, *arguments: str) -> str:
+    """`kafka-consumer-groups.sh` of Kafka 4.3."""
+    command = [
+        str(find_java()), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+        "-cp", os.pathsep.join(map(str, tools_jars())), "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        "--bootstrap-server", gateway.bootstrap_servers, *arguments,
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=Path("/"))
+    return done.stdout + done.stderr
+
+
+def rows(printed: str) -> list[list[str]]:
+    """The lines of a table, as words, without its head."""
+    return [line.split() for line in printed.splitlines() if line.split() and not line.startswith(("GROUP ", "Consumer group"))]
+
+
+def test_kafka_consumer_groups(gateway: Gateway, working_group: str, consumers: Consumers, topic: str) -> None:
+    assert rows(tool(gateway, "--list")) == [["orders"]]
+    assert [row[:3] for row in rows(tool(gateway, "--list", "--state"))] == [["orders", "Stable"]]
+    assert rows(tool(gateway, "--list", "--state", "Empty")) == []
+
+    described = rows(tool(gateway, "--describe", "--group", "orders"))
+    assert sorted((row[1], int(row[2]), row[3], row[4], row[5]) for row in described) == [
+        (topic, partition, "10", "10", "0") for partition in range(PARTITIONS)
+    ]
+    assert {row[8] for row in described} == {"java-member", "librdkafka-member"}
+    members = rows(tool(gateway, "--describe", "--group", "orders", "--members", "--verbose"))
+    assert sorted((row[0], row[3], row[4]) for row in members) == [
+        ("orders", "java-member", "3"), ("orders", "librdkafka-member", "3"),
+    ]  # fmt: skip
+    (state,) = rows(tool(gateway, "--describe", "--group", "orders", "--state"))
+    assert state[0] == "orders"
+    assert state[-2:] == ["Stable", "2"]
+    assert "range" in state
+
+    assert "is not empty" in tool(gateway, "--delete", "--group", "orders").lower()
+    consumers.close_all()
+    to_five = ("--reset-offsets", "--group", "orders", "--topic", topic, "--to-offset", "5", "--execute")
+    assert sorted((row[1], row[2], row[3]) for row in rows(tool(gateway, *to_five))) == [
+        (topic, str(partition), "5") for partition in range(PARTITIONS)
+    ]
+    assert {row[3] for row in rows(tool(gateway, "--describe", "--group", "orders")) if row[0] == "orders"} == {"5"}
+    deleted = tool(gateway, "--delete-offsets", "--group", "orders", "--topic", f"{topic}:0")
+    assert "Request succeed" in deleted
+    assert len([row for row in rows(tool(gateway, "--describe", "--group", "orders")) if row[0] == "orders"]) == PARTITIONS - 1
+    assert "was successful" in tool(gateway, "--delete", "--group", "orders")
+    assert rows(tool(gateway, "--list")) == []
+    assert "Group orders not found" in tool(gateway, "--describe", "--group", "orders")
+
+
+def test_librdkafkas_admin_client(gateway: Gateway, working_group: str, consumers: Consumers, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": gateway.bootstrap_servers, "log_level": "2"})
+    listed = admin.list_consumer_groups().result()
+    assert ([group.group_id for group in listed.valid], listed.errors) == (["orders"], [])
+    described = admin.describe_consumer_groups(["orders", "no-such-group"])
+    group = described["orders"].result()
+    assert (group.state.name, group.partition_assignor, len(group.members)) == ("STABLE", "range", 2)
+    assert {member.host for member in group.members} == {"/127.0.0.1"}
+    asked = [ConsumerGroupTopicPartitions("orders")]
+    offsets = admin.list_consumer_group_offsets(asked)["orders"].result().topic_partitions
+    assert sorted((each.topic, each.partition, each.offset) for each in offsets) == [(topic, n, 10) for n in range(PARTITIONS)]
+    consumers.close_all()
+    altered = [ConsumerGroupTopicPartitions("orders", [TopicPartition(topic, 0, 3)])]
+    admin.alter_consumer_group_offsets(altered)["orders"].result()
+    offsets = admin.list_consumer_group_offsets(asked)["orders"].result().topic_partitions
+    assert sorted((each.partition, each.offset) for each in offsets)[0] == (0, 3)
+    admin.delete_consumer_groups(["orders"])["orders"].result()
+    eventually(lambda: admin.list_consumer_groups().result().valid == [])
+
+
+def test_kafka_pythons_admin_client(gateway: Gateway, working_group: str, topic: str) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=gateway.bootstrap_servers)
+    try:
+        assert [group["group_id"] for group in admin.list_groups()] == ["orders"]
+        assert admin.describe_groups(["orders"])["orders"]["group_state"] == "Stable"
+        offsets = admin.list_group_offsets("orders")
+        assert {each.offset for each in offsets[PythonTopicPartition].values()} if PythonTopicPartition in offsets else offsets
+    finally:
+        admin.close()
+
+
+def test_a_commit_without_a_group(gateway: Gateway, topic: str) -> None:
+    """Spark, Flink and admin tools commit offsets of groups that have no members."""
+    producer = Producer({"bootstrap.servers": gateway.bootstrap_servers, "log_level": "2"})
+    producer.produce(topic, "x", partition=0)
+    assert producer.flush(10) == 0
+    admin = AdminClient({"bootstrap.servers": gateway.bootstrap_servers, "log_level": "2"})
+    altered = [ConsumerGroupTopicPartitions("simple", [TopicPartition(topic, 0, 1)])]
+    admin.alter_consumer_group_offsets(altered)["simple"].result()
+    eventually(lambda: [(group.group_id, group.is_simple_consumer_group) for group in admin.list_consumer_groups().result().valid] == [("simple", True)])
