@@ -1,0 +1,58 @@
+"""What happens in groups, as lines of the process's log: rebalances, expiries and the like, each with its group's id."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+from narrative.words import sentence
+from operations.light_records import LightHistory
+from schemas.history import decode_history
+
+LINES_PER_WINDOW = 100
+WINDOW_S = 10.0
+"""A rebalance storm must not become a storm of lines; the history topic has every one."""
+
+_LEVELS = {
+    "rebalance_started": logging.INFO,
+    "rebalance_completed": logging.INFO,
+    "member_expired": logging.INFO,
+    "member_dropped": logging.INFO,
+    "member_fenced": logging.INFO,
+    "group_dead": logging.INFO,
+    "offsets_expired": logging.INFO,
+    "request_refused": logging.DEBUG,
+}
+_log = logging.getLogger(__name__)
+
+
+class GroupLog:
+    """Writes at most so many lines in a while, and says how many it left out."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._window_ends_s = now_s() + WINDOW_S
+        self._lines = 0
+
+    def history(self, record: LightHistory, value: bytes) -> None:
+        """A record of history; most kinds are not told here."""
+        level = _LEVELS.get(record.type)
+        if level is not None and _log.isEnabledFor(level) and self._may_write():
+            _log.log(level, sentence(decode_history(value)), extra={"group_id": record.group_id, "happened": record.type})
+
+    def dead_letter(self, key: bytes | None, reason: str, headers: Mapping[str, str]) -> None:
+        """An event that could not be read."""
+        if self._may_write():
+            where = f"{headers.get('topic')}, partition {headers.get('partition')}, offset {headers.get('offset')}"
+            text = f"dead letter of {where}: {headers.get('detail', reason)}"
+            extra = {"reason": reason} | ({} if key is None else {"group_id": key.decode(errors="replace")})
+            _log.warning(text, extra=extra)
+
+    def _may_write(self) -> bool:
+        if self._now_s() >= self._window_ends_s:
+            if self._lines > LINES_PER_WINDOW:
+                _log.warning("%d more lines about groups were left out", self._lines - LINES_PER_WINDOW)
+            self._window_ends_s, self._lines = self._now_s() + WINDOW_S, 0
+        self._lines += 1
+        return self._lines <= LINES_PER_WINDOW

@@ -1,0 +1,89 @@
+"""Whether the process lives, and whether it does its work: for probes over HTTP, and as a file for those without a network."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+STALE_AFTER_S = 60.0
+"""Signs of life older than this are none."""
+
+
+class Health:
+    """Signs of life as they come, and what they mean.
+
+    *Live*: the app's own loop turns. It is not when the JVM hangs, which only a restart helps; it is while Kafka is away.
+    *Ready*: each shard has ended a batch, and not long ago a batch, or Kafka has taken a tick of it.
+    """
+
+    def __init__(
+        self, shards: Iterable[int], file: Path | None = None, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`file` is touched at every sign of the shard that was silent longest."""
+        self._now_s = now_s
+        self._file = file
+        self._lock = threading.Lock()
+        self._began_s = now_s()
+        self._turned_s: float | None = None
+        self._batches_s: dict[int, float | None] = dict.fromkeys(shards)
+        self._ticks_s: dict[int, float | None] = dict.fromkeys(self._batches_s)
+        self._written_s = 0.0
+
+    def turned(self) -> None:
+        """The app's loop has looked at its queries."""
+        self._turned_s = self._now_s()
+
+    def batch_ended(self, shard: int) -> None:
+        """A batch of this shard has ended."""
+        self._sign(self._batches_s, shard)
+
+    def tick_written(self, shard: int) -> None:
+        """Kafka has taken a tick of this shard."""
+        self._sign(self._ticks_s, shard)
+
+    def since_batch_s(self, shard: int) -> float:
+        """How long ago the shard's last batch ended or, before the first, the process began."""
+        return self._since(self._batches_s[shard])
+
+    def since_tick_s(self, shard: int) -> float:
+        """How long ago the shard's last tick was taken or, before the first, the process began."""
+        return self._since(self._ticks_s[shard])
+
+    def not_live(self) -> list[str]:
+        """Why the process is to be restarted; empty: it is not. Before the app's loop first turns nothing is wrong."""
+        if self._turned_s is None or self._since(self._turned_s) <= STALE_AFTER_S:
+            return []
+        return [f"the app has not looked at its queries for {self._since(self._turned_s):.0f} s"]
+
+    def not_ready(self) -> list[str]:
+        """Why no answers are to be expected; empty: they are."""
+        reasons = self.not_live()
+        for shard, batch_s in self._batches_s.items():
+            if batch_s is None:
+                reasons.append(f"shard {shard} has not ended a batch yet")
+            elif min(self.since_batch_s(shard), self.since_tick_s(shard)) > STALE_AFTER_S:
+                reasons.append(f"shard {shard} has ended no batch and written no tick for {self.since_batch_s(shard):.0f} s")
+        return reasons
+
+    def _since(self, time_s: float | None) -> float:
+        return self._now_s() - (self._began_s if time_s is None else time_s)
+
+    def _sign(self, signs: dict[int, float | None], shard: int) -> None:
+        with self._lock:
+            signs[shard] = self._now_s()
+            last = [max(self._batches_s[each] or 0.0, self._ticks_s[each] or 0.0) for each in self._batches_s]
+            oldest_s = min(last)
+            if self._file is not None and oldest_s > self._written_s:
+                self._written_s = oldest_s
+                _touch(self._file, time.time() - (self._now_s() - oldest_s))
+
+
+def _touch(file: Path, time_s: float) -> None:
+    # A full disk must not end the coordinator; that the file is old tells of it.
+    with suppress(OSError):
+        file.touch()
+        os.utime(file, (time_s, time_s))

@@ -1,0 +1,103 @@
+"""Records of our topics, decoded only as far as they are counted: most of their bytes are skipped over."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.json import Decoder
+
+from schemas.error_codes import ErrorCode
+
+
+class LightEvent(Struct, frozen=True, gc=False):
+    """A request."""
+
+    api: str
+
+
+class _Part(Struct, frozen=True, gc=False):
+    error_code: int = 0
+
+
+class _Topic(Struct, frozen=True, gc=False):
+    partitions: tuple[_Part, ...] = ()
+
+
+class _Group(Struct, frozen=True, gc=False):
+    error_code: int = 0
+    topics: tuple[_Topic, ...] = ()
+
+
+class _Body(Struct, frozen=True, gc=False):
+    """The error codes of any answer, wherever its API has them."""
+
+    error_code: int = 0
+    topics: tuple[_Topic, ...] = ()
+    groups: tuple[_Group, ...] = ()
+    results: tuple[_Part, ...] = ()
+    coordinators: tuple[_Part, ...] = ()
+    members: tuple[_Part, ...] = ()
+
+    def codes(self) -> tuple[int, ...]:
+        parts = (*self.results, *self.coordinators, *self.members, *self.groups)
+        topics = (*self.topics, *(topic for group in self.groups for topic in group.topics))
+        return (*(part.error_code for part in parts), *(part.error_code for topic in topics for part in topic.partitions))
+
+
+class LightAnswer(Struct, frozen=True, gc=False):
+    """An answer."""
+
+    group_id: str
+    epoch: int
+    seq: int
+    api: str
+    answers_offset: int
+    body: _Body
+
+    @property
+    def error(self) -> str:
+        """Kafka's name of the first error in it; NONE where there is none."""
+        code = self.body.error_code or next(filter(None, self.body.codes()), 0)
+        return ErrorCode(code).name if code in _KNOWN else "UNKNOWN_SERVER_ERROR"
+
+
+class _Cause(Struct, frozen=True, gc=False):
+    offset: int
+
+
+class _Nothing(Struct, frozen=True, gc=False):
+    pass
+
+
+class LightHistory(Struct, frozen=True, gc=False):
+    """A record of history: what any kind of them has that is counted."""
+
+    type: str
+    group_id: str
+    epoch: int
+    seq: int
+    cause: _Cause
+    trigger: str = ""
+    outcome: str = ""
+    duration_ms: int = 0
+    reason: str = ""
+    api: str = ""
+    rule: str = ""
+    error: str = ""
+    offsets: tuple[_Nothing, ...] = ()
+
+
+class LightSnapshot(Struct, frozen=True, gc=False):
+    """A group as it is."""
+
+    group_id: str
+    state: str
+    state_since_ms: int
+    members: tuple[_Nothing, ...]
+
+
+_KNOWN = frozenset(ErrorCode)
+
+read_event = Decoder(LightEvent).decode
+read_answer = Decoder(LightAnswer).decode
+read_history = Decoder(LightHistory).decode
+read_snapshot = Decoder(LightSnapshot).decode

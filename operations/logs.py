@@ -1,0 +1,71 @@
+"""The process's log on standard error: lines for people, or one JSON object a line for machines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Literal, TextIO
+
+LogFormat = Literal["text", "json"]
+
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+"""What every record has; anything else was given by `extra`."""
+
+
+def configure_logs(kind: LogFormat, level: str = "info") -> None:
+    """Write what is logged in this process, by us and by libraries, in this form."""
+    handler = _StandardError()
+    handler.setFormatter(JsonLines() if kind == "json" else TextLines())
+    root = logging.getLogger()
+    for old in [each for each in root.handlers if isinstance(each, _StandardError)]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    # They tell of every call between the processes.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+class JsonLines(logging.Formatter):
+    """`{"time": ..., "level": ..., "logger": ..., "message": ..., "group_id": ...}`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, object] = {
+            "time": _time(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_given(record),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, default=str, ensure_ascii=False)
+
+
+class TextLines(logging.Formatter):
+    """Time, level, message, what was given with it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        given = "".join(f" {name}={json.dumps(value, default=str, ensure_ascii=False)}" for name, value in _given(record).items())
+        text = f"{_time(record.created)} {record.levelname:<7} {record.getMessage()}{given}"
+        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+
+
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Standard error as it is when a line is written: a display may have taken it over meanwhile."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stderr
+
+
+def _given(record: logging.LogRecord) -> dict[str, object]:
+    return {name: value for name, value in vars(record).items() if name not in _OWN}
+
+
+def _time(created_s: float) -> str:
+    return datetime.fromtimestamp(created_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,193 @@
+"""Every metric by name, and the registry that has them.
+
+`METRICS` is the catalogue: the table in `docs/operations.md` is made from it, and dashboards and alert rules are checked
+against it. Counters begin at zero with the process, as Prometheus expects; gauges are computed when they are asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+PREFIX = "group_coordinator_"
+
+_BATCH_S = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 2, 5, 10, 30, 60)
+_ANSWER_S = (0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, 60, 300)
+_REBALANCE_S = (0.1, 0.25, 0.5, 1, 2, 3, 5, 10, 30, 60, 120, 300, 600)
+
+
+class Metric(Struct, frozen=True, kw_only=True):
+    """One metric."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    labels: tuple[str, ...] = ()
+    meaning: str
+    buckets: tuple[float, ...] = ()
+    """Of a histogram."""
+
+
+class Value(NamedTuple):
+    """What a gauge shows for these labels."""
+
+    metric: Metric
+    labels: tuple[str, ...]
+    value: float
+
+
+def _counter(name: str, meaning: str, *labels: str) -> Metric:
+    return Metric(name=PREFIX + name, kind="counter", labels=labels, meaning=meaning)
+
+
+def _gauge(name: str, meaning: str, *labels: str) -> Metric:
+    return Metric(name=PREFIX + name, kind="gauge", labels=labels, meaning=meaning)
+
+
+def _histogram(name: str, meaning: str, buckets: tuple[float, ...], *labels: str) -> Metric:
+    return Metric(name=PREFIX + name, kind="histogram", labels=labels, meaning=meaning, buckets=buckets)
+
+
+EVENTS = _counter(
+    "events_total",
+    "Records of the events topic by Kafka's name of the API; `tick` for the clock, `unreadable` for what is none of them.",
+    "api",
+)
+ANSWERS = _counter(
+    "answers_total",
+    "Answers by API and Kafka's name of the error (`NONE`: success). Of an answer with several errors, the first.",
+    "api", "error",
+)  # fmt: skip
+ANSWER_SECONDS = _histogram(
+    "answer_seconds",
+    "From the append of a request to the append of its answer. JoinGroup and SyncGroup include the wait for the other members.",
+    _ANSWER_S,
+    "api",
+)
+REFUSALS = _counter(
+    "refusals_total",
+    "Requests that were refused (an error that is no normal step of the protocol) by API, rule and Kafka's name of the error.",
+    "api", "rule", "error",
+)  # fmt: skip
+REBALANCES = _counter("rebalances_total", "Rebalances that began, by what triggered them.", "trigger")
+REBALANCE_SECONDS = _histogram(
+    "rebalance_seconds",
+    "How long rebalances took, by outcome: `stable`, `empty` (nobody was left), `interrupted` (by the next one).",
+    _REBALANCE_S,
+    "outcome",
+)
+MEMBERS_JOINED = _counter("members_joined_total", "Members that were added to a group.")
+MEMBERS_GONE = _counter(
+    "members_gone_total",
+    "Members that are gone by reason: `left`, `session_expired`, `did_not_rejoin`, `did_not_sync`, `group_full`.",
+    "reason",
+)
+MEMBERS_FENCED = _counter(
+    "members_fenced_total", "Clients that were told that another one has their `group.instance.id`."
+)
+OFFSETS = _counter(
+    "offsets_total", "Offsets of single partitions by what happened to them: `committed`, `expired`, `deleted`.", "change"
+)
+COMMITS = _counter("commits_total", "OffsetCommit requests that changed offsets.")
+DEAD_LETTERS = _counter("dead_letters_total", "Events that could not be read, and outputs too large to be written, by reason.", "reason")
+GROUPS = _gauge("groups", "Groups by state.", "state")
+MEMBERS = _gauge("members", "Members of all groups.")
+READY = _gauge("ready", "1 while answers are to be expected: what /health/ready says.")
+BATCH_SECONDS = _histogram(
+    "batch_seconds",
+    "Time that a batch took by phase; `triggerExecution` is the whole, `addBatch` the work itself (Spark's `durationMs`).",
+    _BATCH_S,
+    "shard", "phase",
+)  # fmt: skip
+BATCH_ID = _gauge("batch_id", "Number of the last batch. It goes on over restarts.", "shard")
+HANDLED = _counter("handled_events_total", "Events that the query has taken in, ticks included, as Spark counts them.", "shard")
+SINCE_BATCH = _gauge("since_batch_seconds", "How long ago the last batch ended (or, before the first, the process began).", "shard")
+SINCE_TICK = _gauge("since_tick_seconds", "How long ago Kafka took the last tick (or, before the first, the process began).", "shard")
+WATERMARK_LAG = _gauge(
+    "watermark_lag_seconds", "How far the shard's clock is behind wall time; it grows while nothing is handled.", "shard"
+)
+SOURCE_LAG = _gauge(
+    "source_lag_events",
+    "Events, ticks included, that are written and not yet handled (Spark commits no offsets that others could look at).",
+    "shard",
+)
+STATE_GROUPS = _gauge("state_groups", "Keys in the state store: groups, and handed-out ids waiting to be used.", "shard")
+STATE_MEMORY = _gauge("state_memory_bytes", "Memory of the state store, as Spark counts it.", "shard")
+STATE_DISK = _gauge("state_disk_bytes", "Size of RocksDB's files on local disk.", "shard")
+READER_LAG = _gauge(
+    "metrics_reader_lag_records",
+    "Records of the topic that this endpoint has not yet counted. Large: the numbers above are late, not wrong.",
+    "topic",
+)
+GROUP_REBALANCING = _gauge(
+    "group_rebalancing_seconds", "How long the group is in its present rebalance. The longest ones.", "group", "state"
+)
+GROUP_REBALANCES = _gauge("group_rebalances_recently", "Rebalances of the group in the last ten minutes. The most.", "group")
+GROUP_EXPIRIES = _gauge("group_expiries_recently", "Members of the group that expired in the last ten minutes. The most.", "group")
+GROUP_REFUSALS = _gauge("group_refusals_recently", "Refused requests to the group in the last ten minutes. The most.", "group")
+GROUP_MEMBERS = _gauge("group_members", "Members of the group. The largest ones.", "group")
+
+METRICS: tuple[Metric, ...] = tuple(each for each in list(globals().values()) if isinstance(each, Metric))
+"""All of them."""
+
+
+class Metrics:
+    """The registry, and how it is written to. Safe for several threads."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._counters = {each: _make_counter(each, self.registry) for each in METRICS if each.kind == "counter"}
+        self._histograms = {
+            each: Histogram(each.name, each.meaning, each.labels, buckets=each.buckets, registry=self.registry)
+            for each in METRICS
+            if each.kind == "histogram"
+        }
+        self._gauges = _Gauges()
+        self.registry.register(self._gauges)
+        ProcessCollector(registry=self.registry)
+
+    def add(self, metric: Metric, *labels: str, by: float = 1) -> None:
+        """Count."""
+        counter = self._counters[metric]
+        (counter.labels(*labels) if labels else counter).inc(by)
+
+    def observe(self, metric: Metric, value: float, *labels: str) -> None:
+        """Add a value to a histogram."""
+        self._histograms[metric].labels(*labels).observe(value)
+
+    def gauges_from(self, source: Callable[[], Iterable[Value]]) -> None:
+        """Ask this for gauges at every scrape."""
+        self._gauges.add(source)
+
+
+def _make_counter(metric: Metric, registry: CollectorRegistry) -> Counter:
+    return Counter(metric.name, metric.meaning, metric.labels, registry=registry)
+
+
+class _Gauges(Collector):
+    def __init__(self) -> None:
+        self._sources: list[Callable[[], Iterable[Value]]] = []
+        self._lock = threading.Lock()
+
+    def add(self, source: Callable[[], Iterable[Value]]) -> None:
+        with self._lock:
+            self._sources.append(source)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        with self._lock:
+            sources = list(self._sources)
+        families: dict[Metric, GaugeMetricFamily] = {}
+        for source in sources:
+            for metric, labels, value in source():
+                if metric not in families:
+                    families[metric] = GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+                families[metric].add_metric(labels, value)
+        yield from families.values()
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        return []

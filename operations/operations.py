@@ -1,0 +1,82 @@
+"""All of it in one object: the endpoint, what it shows, and the thread that reads what it counts."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from operations import metrics as m
+from operations.group_log import GroupLog
+from operations.group_table import GroupTable
+from operations.health import Health
+from operations.metrics import Metrics, Value
+from operations.server import OperationsServer
+from operations.shards import Shards
+from operations.tally import Tally
+from operations.topics_reader import TopicsReader
+from schemas.java_hash import group_partition
+from streaming.config import StreamingConfig
+from streaming.topics import TopicReport
+from streaming.watcher import ShardProgress, Watcher
+
+
+class Operations(Watcher):
+    """The watcher of an app that makes metrics, health and log lines of what it sees. A context manager."""
+
+    def __init__(self, config: StreamingConfig) -> None:
+        self._config = config
+        self.metrics = Metrics()
+        self.health = Health(config.shards_here, Path(config.health_file) if config.health_file else None)
+        self._shards = Shards(config.shards_here, self.metrics, self.health)
+        self._groups = GroupTable(config.metrics_groups, self._clock_ms_of, time.monotonic)
+        self._stack = ExitStack()
+        self.url: str | None = None
+        """Where the endpoint listens; None: there is none."""
+
+    def __enter__(self) -> Self:
+        """Raises OSError where the endpoint cannot listen."""
+        port = self._config.metrics_port
+        if port:
+            self.metrics.gauges_from(self._shards.values)
+            self.metrics.gauges_from(self._groups.values)
+            self.metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if self.health.not_ready() else 1.0)])
+            server = OperationsServer(self._config.metrics_host, port, self.metrics.registry, self.health)
+            self.url = self._stack.enter_context(server).url
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def topics_found(self, report: TopicReport) -> None:
+        """Begin to read, before anything is written."""
+        tally = Tally(self.metrics, self._groups, self._shard_of)
+        topics, shards = report.topics, self._config.shards_here
+        reader = TopicsReader(
+            self._config.client_properties, topics, shards, tally, GroupLog(), everything=bool(self._config.metrics_port)
+        )
+        reader.start(report.partitions)
+        self._stack.callback(reader.stop)
+        self._shards.end_offset_of = reader.end_offset
+        self.metrics.gauges_from(reader.values)
+
+    def turned(self) -> None:
+        self.health.turned()
+
+    def batch_ended(self, progress: ShardProgress) -> None:
+        self._shards.batch_ended(progress)
+        self.health.batch_ended(progress.shard)
+
+    def tick_written(self, shard: int) -> None:
+        self.health.tick_written(shard)
+
+    def _shard_of(self, group_id: str) -> int | None:
+        shard = self._any_shard_of(group_id)
+        return shard if shard in self._config.shards_here else None
+
+    def _any_shard_of(self, group_id: str) -> int:
+        return 0 if self._config.shards == 1 else group_partition(group_id, self._config.shards)
+
+    def _clock_ms_of(self, group_id: str) -> int:
+        return self._shards.clock_ms(self._any_shard_of(group_id))

@@ -1,0 +1,41 @@
+"""Which records were counted before: the sink is at least once, so a task that is tried again writes its records again."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+GROUPS_REMEMBERED = 100_000
+"""A repeat follows its batch within minutes; groups that were silent for longer than so many others need no memory."""
+
+
+class Remembered(dict[Hashable, Any]):
+    """What was used last, at most so much of it."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def keep(self, key: Hashable, value: Any) -> None:
+        """Remember this as the newest."""
+        self.pop(key, None)
+        self[key] = value
+        if len(self) > self._most:
+            del self[next(iter(self))]
+
+
+class Repeats:
+    """Tells repeats from records by (group, epoch, seq): within a partition those of a group come in this order."""
+
+    def __init__(self, most: int = GROUPS_REMEMBERED) -> None:
+        self._most = most
+        self._last: dict[tuple[str, int], Remembered] = {}
+
+    def is_new(self, topic: str, partition: int, group_id: str, epoch: int, seq: int) -> bool:
+        """Whether this record was not seen before; it is seen from now on."""
+        last = self._last.setdefault((topic, partition), Remembered(self._most))
+        place = epoch, seq
+        if place <= last.get(group_id, (-1, -1)):
+            return False
+        last.keep(group_id, place)
+        return True

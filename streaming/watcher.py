@@ -1,0 +1,50 @@
+"""Who wants to know how the app fares: metrics, health, displays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from streaming.topics import TopicReport
+
+
+class ShardProgress(Struct, frozen=True, kw_only=True):
+    """What one batch of one shard was."""
+
+    shard: int
+    batch_id: int
+    batch_ms: int
+    """How long it took."""
+    phases_ms: Mapping[str, int]
+    """The same by Spark's phases; `triggerExecution` is the whole."""
+    events: int
+    """How many it took in, ticks included."""
+    events_per_second: float
+    end_offset: int | None
+    """Up to where the events topic is handled now."""
+    groups: int
+    """Groups in state."""
+    state_memory_bytes: int
+    state_disk_bytes: int
+    """Size of RocksDB's files; 0 before it has written any."""
+    clock_ms: int
+    """The shard's time: Spark's watermark. 0: no tick was seen yet."""
+    clock_lag_ms: int
+    """How far that is behind wall time."""
+
+
+class Watcher:
+    """Is told what happens in an app; each method does nothing until it is overridden, and must be quick."""
+
+    def topics_found(self, report: TopicReport) -> None:
+        """The topics are as they must be; no query runs yet."""
+
+    def turned(self) -> None:
+        """The app has looked at its queries (several times a second)."""
+
+    def batch_ended(self, progress: ShardProgress) -> None:
+        """A shard has ended a batch; every batch is told once."""
+
+    def tick_written(self, shard: int) -> None:
+        """Kafka has taken a tick. In the ticker's thread."""
