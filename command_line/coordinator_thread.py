@@ -23,14 +23,15 @@ JOIN_INTERVAL_S = 0.2
 class CoordinatorThread:
     """Runs `streaming.application.Application`; `stop` ends it after the running batch."""
 
-    def __init__(self, config: StreamingConfig, *, quiet: bool = False) -> None:
-        """`quiet`: what the JVM says while it starts is shown only when it does not start."""
+    def __init__(self, config: StreamingConfig, *, quiet: bool = False, rebuild: bool = False) -> None:
+        """`quiet`: what the JVM says while it starts is shown only when it does not start. `rebuild`: as of `Application`."""
         self.progress: dict[int, ShardProgress] = {}
         """The last batch of each shard."""
         self.events = 0
         """How many events have been handled, ticks included."""
         self._report: TopicReport | None = None
         self._quiet = quiet
+        self._rebuild = rebuild
         self._begun = False
         self._go = threading.Event()
         self._started = threading.Event()
@@ -81,6 +82,7 @@ class CoordinatorThread:
 
     def _run(self, config: StreamingConfig) -> None:
         from streaming.application import Application, QueryFailed  # Spark takes its time to import
+        from streaming.checkpoints import CheckpointError
         from streaming.session import open_session
 
         def started(report: TopicReport) -> None:
@@ -99,12 +101,13 @@ class CoordinatorThread:
                         spark = open_session(config)
                 self._go.wait()
                 if not self._stop.is_set():
-                    Application(config, on_start=started, on_progress=note, spark=spark).run(self._stop)
+                    app = Application(config, on_start=started, on_progress=note, spark=spark, rebuild=self._rebuild)
+                    app.run(self._stop)
             finally:
                 if spark is not None:
                     spark.stop()
                 end_jvm()
-        except QueryFailed as failure:
+        except (QueryFailed, CheckpointError) as failure:
             self._failure = CommandError(str(failure))
         except BaseException as failure:
             self._failure = failure

@@ -31,7 +31,7 @@ _HIDDEN = ("********", ("sasl.jaas.config", "ssl.key.password", "ssl.keystore.ke
 _PANELS = {
     "Kafka": ("bootstrap_servers", "kafka"),
     "Spark": ("checkpoint", "master", "spark", "shuffle_partitions", "trigger_interval_ms", "max_events_per_batch",
-              "tick_interval_ms"),
+              "tick_interval_ms", "ticker"),
     "Groups (settings of Kafka's coordinator)": GroupConfig.__struct_fields__,
 }  # fmt: skip
 _OTHER_PANEL = "Topics"
@@ -130,10 +130,11 @@ def _parameter(name: str) -> inspect.Parameter:
     is_table = get_origin(kind) is dict
     default = field.get_default(call_default_factory=True)
     shown = "" if is_table or default is None else f" [default: {default}]"
+    flag = name.replace("_", "-")
     option = typer.Option(
-        f"--{name.replace('_', '-')}",
+        f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}",
         help=(field.description or "") + shown,
-        metavar="NAME=VALUE" if is_table else _metavar(kind),
+        metavar="NAME=VALUE" if is_table else None if kind is bool else _metavar(kind),
         rich_help_panel=next((panel for panel, members in _PANELS.items() if name in members), _OTHER_PANEL),
         show_default=False,
     )

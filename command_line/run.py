@@ -34,6 +34,10 @@ def run(
     embedded_data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Data of the embedded broker, kept. [default: temporary, deleted at the end]")
     ] = None,
+    rebuild: Annotated[
+        bool,
+        typer.Option("--rebuild", help="Where the checkpoint is lost, make it anew from the beginning of the events topic."),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved settings, each with its source, and end.")] = False,
 ) -> None:
     """Run the coordinator until Ctrl-C or SIGTERM: group requests from the events topic in, decisions out.
@@ -60,7 +64,7 @@ def run(
         if embedded:
             config = _embedded(config, settings, embedded_port, embedded_data, stack)
         asked = stack.enter_context(asked_to_stop())
-        coordinator = CoordinatorThread(config)
+        coordinator = CoordinatorThread(config, rebuild=rebuild)
         say(f"Starting Spark for {config.bootstrap_servers} ...")
         report = coordinator.start(lambda: coordinator.ask_to_stop() if asked.is_set() else None)
         if report is not None:

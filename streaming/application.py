@@ -17,6 +17,7 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from streaming.checkpoints import checkpoint_of, require_checkpoints
 from streaming.clock import Ticker
 from streaming.config import StreamingConfig
 from streaming.job import coordinate_stream, start_query
@@ -28,6 +29,9 @@ POLL_INTERVAL_S = 0.1
 STOP_POLL_INTERVAL_S = 0.005
 STOP_TIMEOUT_S = 120.0
 """How long a clean stop waits for the running batch; after that it is stopped in its midst and repeated at the next start."""
+
+REBUILD_EVENTS_PER_BATCH = 50_000
+"""Of a rebuild, unless `max_events_per_batch` says otherwise."""
 
 
 class QueryFailed(RuntimeError):
@@ -66,20 +70,26 @@ class Application:
         on_start: Callable[[TopicReport], None] | None = None,
         on_progress: Callable[[ShardProgress], None] | None = None,
         spark: SparkSession | None = None,
+        rebuild: bool = False,
     ) -> None:
         """`on_start` is called once everything runs, `on_progress` after each batch, both in the thread of `run`.
 
-        A `spark` session that is handed in is used and left running.
+        A `spark` session that is handed in is used and left running. `rebuild`: where the checkpoint of a coordinator
+        that has run is lost, begin at the beginning of the events topic instead of refusing to start.
         """
+        if rebuild and config.max_events_per_batch is None:
+            # All that the topic holds may be too much for one batch.
+            config = config.model_copy(update={"max_events_per_batch": REBUILD_EVENTS_PER_BATCH})
         self._config = config
         self._on_start = on_start or (lambda report: None)
         self._on_progress = on_progress or (lambda progress: None)
         self._spark = spark
+        self._rebuild = rebuild
 
     def run(self, stop: threading.Event) -> None:
         """Coordinate until `stop` is set, then end after the running batch.
 
-        Raises TopicError, JarsError or JavaError before the start, and QueryFailed.
+        Raises TopicError, JarsError, JavaError or CheckpointError before the start, and QueryFailed.
         """
         report = ensure_topics(admin_client(self._config.bootstrap_servers, self._config.client_properties), self._config.topic_settings)
         spark = self._spark
@@ -89,6 +99,7 @@ class Application:
             prepare_session(spark, self._config)
         shards: list[_Shard] = []
         try:
+            require_checkpoints(spark, self._config, report, rebuild=self._rebuild)
             for number in self._config.shards_here:
                 shards.append(_Shard(spark, self._config, report, number))
             self._on_start(report)
@@ -115,20 +126,22 @@ class _Shard:
         self.query: StreamingQuery = start_query(
             coordinate_stream(events, config.operator_config(report.partitions, number)),
             f"{config.topic_prefix}-shard-{number}",
-            f"{config.checkpoint.rstrip('/')}/shard-{number}",
+            checkpoint_of(config, number),
             config.sink_options,
             trigger_interval_ms=config.trigger_interval_ms,
         )
         self._topic = topics.events
         self._seen: tuple[int, str] | None = None
-        self._ticker = Ticker(
-            topics.events,
-            number,
-            config.client_properties,
-            interval_ms=config.tick_interval_ms,
-            lead_ms=config.tick_lead_ms,
-        )
-        self._ticker.start()
+        self._ticker: Ticker | None = None
+        if config.ticker:
+            self._ticker = Ticker(
+                topics.events,
+                number,
+                config.client_properties,
+                interval_ms=config.tick_interval_ms,
+                lead_ms=config.tick_lead_ms,
+            )
+            self._ticker.start()
 
     def poll(self) -> ShardProgress | None:
         """What is new since the last call; the ticker is told. Raises QueryFailed."""
@@ -140,12 +153,13 @@ class _Shard:
         self._seen = last["batchId"], last["timestamp"]
         progress = _progress(self.number, last)
         end_offset = _end_offset(last, self._topic, self.number)
-        if end_offset is not None:
+        if end_offset is not None and self._ticker is not None:
             self._ticker.handled(end_offset, progress.clock_ms)
         return progress
 
     def stop_ticking(self) -> None:
-        self._ticker.stop()
+        if self._ticker is not None:
+            self._ticker.stop()
 
     @property
     def batches_ended(self) -> int:

@@ -89,8 +89,8 @@ def find_clock_ms(consumer: Consumer, topic: str, partition: int) -> int | None:
     end, count = high, TAIL_RECORDS
     while end > low:
         start = max(low, end - count)
-        messages = _read(consumer, topic, partition, start, end)
-        ticks = [tick for message in messages if (tick := _tick(message)) is not None]
+        messages = read_events(consumer, topic, partition, start, end)
+        ticks = [tick for message in messages if (tick := tick_of(message)) is not None]
         if ticks:
             return max(ticks)
         if last_ms is None and messages:
@@ -100,8 +100,8 @@ def find_clock_ms(consumer: Consumer, topic: str, partition: int) -> int | None:
     return last_ms
 
 
-def _read(consumer: Consumer, topic: str, partition: int, start: int, end: int) -> list[Message]:
-    """The records of [start, end)."""
+def read_events(consumer: Consumer, topic: str, partition: int, start: int, end: int) -> list[Message]:
+    """The records of [start, end). The consumer must tell the end of a partition. Raises KafkaException."""
     consumer.assign([TopicPartition(topic, partition, start)])
     messages: list[Message] = []
     try:
@@ -128,7 +128,8 @@ def _offset(message: Message) -> int:
     return offset
 
 
-def _tick(message: Message) -> int | None:
+def tick_of(message: Message) -> int | None:
+    """The clock that a record sets; None if it is no tick."""
     if message.key() is not None:
         return None
     try:

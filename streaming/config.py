@@ -114,6 +114,8 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
     """Most events that one batch takes. Default: all that there are."""
     tick_interval_ms: int = 500
     """How often the clock is written to the log: how late a timer may fire, and how often an idle app wakes."""
+    ticker: bool = True
+    """Write the clock. Off where the log brings its own ticks, as a recorded one does: without ticks no timer ever fires."""
 
     @classmethod
     def load(cls, flags: Mapping[str, Any] | None = None, file: Path | None = None) -> StreamingConfig:

@@ -1,0 +1,128 @@
+"""What a coordinator wrote, as a reader takes it that drops what it has seen; and what it should have written."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from command_line.topic_reader import read_topic
+from schemas.records import OffsetCommitKey, UnknownKey, decode_key
+from schemas.records_file import Record
+from streaming.config import StreamingConfig
+from streaming.replay import replay_in_process
+from streaming.rows import NO_PARTITION, OutputRecord
+
+
+class Stream(NamedTuple):
+    """The records of one group on one topic: within it order may be relied on. Dead letters go by their key."""
+
+    topic: str
+    group_id: str
+
+
+class Name(NamedTuple):
+    """What identifies an output of a group for ever. A dead letter: its origin."""
+
+    epoch: int
+    seq: int
+
+
+Outputs = dict[Stream, list[tuple[Name, OutputRecord]]]
+"""The outputs of each stream, each once, in order."""
+
+
+class Written(NamedTuple):
+    """What lies in the topics."""
+
+    outputs: Outputs
+    repeated: int
+    """Records that were written again, to the byte the same."""
+
+
+def events_of(config: StreamingConfig) -> list[Record]:
+    """The log, as the events topic has it."""
+    return [
+        Record(
+            partition=message.partition(), offset=message.offset(), timestamp_ms=message.timestamp()[1],
+            key=message.key(), value=message.value(),
+        )
+        for message in read_topic(config.client_properties, config.topic_settings.topics.events)
+    ]  # fmt: skip
+
+
+def expected_of(config: StreamingConfig, log: Iterable[Record]) -> Outputs:
+    """What an undisturbed coordinator writes: the core over the whole log, without Spark or batches."""
+    outputs: Outputs = defaultdict(list)
+    for _, records in replay_in_process(log, config):
+        for record in records:
+            outputs[_stream(record, config)].append((_name(record), record))
+    for each in outputs.values():
+        each.sort(key=lambda named: named[0])
+    return dict(outputs)
+
+
+def written_of(config: StreamingConfig) -> Written:
+    """What a careful reader makes of the output topics.
+
+    It remembers the last (epoch, seq) of each stream and partition and drops what is not beyond it. Fails when a name
+    ever stands for other bytes than before.
+    """
+    seen: dict[tuple[Stream, Name], OutputRecord] = {}
+    last: dict[tuple[Stream, int], Name] = {}
+    outputs: Outputs = defaultdict(list)
+    repeated = 0
+    for topic in config.topic_settings.topics.outputs:
+        for message in read_topic(config.client_properties, topic):
+            headers = {name: (value or b"").decode() for name, value in message.headers() or ()}
+            partition = message.partition()
+            assert partition is not None
+            record = OutputRecord(topic, partition, message.key(), message.value(), headers)
+            stream, name = _stream(record, config), _name(record)
+            before = seen.setdefault((stream, name), record)
+            assert before == record, f"{stream} {name} is written twice with different bytes"
+            if (stream, partition) in last and name <= last[stream, partition]:
+                repeated += 1
+                continue
+            last[stream, partition] = name
+            outputs[stream].append((name, record))
+    for each in outputs.values():
+        each.sort(key=lambda named: named[0])  # over the partitions of a topic there is no order
+    return Written(dict(outputs), repeated)
+
+
+def require_same(written: Outputs, expected: Outputs) -> None:
+    """Fails, and says where, unless every output is there, once, with the bytes that it should have."""
+    assert written.keys() == expected.keys()
+    for stream, wanted in expected.items():
+        found = written[stream]
+        assert [name for name, _ in found] == [name for name, _ in wanted], stream
+        for (name, ours), (_, theirs) in zip(found, wanted, strict=True):
+            anywhere = theirs.partition == NO_PARTITION
+            assert ours == (theirs._replace(partition=ours.partition) if anywhere else theirs), f"{stream} {name}"
+
+
+def count(outputs: Outputs) -> int:
+    return sum(map(len, outputs.values()))
+
+
+def _stream(record: OutputRecord, config: StreamingConfig) -> Stream:
+    topics = config.topic_settings.topics
+    key = record.key or b""
+    if record.topic == topics.dead_letters:
+        return Stream(record.topic, repr(record.key))
+    if record.topic == topics.responses:
+        return Stream(record.topic, json.loads(record.value or b"")["group_id"])
+    if record.topic == topics.offsets:
+        decoded = decode_key(key)
+        assert isinstance(decoded, OffsetCommitKey) or not isinstance(decoded, UnknownKey)
+        return Stream(record.topic, decoded.group_id)
+    return Stream(record.topic, key.decode())
+
+
+def _name(record: OutputRecord) -> Name:
+    headers = record.headers
+    if "seq" in headers:
+        return Name(int(headers["epoch"]), int(headers["seq"]))
+    return Name(int(headers["partition"]), int(headers["offset"]))

@@ -1,0 +1,159 @@
+"""A checkpoint that is gone: nothing is decided anew unawares, and a rebuild writes the same bytes once more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+from schemas.events import encode_tick
+from schemas.records_file import Record
+from streaming.application import Application
+from streaming.checkpoints import CheckpointError, require_checkpoints
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka
+from streaming.session import prepare_session
+from streaming.topics import TopicReport, admin_client, ensure_topics
+from tests.crash.outputs import count, events_of, expected_of, require_same, written_of
+from tests.streaming.log_story import START_MS, story
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TIMEOUT_S = 90.0
+
+
+@pytest.fixture
+def config(kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path) -> StreamingConfig:
+    return StreamingConfig(
+        bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, responses_partitions=8, offsets_partitions=2,
+        checkpoint=str(tmp_path / "checkpoint"), ticker=False, shuffle_partitions=1, max_events_per_batch=100,
+        group_initial_rebalance_delay_ms=1_000,
+    )  # fmt: skip
+
+
+def make_topics(config: StreamingConfig) -> TopicReport:
+    return ensure_topics(admin_client(config.bootstrap_servers, {"log_level": "0"}), config.topic_settings)
+
+
+def append(config: StreamingConfig, records: list[Record]) -> None:
+    producer = Producer({"log_level": 0, **config.client_properties})
+    for record in records:
+        producer.produce(config.topic_settings.topics.events, key=record.key, value=record.value, partition=record.partition or 0)
+    assert producer.flush(30) == 0
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+@contextmanager
+def running(config: StreamingConfig, spark: SparkSession, **options: Any) -> Iterator[list[BaseException]]:
+    """The app in a thread; what it raised."""
+    stop, failures = threading.Event(), list[BaseException]()
+
+    def run() -> None:
+        try:
+            Application(config, spark=spark, **options).run(stop)
+        except BaseException as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield failures
+    finally:
+        stop.set()
+        thread.join(TIMEOUT_S)
+    assert not failures
+
+
+def refusal(config: StreamingConfig, spark: SparkSession, **options: Any) -> str:
+    """Why the app does not start."""
+    with pytest.raises(CheckpointError) as caught:
+        Application(config, spark=spark, **options).run(threading.Event())
+    return str(caught.value)
+
+
+def test_a_rebuild_writes_the_same_and_goes_on(spark: SparkSession, config: StreamingConfig, tmp_path: Path) -> None:
+    make_topics(config)
+    log = story(11, groups=3, requests=160)
+    append(config, log[: len(log) // 2])
+    first = count(expected_of(config, events_of(config)))
+    with running(config, spark) as failures:
+        wait_until(lambda: bool(failures) or count(written_of(config).outputs) == first)
+    before = written_of(config)
+    assert before.repeated == 0
+
+    lost = config.model_copy(update={"checkpoint": str(tmp_path / "another")})
+    said = refusal(lost, spark)
+    assert f"no checkpoint in {tmp_path}/another/shard-0" in said
+    assert "--rebuild" in said
+    assert written_of(config) == before
+
+    append(config, log[len(log) // 2 :])
+    expected = expected_of(config, events_of(config))
+    with running(lost, spark, rebuild=True) as failures:
+        wait_until(lambda: bool(failures) or count(written_of(config).outputs) == count(expected))
+    after = written_of(config)
+    require_same(after.outputs, expected)
+    assert after.repeated == first
+
+    # A second --rebuild finds the checkpoint and goes on from it.
+    append(config, [Record(partition=0, key=None, value=encode_tick(START_MS + 10_000_000))])
+    expected = expected_of(config, events_of(config))
+    with running(lost, spark, rebuild=True) as failures:
+        wait_until(lambda: bool(failures) or count(written_of(config).outputs) == count(expected))
+    require_same(written_of(config).outputs, expected)
+    assert written_of(config).repeated == first
+
+    # The events that made the groups are gone: no rebuild can bring them back, and none is tried.
+    cut = TopicPartition(config.topic_settings.topics.events, 0, 50)
+    admin = admin_client(config.bootstrap_servers, {"log_level": "0"})
+    for future in admin.delete_records([cut]).values():
+        future.result(30)
+    nothing = config.model_copy(update={"checkpoint": str(tmp_path / "nothing")})
+    said = refusal(nothing, spark, rebuild=True)
+    assert "begins at offset 50" in said
+    assert "offsets export" in said
+
+
+def test_a_new_coordinator_needs_no_checkpoint(spark: SparkSession, config: StreamingConfig) -> None:
+    prepare_session(spark, config)
+    require_checkpoints(spark, config, make_topics(config), rebuild=False)
+
+
+def test_a_shard_that_never_ran_is_not_taken_for_a_lost_one(spark: SparkSession, config: StreamingConfig) -> None:
+    both = config.model_copy(update={"shards": 2})
+    make_topics(both)
+    append(both, [Record(partition=0, key=None, value=encode_tick(START_MS)), Record(partition=1, key=b"g", value=b"{}")])
+    producer = Producer({"log_level": 0, **config.client_properties})
+    producer.produce(both.topic_settings.topics.history, key=b"g", value=b"{}")
+    assert producer.flush(30) == 0
+    report = make_topics(both)
+    new, lost = (both.model_copy(update={"shard": shard}) for shard in (1, 0))
+    require_checkpoints(spark, new, report, rebuild=False)
+    with pytest.raises(CheckpointError, match="shard-0, but"):
+        require_checkpoints(spark, lost, report, rebuild=False)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_before_the_start(
+    spark: SparkSession, config: StreamingConfig, tmp_path: Path
+) -> None:
+    report = make_topics(config)
+    (tmp_path / "file").write_text("in the way")
+    wrong = config.model_copy(update={"checkpoint": str(tmp_path / "file" / "checkpoint")})
+    with pytest.raises(CheckpointError, match=r"file/checkpoint/shard-0 cannot be written: \S+"):
+        require_checkpoints(spark, wrong, report, rebuild=False)
+    unknown = config.model_copy(update={"checkpoint": "nowhere://bucket/checkpoint"})
+    with pytest.raises(CheckpointError, match=r"cannot be reached: .*nowhere"):
+        require_checkpoints(spark, unknown, report, rebuild=False)
