@@ -26,6 +26,7 @@ _encode = msgspec.msgpack.Encoder().encode
 class Written(NamedTuple):
     """An output as the sink got it."""
 
+    shard: int
     output: Output
     data: bytes
 
@@ -147,7 +148,7 @@ class Driver:
     def _write_all(self, outputs: list[Output], steps: _Steps) -> None:
         steps.pass_one()  # a group is worked, nothing of it is written
         for number, output in enumerate(outputs):
-            self._write(Written(output, encode_output(output)))
+            self._write(Written(self.shard, output, encode_output(output)))
             if number == len(outputs) // 2:
                 steps.pass_one()  # half of a group is written
 

@@ -46,9 +46,11 @@ def scenario_of(seed: int) -> Scenario:
     groups = dice.sample(("readers", "writers", "auditors"), dice.choice((1, 1, 2)))
     topics = {topic: dice.randint(1, 5) for topic in TOPICS[: dice.choice((1, 2))]}
     faults_end_ms = dice.choice((10_000, 20_000, 30_000))
-    members = tuple(plan for group_id in groups for plan in _members(dice, group_id, tuple(topics), faults_end_ms))
-    faults = [_fault(dice, members, topics, groups, shards, faults_end_ms) for _ in range(dice.randint(0, 7))]
     every_ms = dice.choice(((20, 100), (50, 400), (200, 1_500)))
+    members = tuple(
+        plan for group_id in groups for plan in _members(dice, group_id, tuple(topics), faults_end_ms, every_ms[1])
+    )
+    faults = [_fault(dice, members, topics, groups, shards, faults_end_ms) for _ in range(dice.randint(0, 7))]
     return Scenario(
         seed=seed,
         config=config,
@@ -62,11 +64,17 @@ def scenario_of(seed: int) -> Scenario:
     )
 
 
-def _members(dice: Random, group_id: str, topics: tuple[str, ...], until_ms: int) -> list[MemberPlan]:
+def _members(
+    dice: Random, group_id: str, topics: tuple[str, ...], until_ms: int, batch_ms: int
+) -> list[MemberPlan]:
     static = dice.random() < 0.35
     twins = static and dice.random() < 0.3
     assignors = dice.choice(ASSIGNORS)
     session_ms = dice.choice((SESSION_MS, SESSION_MS, 10_000, 30_000))
+    poll_ms = dice.choice((200, 500, 1_000))
+    # Whoever must rejoin has to hear of it by a heartbeat, commit, give up and join, a poll each, before the time is over.
+    heartbeat_ms = min(session_ms // dice.choice((3, 4)), 2_500)
+    max_poll_ms = max(dice.choice((2_500, 5_000, 10_000)), heartbeat_ms + 4 * poll_ms + 4 * batch_ms + 1_000)
     return [
         MemberPlan(
             name=f"{group_id}-{number}",
@@ -76,9 +84,9 @@ def _members(dice: Random, group_id: str, topics: tuple[str, ...], until_ms: int
             instance_id=f"{group_id}-i{0 if twins else number}" if static else None,
             assignors=assignors,
             session_timeout_ms=session_ms,
-            heartbeat_interval_ms=session_ms // dice.choice((3, 4)),
-            max_poll_interval_ms=dice.choice((2_500, 5_000, 10_000)),
-            poll_every_ms=dice.choice((200, 500, 1_000)),
+            heartbeat_interval_ms=heartbeat_ms,
+            max_poll_interval_ms=max_poll_ms,
+            poll_every_ms=poll_ms,
             auto_commit_interval_ms=dice.choice((1_000, 3_000)),
             clock_percent=dice.choice((100, 100, 97, 103)),
             clock_ahead_ms=dice.choice((0, 0, -3_600_000, 90_000)),

@@ -78,7 +78,8 @@ class Judgement:
     def __init__(self) -> None:
         self.violations: dict[str, Violation] = {}
         """The first violation of each rule, in the order in which they were seen."""
-        self.outputs: dict[str, list[Output]] = {}
+        self.outputs: dict[tuple[int, str], list[Output]] = {}
+        """By shard and group: what another shard says of a group (that it is not there) is no part of its life."""
         self.expiries: list[tuple[int, MemberExpired]] = []
         """With the append times of the records at which they were seen."""
         self.dead_letters: list[list[DeadLetter]] = []
@@ -162,7 +163,7 @@ class _Shard:
             raise CoreBroken from error
         said = model.pass_time(self._clock_ms) if event is None else model.hear(event)
         outputs = coordinator.take_outputs()
-        self._judgement.outputs.setdefault(group_id, []).extend(outputs)
+        self._judgement.outputs.setdefault((self._shard, group_id), []).extend(outputs)
         expiries = [output for output in outputs if isinstance(output, MemberExpired)]
         self._judgement.expiries += [(self._timestamp_ms, expired) for expired in expiries]
         clock_ms = self._clock_ms if event is None else event.clock_ms

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from simulation.process import Process
     from simulation.world import World
 
-Numbered = dict[tuple[str, int, int], bytes]
-"""(group, epoch, seq) -> the output."""
+Numbered = dict[tuple[int, str, int, int], bytes]
+"""(shard, group, epoch, seq) -> the output."""
 
 
 def judge_drivers(
@@ -23,13 +23,13 @@ def judge_drivers(
 ) -> Iterator[Violation]:
     """What the drivers wrote, in batches and with crashes, is what the referee got in one pass."""
     first: Numbered = {}
-    for output, data in written:
-        key = (output.group_id, output.epoch, output.seq)
+    for shard, output, data in written:
+        key = (shard, output.group_id, output.epoch, output.seq)
         if first.setdefault(key, data) != data:
-            yield Violation("RepeatsAreEqual", f"output {key} was written twice, and differently", key[0], timestamp_ms)
+            yield Violation("RepeatsAreEqual", f"output {key} was written twice, and differently", key[1], timestamp_ms)
     expected: Numbered = {
-        (group_id, output.epoch, output.seq): encode_output(output)
-        for group_id, outputs in judgement.outputs.items()
+        (shard, group_id, output.epoch, output.seq): encode_output(output)
+        for (shard, group_id), outputs in judgement.outputs.items()
         for output in outputs
     }
     if first != expected:
@@ -43,7 +43,7 @@ def _batching_seen(first: Numbered, expected: Numbered, timestamp_ms: int) -> Vi
     key = min(key for key in {*first, *expected} if first.get(key) != expected.get(key))
     in_batches, in_one_pass = first.get(key, b"nothing"), expected.get(key, b"nothing")
     message = f"output {key} is {in_batches!r} in batches, {in_one_pass!r} in one pass"
-    return Violation("BatchesCannotBeSeen", message, key[0], timestamp_ms)
+    return Violation("BatchesCannotBeSeen", message, key[1], timestamp_ms)
 
 
 def judge_expiries(world: World, judgement: Judgement) -> Iterator[Violation]:

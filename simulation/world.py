@@ -28,7 +28,7 @@ from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Scenario
 from simulation.ticker import Ticker
 
 START_MS = 1_700_000_000_000
-CALM_LIMIT_MS = 240_000
+CALM_LIMIT_MS = 180_000
 """After the last fault a group must have settled within this."""
 SETTLED_FOR_MS = 3_000
 _LATENCY_MS = (2, 40)

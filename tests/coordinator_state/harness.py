@@ -51,8 +51,9 @@ def assignment(topic: str, *partitions: int) -> bytes:
 class GroupHarness:
     """One group; every step is also a batch of its own: the state is packed and unpacked in between."""
 
-    def __init__(self, group_id: str = "g", now_ms: int = 1_000_000, **config: Any) -> None:
+    def __init__(self, group_id: str = "g", now_ms: int = 1_000_000, partition: int = 0, **config: Any) -> None:
         self.group_id = group_id
+        self.partition = partition
         self.config = GroupConfig(**{"group_initial_rebalance_delay_ms": 0, **config})
         self.now_ms = now_ms
         self.offset = 0
@@ -71,7 +72,7 @@ class GroupHarness:
         return "none" if group is None else group.state.value
 
     def _run(self, work: Any) -> list[Output]:
-        coordinator = GroupCoordinator(self.group_id, self.config, group=self.group)
+        coordinator = GroupCoordinator(self.group_id, self.config, partition=self.partition, group=self.group)
         work(coordinator)
         group = coordinator.group
         self._packed = None if group is None else encode_group(group)

@@ -1,0 +1,100 @@
+"""A failing seed is made small and told in plain words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator_state import dispatch, rebalance
+from coordinator_state.requests import sync_group
+from simulation.command import main
+from simulation.run import case_of, live
+from simulation.scenario import Scenario
+from simulation.shrink import shrink
+from simulation.soup import Soup
+from simulation.story import story
+
+
+@pytest.fixture
+def the_dead_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = rebalance.session_timer_expired
+
+    def expire(turn: Any, member_id: str, last_heard_ms: int) -> None:
+        if member_id in turn.require_group().pending_join:
+            real(turn, member_id, last_heard_ms)
+
+    monkeypatch.setattr(dispatch, "session_timer_expired", expire)
+
+
+@pytest.fixture
+def third_generation_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = sync_group.sync_group
+
+    def sync(turn: Any, request: Any) -> None:
+        real(turn, request)
+        if turn.group is not None and turn.group.generation_id == 3 and turn.group.state == "Stable":
+            raise RuntimeError("the third generation is stable")
+
+    monkeypatch.setattr(dispatch, "sync_group", sync)
+
+
+def first_seed(kind: type, rule: str) -> int:
+    for seed in range(300):
+        case = case_of(seed)
+        if not isinstance(case, kind) or (isinstance(case, Scenario) and len(case.faults) < 4):
+            continue
+        if any(violation.rule == rule for violation in live(case).violations):
+            return seed
+    raise AssertionError(f"no seed breaks {rule}")
+
+
+def test_a_world_shrinks_to_the_fault_that_matters(the_dead_stay: None) -> None:
+    case = case_of(first_seed(Scenario, "SessionsKept"))
+    assert isinstance(case, Scenario)
+    small = shrink(case, "SessionsKept", tries_max=60)
+    assert isinstance(small, Scenario)
+    assert any(violation.rule == "SessionsKept" for violation in live(small).violations)
+    assert len(small.faults) <= 1
+    assert len(small.members) <= 2
+    assert len(small.faults) < len(case.faults)
+
+
+def test_a_soup_shrinks_to_few_steps(third_generation_breaks: None) -> None:
+    case = case_of(first_seed(Soup, "NothingBreaks"))
+    small = shrink(case, "NothingBreaks")
+    assert isinstance(case, Soup)
+    assert isinstance(small, Soup)
+    assert len(small.steps) < len(case.steps) / 2
+    assert any(violation.rule == "NothingBreaks" for violation in live(small).violations)
+
+
+def test_a_case_that_does_not_fail_stays_as_it_is() -> None:
+    case = case_of(0)
+    assert shrink(case, "OneOwner", tries_max=20) == case
+
+
+def test_a_failing_seed_prints_the_command_that_tells_its_story(
+    the_dead_stay: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seed = first_seed(Scenario, "SessionsKept")
+    assert main(["--seed", str(seed)]) == 1
+    assert f"python -m simulation --seed {seed} --story" in capsys.readouterr().out
+    assert main(["--seed", str(seed), "--story", "--whole"]) == 1
+    told = capsys.readouterr().out
+    assert "VIOLATED  SessionsKept: " in told
+    assert "is still a member after a silence of" in told
+    assert ">>>" in told
+
+
+def test_a_story_is_in_the_order_of_time_and_names_who_does_what() -> None:
+    case = case_of(0)
+    assert isinstance(case, Scenario)
+    lines = list(story(case, live(case, keep_steps=True)))
+    name = case.members[0].name
+    assert any(line.startswith(f"{name} is ") for line in lines)
+    told = [line for line in lines if " s  " in line[:14]]
+    times = [float(line.split(" s  ")[0]) for line in told]
+    assert times == sorted(times)
+    assert any("starts as a member of" in line for line in told)
+    assert any("is Stable, led by" in line for line in told)
