@@ -132,10 +132,10 @@ class GroupTables:
         self._added, self._changed = [], {}
         return rows
 
-    def standing(self) -> list[AnyRow]:
+    def standing(self, group_id: str) -> list[AnyRow]:
         """The rows that have not ended: members that are there, what they own, the rebalance that runs."""
         running = self._head.rebalance
-        return [*self._state.members.values(), *self._holdings.rows(), *([running.row] if running is not None else [])]
+        return [*self._state.members.values(), *self._holdings.rows(group_id, self._head.epoch), *([running.row] if running is not None else [])]
 
     def pack(self) -> tuple[bytes, bytes]:
         """What must be kept until the next records come; take the rows before. Two blobs: commits leave the second as it is."""

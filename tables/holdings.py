@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -76,12 +76,16 @@ class Holdings:
 
     def forget(self, group_id: str, epoch: int, at_ms: int) -> None:
         """The history goes on with another life of the group and did not say how these ended."""
+        for row in self.rows(group_id, epoch):
+            self._changed(_ended(row, "unknown", at_ms, None, None))
+        self.held.clear()
+
+    def rows(self, group_id: str, epoch: int) -> Iterator[Ownership]:
+        """What is owned now."""
         for member_id, topics in self.held.items():
             for topic, partitions in topics.items():
                 for partition, held in partitions.items():
-                    row = self._row(group_id, epoch, member_id, topic, partition, held)
-                    self._changed(_ended(row, "unknown", at_ms, None, None))
-        self.held.clear()
+                    yield self._row(group_id, epoch, member_id, topic, partition, held)
 
     def _hold(
         self, record: History, member_id: str, topic: str, partition: int, at_ms: int, kept: Held | None
