@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install jars run test test-fast test-slow lint schemas bench clean
+.PHONY: help install jars run test test-fast test-slow simulate lint schemas bench clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -35,6 +35,9 @@ test-fast: $(INSTALLED) ## the tests that need neither Kafka nor Spark
 
 test-slow: jars ## the tests on a real broker and a real Spark
 	$(BIN)/python -m pytest -m "$(SLOW)"
+
+simulate: $(INSTALLED) ## live through SEEDS=500 simulated worlds, from seed FROM=0 on, all cores
+	$(BIN)/python -m simulation --seeds $(or $(SEEDS),500) --from $(or $(FROM),0)
 
 lint: $(INSTALLED) ## style, types, and who may import whom
 	$(BIN)/ruff check .
