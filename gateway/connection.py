@@ -51,7 +51,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     """Bytes of answers that wait behind a held one, after which no more of the broker's are read."""
 
 
-class Asked(Struct, frozen=True):
+class Asked(Struct, frozen=True, kw_only=True):
     """A group request that waits for its answer."""
 
     number: int
@@ -59,6 +59,8 @@ class Asked(Struct, frozen=True):
     api: str
     api_version: int
     client_id: str
+    client_host: str
+    """The client's address."""
     principal: str
     request: GroupRequest
 
@@ -94,6 +96,8 @@ class Connection:
         self.to_broker: list[bytes] = []
         self.asked: list[Asked] = []
         self.closing: str | None = None
+        self.client_host = ""
+        """The client's address, once it is connected."""
         self._ours = ours
         self._locate = locate
         self._bounds = bounds
@@ -143,6 +147,10 @@ class Connection:
         slot.done = True
         self._release()
         self._guarded(self._read_requests)
+
+    def end(self) -> None:
+        """The client is gone, or is to go."""
+        self.closing = self.closing or "the client is gone"
 
     # ------------------------------------------------------------------------------------------------ what is wanted
 
@@ -216,16 +224,26 @@ class Connection:
         payload = self._group_request_payload()
         if payload is None:
             return False
-        api = GROUP_APIS[head.api_key]
-        request = read_request(api, head, payload)
+        request = read_request(GROUP_APIS[head.api_key], head, payload)
         if isinstance(request, FindCoordinatorRequest) and request.key_type != _KEY_TYPE_GROUP:
             self._forward(head, self._rewrite_of(head))
             self.to_broker.append(frame(payload))
             return True
         slot = self._place(head)
         self._asked_slots[slot.number] = slot
-        self.asked.append(Asked(slot.number, api, head.api_version, head.client_id or "", self.principal, request))
+        self.asked.append(self._asked(slot.number, head, request))
         return True
+
+    def _asked(self, number: int, head: RequestHead, request: GroupRequest) -> Asked:
+        return Asked(
+            number=number,
+            api=GROUP_APIS[head.api_key],
+            api_version=head.api_version,
+            client_id=head.client_id or "",
+            client_host=self.client_host,
+            principal=self.principal,
+            request=request,
+        )
 
     def _group_request_payload(self) -> bytes | None:
         size_max = self._bounds.group_request_bytes_max

@@ -92,9 +92,9 @@ class Door:
         self._handed_out: dict[tuple[str, str], None] = {}
         """(group, member id) given out here and not used yet, the oldest first."""
 
-    def ask(self, asked: Asked, client_host: str, node_id: int | None, reply: Reply) -> None:
+    def ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
         """Answer a request, now or later. `node_id`: the broker for which the gateway stands; None: any."""
-        visit = _Visit(asked=asked, client_host=client_host, reply=reply)
+        visit = _Visit(asked=asked, reply=reply)
         match asked.request:
             case FindCoordinatorRequest() as request:
                 reply(FindCoordinatorResponse(coordinators=tuple(self._find(visit, key) for key in request.coordinator_keys)))
@@ -140,7 +140,7 @@ class Door:
             on_answer(cast(Response, refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)))
 
     def _allows(self, visit: _Visit, group_id: str) -> bool:
-        return self._authorizer.allows(visit.asked.principal, visit.client_host, group_id)
+        return self._authorizer.allows(visit.asked.principal, visit.asked.client_host, group_id)
 
     # ------------------------------------------------------------------------------------------------------ JoinGroup
 
@@ -210,7 +210,6 @@ class _Visit(Struct, frozen=True, kw_only=True):
     """One request at the door."""
 
     asked: Asked
-    client_host: str
     reply: Reply
 
     def event(
@@ -221,7 +220,7 @@ class _Visit(Struct, frozen=True, kw_only=True):
             api=self.asked.api,
             api_version=self.asked.api_version if version is None else version,
             client_id=self.asked.client_id,
-            client_host=f"/{self.client_host}",
+            client_host=f"/{self.asked.client_host}",
             new_member_id=new_member_id,
             request=request,
         )

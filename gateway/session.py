@@ -22,7 +22,8 @@ _UNSENT_BYTES_MAX = 1_048_576
 """Bytes for a broker that is not connected yet, after which no more are read."""
 _log = logging.getLogger(__name__)
 
-Ask = Callable[[Asked, str, int | None, Reply], None]
+Ask = Callable[[Asked, int | None, Reply], None]
+"""Answer a request, now or later; the number is the broker for which the gateway stands."""
 
 
 class Backing(Struct, frozen=True):
@@ -49,7 +50,6 @@ class Session(asyncio.Protocol):
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._client: asyncio.Transport | None = None
-        self._client_host = ""
         self._client_is_full = False
         self._client_is_read = True
         self._broker: _BrokerSide | None = None
@@ -60,7 +60,7 @@ class Session(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._client = cast(asyncio.Transport, transport)
-        self._client_host = transport.get_extra_info("peername", ("",))[0]
+        self._machine.client_host = transport.get_extra_info("peername", ("",))[0]
 
     def data_received(self, data: bytes) -> None:
         self._machine.from_client(data)
@@ -110,7 +110,7 @@ class Session(asyncio.Protocol):
 
     def end(self) -> None:
         """Let go of both sides."""
-        self._machine.closing = self._machine.closing or "the client is gone"
+        self._machine.end()
         if self._connecting is not None:
             self._connecting.cancel()
             self._connecting = None
@@ -124,7 +124,7 @@ class Session(asyncio.Protocol):
 
     def _ask_one(self, asked: Asked) -> None:
         self._metrics.count_request(asked.api)
-        self._ask(asked, self._client_host, self._backing.node_id, partial(self._reply, asked, self._loop.time()))
+        self._ask(asked, self._backing.node_id, partial(self._reply, asked, self._loop.time()))
 
     def _reply(self, asked: Asked, since_s: float, response: GroupResponse) -> None:
         self._metrics.add_answer(asked.api, (self._loop.time() - since_s) * 1_000)
@@ -165,7 +165,7 @@ class Session(asyncio.Protocol):
     def _break(self, reason: str) -> None:
         if self._client is not None:
             self._metrics.count_broken(reason.split(":")[0])
-            _log.info("connection of %s closed: %s", self._client_host, reason)
+            _log.info("connection of %s closed: %s", self._machine.client_host, reason)
         self.end()
 
     async def _connect(self) -> None:

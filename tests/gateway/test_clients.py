@@ -9,7 +9,14 @@ import pytest
 
 from gateway.config import GatewayConfig
 from gateway.server import Gateway
-from schemas.history import MemberExpired, MemberFenced, MemberLeft, MemberReplaced, RebalanceCompleted, RebalanceStarted
+from schemas.history import (
+    MemberExpired,
+    MemberFenced,
+    MemberLeft,
+    MemberReplaced,
+    RebalanceCompleted,
+    RebalanceStarted,
+)
 from tests.gateway.clients.consumers import LIBRARIES, ConsumerProcess, Consumers, Library, share
 from tests.gateway.conftest import PARTITIONS
 from tests.gateway.pump import Pump

@@ -89,8 +89,10 @@ class Bench:
     def ask(self, api: str, request: GroupRequest, version: int = 5, node_id: int | None = None) -> list[GroupResponse]:
         """What is answered at once."""
         before = len(self.answers)
-        asked = Asked(1, api, version, "client", "User:alice", request)
-        self.door.ask(asked, "127.0.0.1", node_id, self.answers.append)
+        asked = Asked(
+            number=1, api=api, api_version=version, client_id="client", client_host="127.0.0.1", principal="User:alice", request=request
+        )
+        self.door.ask(asked, node_id, self.answers.append)
         return self.answers[before:]
 
     @property

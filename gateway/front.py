@@ -1,0 +1,172 @@
+"""What a gateway and a tap have in common: ports, sessions, the brokers behind them, and a thread to live in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from gateway import tls
+from gateway.config import GatewayConfig, GatewayError
+from gateway.connection import Asked, Connection
+from gateway.door import Reply
+from gateway.metrics import GatewayMetrics
+from gateway.ports import Ports
+from gateway.rewriting import Address, Locate
+from gateway.session import Backing, Session
+
+_METADATA_TIMEOUT_S = 15.0
+_LOOK_INTERVAL_S = 30.0
+"""How often is looked which brokers there are."""
+_LOOK_DELAY_S = 1.0
+_log = logging.getLogger(__name__)
+
+
+class Front:
+    """Listens and carries, in a thread of its own with an event loop. A context manager.
+
+    Who derives from it says what a connection's machine is, and what is done with what it asks.
+    """
+
+    def __init__(self, config: GatewayConfig) -> None:
+        self.metrics = GatewayMetrics()
+        self._config = config
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._stop: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        self._thread = threading.Thread(target=self._run, name="gateway", daemon=True)
+        self._sessions: set[Session] = set()
+        self._admin: AdminClient | None = None
+        self._ports: Ports | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients bootstrap; known once it was started."""
+        return str(self._config.listen if self._ports is None else self._ports.bootstrap)
+
+    def start(self) -> None:
+        """Listen, and return when clients can come. Raises GatewayError."""
+        problems = self._config.problems()
+        if problems:
+            raise GatewayError("\n".join(problems))
+        self._thread.start()
+        while not self._ready.wait(0.05) and self._thread.is_alive():
+            pass
+        self.check()
+
+    def stop(self) -> None:
+        """Close all connections and return when everything has ended."""
+        if self._stop is not None and self._thread.is_alive():
+            loop, stop = self._stop
+            loop.call_soon_threadsafe(stop.set)
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def check(self) -> None:
+        """Raise what ended it, if it has ended by itself."""
+        if self._failure is not None:
+            raise self._failure
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # -------------------------------------------------------------------------------------------- for who derives from it
+
+    async def _begin(self, ports: Ports) -> None:
+        """Before clients are let in."""
+
+    async def _finish(self) -> None:
+        """After the last of them is gone."""
+
+    def _machine(self, locate: Locate | None) -> Connection:
+        raise NotImplementedError
+
+    def _ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------------------------------------ the event loop
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._live())
+        except BaseException as failure:
+            self._failure = failure
+
+    async def _live(self) -> None:
+        stop = asyncio.Event()
+        look_now = asyncio.Event()
+        ports = Ports(self._config, self._accept, tls.client_side(self._config), tls.broker_side(self._config), look_now.set)
+        looking: asyncio.Task[None] | None = None
+        self._stop = asyncio.get_running_loop(), stop
+        self._ports = ports
+        try:
+            await self._begin(ports)
+            ports.are_present(await asyncio.to_thread(self._find_brokers))
+            ports.open()
+            looking = asyncio.create_task(self._keep_looking(ports, look_now))
+            self._ready.set()
+            await stop.wait()
+        finally:
+            if looking is not None:
+                looking.cancel()
+            await ports.close()
+            for session in list(self._sessions):
+                session.end()
+            await self._finish()
+
+    def _accept(self, backing: Backing) -> asyncio.Protocol:
+        if len(self._sessions) >= self._config.connections_max:
+            self.metrics.connections_refused += 1
+            return _Refusing()
+        assert self._ports is not None
+        machine = self._machine(None if self._config.routes else self._ports.locate)
+        session = Session(machine, backing, self._ask, self.metrics, self._forget)
+        self._sessions.add(session)
+        self.metrics.connections_accepted += 1
+        self.metrics.connections_open = len(self._sessions)
+        return session
+
+    def _forget(self, session: Session) -> None:
+        self._sessions.discard(session)
+        self.metrics.connections_open = len(self._sessions)
+
+    def _find_brokers(self) -> list[tuple[int, Address]]:
+        """Blocks; raises GatewayError."""
+        routes = self._config.routes
+        servers = ",".join(str(route.broker) for route in routes) if routes else self._config.bootstrap_servers
+        if self._admin is None:
+            self._admin = AdminClient({**self._config.client_properties, "bootstrap.servers": servers, "log_level": "3"})
+        try:
+            brokers = self._admin.list_topics(timeout=_METADATA_TIMEOUT_S).brokers
+        except KafkaException as problem:
+            raise GatewayError(f"Kafka at {servers} does not answer: {problem.args[0].str()}.") from problem
+        return [(node_id, Address(str(broker.host), int(broker.port))) for node_id, broker in brokers.items()]
+
+    async def _keep_looking(self, ports: Ports, look_now: asyncio.Event) -> None:
+        """Which brokers are there changes; the one that is named as coordinator must exist."""
+        while True:
+            try:
+                await asyncio.wait_for(look_now.wait(), _LOOK_INTERVAL_S)
+                await asyncio.sleep(_LOOK_DELAY_S)  # many connections may have failed at once
+            except TimeoutError:
+                pass
+            look_now.clear()
+            try:
+                ports.are_present(await asyncio.to_thread(self._find_brokers))
+            except GatewayError as problem:
+                _log.warning("%s", problem)
+
+
+class _Refusing(asyncio.Protocol):
+    """A connection too many: closed at once."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()

@@ -1,0 +1,97 @@
+"""A tap in front of a real broker that keeps its own groups: nobody notices it, and what it wrote replays to the same."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from msgspec.structs import replace
+
+from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
+from gateway.config import GatewayConfig, GatewayError
+from gateway.rewriting import Address
+from gateway.tap import FilesOutput, Tap
+from gateway.translation import write_response
+from schemas.events import ResponseEnvelope, decode_request_event, decode_response_event, decode_tick
+from schemas.messages import JoinGroupResponse, OffsetFetchResponse, Response
+from schemas.records_file import decode_event_record, decode_record
+from streaming.embedded_kafka import EmbeddedKafka
+from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share
+from tests.gateway.conftest import PARTITIONS
+from tests.gateway.test_clients import reads
+
+pytestmark = pytest.mark.end_to_end
+
+
+def replayed(path: Path) -> dict[str, Response]:
+    """What the coordinator's core answers to the events of a file, by request id."""
+    coordinator = Coordinator(GroupConfig(group_initial_rebalance_delay_ms=0))
+    answers: dict[str, Response] = {}
+    clock_ms = 0
+    for line in path.read_bytes().splitlines():
+        record = decode_event_record(line)
+        assert record.value is not None
+        if record.key is None:
+            clock_ms = decode_tick(record.value).clock_ms
+            outputs = coordinator.advance_to(clock_ms)
+        else:
+            group_id = record.key.decode()
+            envelope, request = decode_request_event(group_id, record.value, 1)
+            event = RequestEvent(record.offset or 0, clock_ms, record.timestamp_ms or 0, envelope, request)
+            outputs = coordinator.handle(group_id, event)
+        answers |= {output.request_id: output.response for output in outputs if isinstance(output, Answer)}
+    return answers
+
+
+def recorded(path: Path) -> dict[str, tuple[ResponseEnvelope, Response]]:
+    """What the broker answered, by request id."""
+    records = [decode_record(line) for line in path.read_bytes().splitlines()]
+    decoded = [decode_response_event(record.value) for record in records if record.value is not None]
+    return {envelope.request_id: (envelope, response) for envelope, response in decoded}
+
+
+def gist(envelope: ResponseEnvelope, response: Response) -> bytes:
+    """What its version says of an answer, but for what few microseconds between two connections may change."""
+    if isinstance(response, JoinGroupResponse):
+        response = replace(response, members=tuple(sorted(response.members, key=lambda member: member.member_id)))
+    if isinstance(response, OffsetFetchResponse):
+        return b""
+    return write_response(envelope.api, envelope.api_version, 0, response)
+
+
+def test_a_recording_of_three_libraries_replays_to_the_brokers_answers(
+    kafka: EmbeddedKafka, topic: str, java_classes: Path, tmp_path: Path, admin: AdminClient
+) -> None:
+    config = GatewayConfig(listen=Address("127.0.0.1", 0), bootstrap_servers=kafka.bootstrap_servers)
+    output = tmp_path / "recording.jsonl"
+    with Tap(config, FilesOutput(output)) as tap, consumers_of(tap.bootstrap_servers, topic, java_classes) as consumers:
+        group = f"{topic}-tapped"
+        members = []
+        for library in LIBRARIES:
+            members.append(consumers.start(library, group))
+            share(members, PARTITIONS)
+            time.sleep(0.5)
+        producer = Producer({"bootstrap.servers": tap.bootstrap_servers, "log_level": "2"})
+        for number in range(30):
+            producer.produce(topic, str(number))
+        assert producer.flush(15) == 0
+        reads(30, *members)
+        for member in members:
+            member.close()
+            time.sleep(0.5)
+        assert tap.metrics.connections_broken == {}
+    assert group in {each.group_id for each in admin.list_consumer_groups().result().valid}, "the broker kept the group itself"
+    theirs, ours = recorded(Path(f"{output}.answers")), replayed(output)
+    assert len(theirs) > 20
+    assert theirs.keys() == ours.keys()
+    for request_id, (envelope, response) in theirs.items():
+        assert gist(envelope, ours[request_id]) == gist(envelope, response), f"{ours[request_id]}, the broker: {response}"
+
+
+def test_a_recording_is_not_overwritten(tmp_path: Path) -> None:
+    FilesOutput(tmp_path / "r.jsonl").close()
+    with pytest.raises(GatewayError, match="File exists"):
+        FilesOutput(tmp_path / "r.jsonl")

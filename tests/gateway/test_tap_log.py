@@ -1,0 +1,160 @@
+"""A tap's log: the order of arrival, ticks, ids that brokers gave out, answers by group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gateway.connection import Asked
+from gateway.tap_log import TapLog, TappedAnswer, TappedEvent
+from gateway.translation import GroupRequest
+from schemas.error_codes import ErrorCode
+from schemas.events import decode_request_event, decode_response_event, decode_tick
+from schemas.messages import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
+
+
+class Written:
+    """A log and what it has put out."""
+
+    def __init__(self) -> None:
+        self.out: list[TappedEvent] = []
+        self.answers: list[TappedAnswer] = []
+        self.log = TapLog(self.out.append, self.answers.append)
+
+    @property
+    def said(self) -> list[Any]:
+        """A number for a tick, (group, api, new member id) for a request."""
+        found: list[Any] = []
+        for event in self.out:
+            if event.key is None:
+                found.append(decode_tick(event.value).clock_ms)
+            else:
+                envelope, _ = decode_request_event(event.key.decode(), event.value, 1)
+                found.append((event.key.decode(), envelope.api, envelope.new_member_id))
+        return found
+
+
+def asked(api: str, request: GroupRequest, version: int = 4) -> Asked:
+    return Asked(number=0, api=api, api_version=version, client_id="c", client_host="10.0.0.1", principal="", request=request)
+
+
+def beat(group_id: str = "g") -> Asked:
+    return asked("Heartbeat", HeartbeatRequest(group_id=group_id, generation_id=1, member_id="m"))
+
+
+def join(member_id: str = "") -> Asked:
+    return asked("JoinGroup", JoinGroupRequest(group_id="g", session_timeout_ms=1, member_id=member_id, protocol_type="consumer", protocols=()))
+
+
+def test_a_tick_before_each_request_whose_time_is_new() -> None:
+    written = Written()
+    for tapped in [written.log.request(beat(), time_ms) for time_ms in (10, 10, 12, 11)]:
+        assert tapped is not None
+        tapped.answered(HeartbeatResponse(), 15)
+    written.log.end(20)
+    beats = ("g", "Heartbeat", None)
+    assert written.said == [10, beats, beats, 12, beats, beats, 20]
+    assert written.log.events == 4
+
+
+def test_a_new_member_waits_for_the_id_that_the_broker_gives_it_and_others_behind_it() -> None:
+    written = Written()
+    first = written.log.request(join(), 10)
+    between = written.log.request(beat("other"), 11)
+    second = written.log.request(join(), 12)
+    assert first is not None
+    assert between is not None
+    assert second is not None
+    between.answered(HeartbeatResponse(), 12)
+    second.answered(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="c-2"), 13)
+    assert written.said == []
+    first.answered(JoinGroupResponse(generation_id=1, member_id="c-1"), 14)
+    assert written.said == [10, ("g", "JoinGroup", "c-1"), 11, ("other", "Heartbeat", None), 12, ("g", "JoinGroup", "c-2")]
+
+
+def test_what_the_coordinator_never_saw_is_no_event() -> None:
+    """A broker that is starting answers before its coordinator is there."""
+    written = Written()
+    for number, error_code in enumerate((ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)):
+        tapped = written.log.request(beat(), 10 + number)
+        assert tapped is not None
+        tapped.answered(HeartbeatResponse(error_code=error_code), 15)
+    assert written.said == [12, ("g", "Heartbeat", None)]
+    assert len(written.answers) == 1
+    assert written.log.set_aside == 2
+
+
+def test_a_client_that_leaves_before_its_answer_holds_nobody_up() -> None:
+    written = Written()
+    tapped = written.log.request(join(), 10)
+    behind = written.log.request(beat(), 11)
+    assert tapped is not None
+    assert behind is not None
+    behind.answered(HeartbeatResponse(), 12)
+    tapped.ended()
+    assert written.said == [10, ("g", "JoinGroup", None), 11, ("g", "Heartbeat", None)]
+
+
+def test_the_end_waits_for_nobody() -> None:
+    written = Written()
+    written.log.request(join(), 10)
+    written.log.end(10)
+    assert written.said == [10, ("g", "JoinGroup", None)]
+
+
+def test_a_request_for_several_groups_is_an_event_for_each_and_so_is_its_answer() -> None:
+    written = Written()
+    tapped = written.log.request(asked("DescribeGroups", DescribeGroupsRequest(groups=("a", "b"))), 10)
+    assert tapped is not None
+    tapped.answered(DescribeGroupsResponse(groups=tuple(DescribedGroup(group_id=each, group_state="Dead") for each in "ab")), 11)
+    assert written.said == [10, ("a", "DescribeGroups", None), ("b", "DescribeGroups", None)]
+    ids = [msgspec.json.decode(event.value)["request_id"] for event in written.out[1:]]
+    answers = [decode_response_event(answer.value) for answer in written.answers]
+    assert [envelope.request_id for envelope, _ in answers] == ids
+    assert [(envelope.group_id, response) for envelope, response in answers] == [
+        (each, DescribeGroupsResponse(groups=(DescribedGroup(group_id=each, group_state="Dead"),))) for each in "ab"
+    ]
+
+
+def test_old_answers_to_offset_fetch_name_their_group() -> None:
+    written = Written()
+    request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", topics=()),))
+    tapped = written.log.request(asked("OffsetFetch", request, version=5), 10)
+    assert tapped is not None
+    tapped.answered(OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id=""),)), 11)
+    _, response = decode_response_event(written.answers[0].value)
+    assert response == OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id="g"),))
+
+
+def test_what_is_no_event() -> None:
+    written = Written()
+    assert written.log.request(asked("FindCoordinator", FindCoordinatorRequest(coordinator_keys=("g",))), 10) is None
+    assert written.out == []
+
+
+def test_every_event_can_be_handled() -> None:
+    written = Written()
+    tapped = written.log.request(beat(), 10)
+    assert tapped is not None
+    tapped.answered(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), 15)
+    envelope, request = decode_request_event("g", written.out[1].value, 1)
+    assert (envelope.client_host, envelope.client_id, envelope.api_version) == ("/10.0.0.1", "c", 4)
+    assert request == beat().request
+    answer, response = decode_response_event(written.answers[0].value)
+    assert (answer.request_id, answer.time_ms, response) == (
+        envelope.request_id, 15, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS),
+    )  # fmt: skip
