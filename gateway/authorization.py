@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ipaddress
 from fnmatch import translate
+from functools import lru_cache
 from re import Pattern
 from re import compile as compile_pattern
 
@@ -64,7 +65,9 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
+@lru_cache(1_024)
 def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

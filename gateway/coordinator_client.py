@@ -87,7 +87,7 @@ class EventsClient:
             {
                 **properties,
                 "enable.idempotence": "true",  # and with it the order of what is sent, over retries
-                "linger.ms": "0",
+                "linger.ms": "1",  # a request of its own for each event would cost broker and gateway far more
                 "message.timeout.ms": str(self._config.answer_timeout_ms),
                 "message.max.bytes": str(_EVENT_BYTES_MAX + 20_000),
                 "delivery.report.only.error": True,
