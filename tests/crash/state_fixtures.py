@@ -1,0 +1,103 @@
+"""Makes the fixtures of a state version: state blobs of groups in the midst of recorded histories, and what is in them.
+
+    python -m tests.crash.state_fixtures
+
+writes `tests/fixtures/state/v<version>-<history>.bin` (both blobs, as Spark keeps them), `.json` (the group in words) and a
+checkpoint of Spark's, `v<version>-checkpoint.tar.gz`, of the present version. Run it once for each version, when the version is new, and never again: the files stand for what
+checkpoints out there hold.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coordinator_state import Group, decode_group, encode_group
+from coordinator_state.group import STATE_VERSION
+from recordings.history import HistoryReport, _Replay
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+STATE = FIXTURES / "state"
+FAMILIES = ("soup", "states", "static_restart", "offsets", "initial_delay", "long_rebalance")
+BLOBS_MAX = 8
+
+
+class _Snapshots(_Replay):
+    """A replay that keeps the group as it is after each step."""
+
+    def snapshots(self) -> Iterator[tuple[str, Group]]:
+        self.kept: list[tuple[str, Group]] = []
+        self.run()
+        yield from self.kept
+
+    def _compare(self, step: Any, what: str, recorded: Any, actual: Any) -> None:
+        if what == "groups":
+            for number, group in enumerate(self.coordinator.groups.values()):
+                self.kept.append((f"{self.name}-step-{step['id']}-{number}", decode_group(*encode_group(group))))
+
+
+def in_words(group: Group) -> dict[str, Any]:
+    """All that a state holds, by the names of the fields."""
+    fields = {name: getattr(group, name) for name in Group.__struct_fields__ if name != "offsets"}
+    fields["members"] = {each: msgspec.structs.asdict(member) for each, member in group.members.items()}
+    for member in fields["members"].values():
+        for name in ("awaiting_join", "awaiting_sync"):
+            member[name] = member[name] and msgspec.structs.asdict(member[name])
+    fields["pending_join"] = {each: msgspec.structs.asdict(identity) for each, identity in group.pending_join.items()}
+    fields["rebalance"] = group.rebalance and msgspec.structs.asdict(group.rebalance)
+    fields["retention"] = {topic: msgspec.structs.asdict(each) for topic, each in group.retention.items()}
+    fields["timers"] = {name: msgspec.structs.asdict(each) for name, each in group.timers.items()}
+    fields["offsets"] = [
+        {"topic": topic, "partition": partition, **msgspec.structs.asdict(each)} for topic, partition, each in group.offsets
+    ]
+    plain: dict[str, Any] = json.loads(msgspec.json.encode(fields))
+    return plain
+
+
+def features(words: Any, path: str = "") -> set[str]:
+    """Which fields have something in them."""
+    found: set[str] = set()
+    if isinstance(words, dict):
+        by_name = path.split(".")[-1] in ("members", "pending_join", "pending_sync", "static_members", "timers", "retention",
+                                          "protocol_counts", "waited")  # fmt: skip
+        for name, value in words.items():
+            key = (name.split(":")[0] if path.endswith("timers") else "*") if by_name else name
+            found |= {f"{path}.{key}"} if value not in (None, [], {}, "", 0, False, -1) or by_name else set()
+            found |= features(value, f"{path}.{key}")
+    elif isinstance(words, list):
+        for value in words:
+            found |= features(value, f"{path}[]")
+    elif path == ".state":
+        found.add(f"{path}={words}")
+    return found
+
+
+def main() -> None:
+    candidates: list[tuple[set[str], str, Group]] = []
+    for family in FAMILIES:
+        with gzip.open(FIXTURES / "histories" / f"{family}.jsonl.gz", "rt") as file:
+            for line in file:
+                replay = _Snapshots(json.loads(line), HistoryReport())
+                candidates += ((features(in_words(group)), name, group) for name, group in replay.snapshots())
+    covered: set[str] = set()
+    for _ in range(BLOBS_MAX):
+        gained, name, group = max(candidates, key=lambda each: (len(each[0] - covered), each[1]))
+        if not gained - covered:
+            break
+        covered |= gained
+        stem = STATE / f"v{STATE_VERSION}-{name}"
+        stem.with_suffix(".bin").write_bytes(msgspec.msgpack.encode(encode_group(group)))
+        stem.with_suffix(".json").write_text(json.dumps(in_words(group), indent=1) + "\n")
+    print(len(candidates), "states;", "\n".join(sorted(covered)))
+    from tests.crash import checkpoint_fixture  # a broker and a Spark session: a minute
+
+    checkpoint_fixture.make(STATE / f"v{STATE_VERSION}-checkpoint.tar.gz")
+
+
+if __name__ == "__main__":
+    main()
