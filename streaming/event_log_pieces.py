@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from schemas.events import encode_tick
+from schemas.records_file import Record
 from streaming.event_log import RECORD_ARROW
 from streaming.ticks import NO_CLOCK
 
@@ -28,6 +32,15 @@ def lay_out(records: DataFrame, directory: Path, events_per_file: int, until_ms:
             pieces.add_tick(partition, until_ms)
         pieces.write()
     return sorted(partitions)
+
+
+def write_pieces(pieces: Iterable[Sequence[Record]], directory: Path) -> None:
+    """Write the log of one partition as files, one for each piece."""
+    files = _Pieces(directory, sys.maxsize)
+    for piece in pieces:
+        for record in piece:
+            files.add(msgspec.structs.asdict(record))
+        files.write()
 
 
 class _Pieces:
