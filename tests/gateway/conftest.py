@@ -18,6 +18,7 @@ from tests.gateway.clients.consumers import Consumers, compile_java, consumers_o
 from tests.gateway.pump import Pump
 
 PARTITIONS = 6
+Produce = Callable[[int, int], None]
 
 
 @pytest.fixture
@@ -51,9 +52,13 @@ def topic(admin: AdminClient, topic_prefix: str) -> str:
 
 
 @pytest.fixture
-def produce(gateway: Gateway, topic: str) -> Callable[[int, int], None]:
+def produce(gateway: Gateway, topic: str) -> Produce:
+    return produce_to(gateway.bootstrap_servers, topic)
+
+
+def produce_to(bootstrap_servers: str, topic: str) -> Produce:
     """Writes the numbers from the first up to the second, each to the partition that it is in modulo their count."""
-    producer = Producer({"bootstrap.servers": gateway.bootstrap_servers, "linger.ms": "5", "log_level": "2"})
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": "5", "log_level": "2"})
 
     def write(start: int, end: int) -> None:
         for number in range(start, end):

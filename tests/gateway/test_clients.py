@@ -18,12 +18,11 @@ from schemas.history import (
     RebalanceStarted,
 )
 from tests.gateway.clients.consumers import LIBRARIES, ConsumerProcess, Consumers, Library, share
-from tests.gateway.conftest import PARTITIONS
+from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.pump import Pump
 
 pytestmark = pytest.mark.end_to_end
 
-Produce = Callable[[int, int], None]
 
 
 def values(*consumers: ConsumerProcess) -> list[int]:

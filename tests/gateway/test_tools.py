@@ -16,8 +16,8 @@ from gateway.server import Gateway
 from streaming.jars import tools_jars
 from streaming.java import find_java
 from tests.gateway.clients.consumers import Consumers, share
-from tests.gateway.conftest import PARTITIONS
-from tests.gateway.test_clients import Produce, eventually, reads
+from tests.gateway.conftest import PARTITIONS, Produce
+from tests.gateway.test_clients import eventually, reads
 
 pytestmark = pytest.mark.end_to_end
 
