@@ -1,0 +1,107 @@
+// Where documents come from: the server, or the report's own file.
+
+const embedded = new Map(
+  [...document.querySelectorAll("script[data-document]")].map((each) => [each.dataset.document, each]),
+);
+const unpacked = new Map();
+
+export const isReport = embedded.size > 0;
+
+async function unpack(name) {
+  if (!unpacked.has(name)) {
+    const element = embedded.get(name);
+    if (!element) throw new Error("This report does not have it.");
+    const packed = await (await fetch(`data:application/octet-stream;base64,${element.textContent}`)).blob();
+    const text = await new Response(packed.stream().pipeThrough(new DecompressionStream("gzip"))).text();
+    unpacked.set(name, JSON.parse(text));
+  }
+  return unpacked.get(name);
+}
+
+async function ask(path, parameters = {}) {
+  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== null && value !== ""));
+  const response = await fetch(`/api/${path}${query.size ? `?${query}` : ""}`, { headers: { accept: "application/json" } });
+  const document = await response.json().catch(() => ({ error: `The server answered ${response.status}.` }));
+  if (!response.ok) throw new Error(document.error ?? `The server answered ${response.status}.`);
+  return document;
+}
+
+const name = (group) => encodeURIComponent(group);
+
+export function overview() {
+  return isReport ? unpack("overview") : ask("overview");
+}
+
+export async function groups(at = null) {
+  if (!isReport) return ask("groups", { at });
+  const list = await unpack("groups");
+  return at === null ? list : { now: list.now, at, rows: rowsAt(await unpack("timelines"), at) };
+}
+
+export function group(id) {
+  return isReport ? unpack(`groups/${id}/page`) : ask(`groups/${name(id)}/page`);
+}
+
+export async function rebalance(id, key) {
+  if (!isReport) return ask(`groups/${name(id)}/rebalances/${key}`);
+  const found = (await unpack(`groups/${id}/rebalances`))[key];
+  if (!found) throw new Error("This report has no details of this rebalance.");
+  return found;
+}
+
+export function whatIf(id, change) {
+  return ask(`groups/${name(id)}/what-if`, change);
+}
+
+export async function events(filter) {
+  if (!isReport) return ask("events", filter);
+  const { now, events: all } = await unpack("events");
+  const text = (filter.q ?? "").toLowerCase();
+  return {
+    now,
+    events: all.filter((each) => (!filter.group || each.group === filter.group) && (!filter.type || each.type === filter.type)
+      && (!text || `${each.group} ${each.text}`.toLowerCase().includes(text)) && (!filter.before || each.n < filter.before)),
+  };
+}
+
+export function deadLetters() {
+  return isReport ? unpack("dead-letters") : ask("dead-letters");
+}
+
+export function veryRequest(partition, offset) {
+  return ask("request", { partition, offset });
+}
+
+/** Server-sent events: handlers by name; `state` hears "open" and "lost". */
+export function listen(handlers) {
+  if (isReport) return () => {};
+  const stream = new EventSource("/api/stream");
+  for (const [kind, handle] of Object.entries(handlers)) {
+    if (kind === "state") continue;
+    stream.addEventListener(kind, (event) => handle(JSON.parse(event.data)));
+  }
+  stream.onopen = () => handlers.state?.("open");
+  stream.onerror = () => handlers.state?.("lost");
+  return () => stream.close();
+}
+
+/** Of a list that is sorted by its first fields: the last entry that is not after the time. */
+export function lastBefore(entries, at) {
+  let low = 0;
+  let high = entries.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (entries[middle][0] <= at) low = middle + 1;
+    else high = middle;
+  }
+  return low ? entries[low - 1] : null;
+}
+
+function rowsAt(timelines, at) {
+  const rows = [];
+  for (const [id, states] of Object.entries(timelines)) {
+    const found = lastBefore(states, at);
+    if (found && found[1] !== "Dead") rows.push({ id, since: found[0], state: found[1], generation: found[2], members: found[3] });
+  }
+  return rows;
+}

@@ -1,0 +1,192 @@
+// All groups: searched, filtered, sorted; as they are, or as they were.
+
+import { h, replace, s, throttled } from "dashboard/dom";
+import * as data from "dashboard/data";
+import { ago, count, duration, moment, number, roughly, short } from "dashboard/format";
+import { address, amend } from "dashboard/route";
+import { TimeBar } from "dashboard/time_bar";
+import { ORDER, VERDICTS, state, verdict } from "dashboard/verdicts";
+import { VirtualList } from "dashboard/virtual";
+
+const COLUMNS = [
+  ["id", "Group", "name"],
+  ["severity", "Health", "health"],
+  ["state", "State", "state"],
+  ["members", "Members", "number"],
+  ["generation", "Gen.", "number gen"],
+  ["lag", "Lag", "number"],
+  ["lag_ms", "Behind", "number behind"],
+  ["rebalanced", "Last rebalance", "cause"],
+  ["rebalances", "Rebalances", "spark"],
+];
+const DESCENDING = new Set(["severity", "members", "generation", "lag", "lag_ms", "rebalanced", "rebalances"]);
+const SPARK = { width: 96, height: 20, bins: 24 };
+const narrow = matchMedia("(max-width: 760px)");
+
+export function groupsView(app, _, parameters) {
+  let rows = [];
+  let shown = [];
+  const options = { q: "", show: "", sort: "severity", down: "", at: null };
+
+  const search = h("input", { type: "search", placeholder: "Search groups, topics, members' names in causes", "aria-label": "Search groups", oninput: throttled(80, () => set({ q: search.value })) });
+  const chips = h("div", { class: "chips", role: "group", "aria-label": "Filter by health" });
+  const tally = h("p", { class: "tally", "aria-live": "polite" });
+  const list = new VirtualList({
+    label: "Groups", columns: heads(), row, rowHeight: () => (narrow.matches ? 92 : 46),
+  });
+  const timeBar = new TimeBar({ onTime: (at) => set({ at }) });
+  const element = h("div", { class: "groups" },
+    h("h1", { class: "hidden" }, "Groups"),
+    h("div", { class: "tools" }, search, chips, tally), list.element, timeBar.element);
+
+  function heads() {
+    return COLUMNS.map(([key, title, kind]) => h("span", { class: kind, role: "columnheader", "data-key": key, "aria-sort": "none" },
+      h("button", { type: "button", onclick: () => sortBy(key) }, title)));
+  }
+
+  function sortBy(key) {
+    const same = options.sort === key;
+    const down = same ? options.down !== "yes" : DESCENDING.has(key);
+    set({ sort: key, down: down ? "yes" : "no" });
+  }
+
+  function set(changes) {
+    const otherTime = "at" in changes && changes.at !== options.at;
+    Object.assign(options, changes);
+    amend({ q: options.q, show: options.show, sort: options.sort === "severity" ? "" : options.sort, down: options.down, at: options.at });
+    if (otherTime) load();
+    else draw();
+  }
+
+  const load = throttled(60, async () => {
+    const asked = options.at;
+    const found = await data.groups(asked);
+    if (asked !== options.at) return;
+    rows = found.rows;
+    if (asked === null) timeBar.setMarks(rows.flatMap((each) => each.spark ?? []), app.overview.first, Math.max(found.now, app.overview.last));
+    draw();
+  });
+
+  function draw() {
+    const words = options.q.toLowerCase().split(/\s+/).filter(Boolean);
+    const matching = words.length === 0 ? rows : rows.filter((each) => {
+      const text = `${each.id} ${(each.topics ?? []).join(" ")} ${each.cause ?? ""} ${each.who ?? ""}`.toLowerCase();
+      return words.every((word) => text.includes(word));
+    });
+    const past = options.at !== null;
+    drawChips(matching, past);
+    shown = options.show ? matching.filter((each) => (past ? each.state : each.verdict) === options.show) : matching.slice();
+    shown.sort(comparison());
+    for (const head of list.head.children) head.setAttribute("aria-sort", head.dataset.key === options.sort ? (isDown() ? "descending" : "ascending") : "none");
+    replace(tally, past ? h("strong", {}, `As of ${moment(options.at)} UTC: `) : null, shown.length === rows.length ? count(rows.length, "group") : `${number(shown.length)} of ${count(rows.length, "group")}`);
+    element.classList.toggle("past", past);
+    list.show(shown);
+  }
+
+  function isDown() {
+    return options.down ? options.down === "yes" : DESCENDING.has(options.sort);
+  }
+
+  function comparison() {
+    const key = options.sort;
+    const sign = isDown() ? -1 : 1;
+    const value = (row) => row[key] ?? (DESCENDING.has(key) ? -1 : "");
+    return (left, right) => {
+      const a = value(left);
+      const b = value(right);
+      if (a !== b) return a < b ? -sign : sign;
+      if (key === "severity" && left.verdict !== right.verdict) return ORDER.indexOf(left.verdict) - ORDER.indexOf(right.verdict);
+      return left.id < right.id ? -1 : 1;
+    };
+  }
+
+  function drawChips(matching, past) {
+    const counts = new Map();
+    for (const each of matching) counts.set(past ? each.state : each.verdict, (counts.get(past ? each.state : each.verdict) ?? 0) + 1);
+    const kinds = past ? [...counts.keys()].sort() : ORDER.filter((kind) => counts.has(kind));
+    const chip = (kind, content, total) => h("button", { type: "button", class: "chip", "aria-pressed": String(options.show === kind), onclick: () => set({ show: options.show === kind ? "" : kind }) }, content, h("span", { class: "count" }, number(total)));
+    replace(chips, chip("", "all", matching.length), kinds.map((kind) => chip(kind, past ? state(kind) : verdict(kind), counts.get(kind))));
+  }
+
+  function row(each, position) {
+    const past = options.at !== null;
+    const now = past ? options.at : app.clock();
+    const link = h("a", { href: address("group", each.id, { at: options.at }), tabindex: "-1" }, each.id);
+    const cell = (kind, ...content) => h("span", { class: kind, role: "cell" }, content);
+    return h("div", { class: `row ${each.severity === 3 ? "alarm" : ""}`, role: "row", onclick: (event) => { if (!event.target.closest("a")) { list.selected = position; link.click(); } } },
+      cell("name", link, h("small", {}, (each.topics ?? []).join(", "))),
+      cell("health", past ? "" : verdict(each.verdict), h("small", { title: each.reason }, each.reason)),
+      cell("state", state(each.state), h("small", {}, each.state === "none" ? "" : `for ${roughly(now - each.since)}`)),
+      cell("number members", number(each.members), h("small", { class: "unit" }, each.members === 1 ? "member" : "members")),
+      cell("number gen", number(each.generation)),
+      cell("number lag", short(each.lag), h("small", { class: "unit" }, "lag")),
+      cell("number behind", each.lag_ms === null || each.lag_ms === undefined ? "–" : `${each.lag_at_least ? ">" : ""}${roughly(each.lag_ms)}`),
+      cell("cause", each.rebalanced ? h("span", {}, ago(each.rebalanced, now), each.took_ms === null ? ", not over" : `, took ${duration(each.took_ms)}`) : "–", h("small", { title: each.cause }, each.cause)),
+      cell("spark", sparkline(each.spark ?? [], now), h("span", { class: "total" }, short(each.rebalances))),
+    );
+  }
+
+  /** Rebalances over the window of the verdicts, a bar for each part of it. */
+  function sparkline(starts, now) {
+    const span = app.overview.window_ms;
+    const bins = new Array(SPARK.bins).fill(0);
+    for (const start of starts) {
+      const bin = Math.floor(((start - (now - span)) / span) * SPARK.bins);
+      if (bin >= 0 && bin < SPARK.bins) bins[bin] += 1;
+    }
+    const recent = bins.reduce((sum, each) => sum + each, 0);
+    const most = Math.max(3, ...bins);
+    const step = SPARK.width / SPARK.bins;
+    const text = `${count(recent, "rebalance")} in the last ${duration(span)}`;
+    return s("svg", { class: "sparkline", width: SPARK.width, height: SPARK.height, role: "img", "aria-label": text },
+      s("title", {}, text),
+      s("line", { x1: 0, x2: SPARK.width, y1: SPARK.height - 0.5, y2: SPARK.height - 0.5 }),
+      bins.map((each, at) => each && s("rect", { x: at * step, width: step - 1, y: SPARK.height - (each / most) * SPARK.height, height: (each / most) * SPARK.height })));
+  }
+
+  function take(changes) {
+    if (options.at !== null) return;
+    const byId = new Map(changes.map((each) => [each.id, each]));
+    rows = rows.map((each) => {
+      const changed = byId.get(each.id);
+      byId.delete(each.id);
+      return changed ?? each;
+    });
+    rows.push(...byId.values());
+    draw();
+  }
+
+  function read(given) {
+    options.q = given.get("q") ?? "";
+    options.show = given.get("show") ?? "";
+    options.sort = given.get("sort") || "severity";
+    options.down = given.get("down") ?? "";
+    options.at = given.get("at") ? Number(given.get("at")) : null;
+    search.value = options.q;
+    timeBar.set(options.at);
+  }
+
+  narrow.addEventListener("change", draw);
+  read(parameters);
+  load();
+  return {
+    element,
+    rows: take,
+    reload: load,
+    restyle: () => { timeBar.draw(); draw(); },
+    amended: (given) => { read(given); load(); },
+    key: (event) => {
+      if (event.key === "Escape") timeBar.move(null);
+      else if ("jk".includes(event.key) || event.key.startsWith("Arrow") || event.key === "Enter") {
+        if (event.target.closest?.("a, button, input, .scroller")) return;
+        list.element.focus();
+        list.key({ key: event.key, target: list.element, preventDefault: () => event.preventDefault() });
+      }
+    },
+    close: () => {
+      list.close();
+      timeBar.close();
+      narrow.removeEventListener("change", draw);
+    },
+  };
+}

@@ -1,0 +1,61 @@
+// The group at a moment: who owned what, and the offsets as they were. Without a moment: now.
+
+import { h } from "dashboard/dom";
+import { lastBefore } from "dashboard/data";
+import { clock, day, duration, number, preciseClock, roughly } from "dashboard/format";
+import { memberName } from "dashboard/rebalance";
+import { state, trigger } from "dashboard/verdicts";
+
+export function ownerAt(lane, at) {
+  return lane.owned.find(([, from, to]) => from <= at && at < (to ?? Infinity)) ?? null;
+}
+
+/** The last committed offset that is not after the moment; null: there was none within the window. */
+export function offsetAt(offsets, at) {
+  let found = null;
+  for (let number = 0; number < offsets.times.length && offsets.times[number] <= at; number++) found = number;
+  return found === null ? null : { offset: offsets.offsets[found], committed: offsets.times[found] };
+}
+
+export function momentPanel(page, at, { onPresent, onRebalance }) {
+  const time = at ?? page.now;
+  const now = at === null;
+  const [, name, generation] = lastBefore(page.states, time) ?? [0, "none", 0];
+  const there = page.members.filter((each) => each.joined !== null && each.joined <= time && time < (each.ended ?? Infinity));
+  const running = page.rebalances.find((each) => each.started <= time && time < (each.ended ?? Infinity));
+  const latest = now ? page.rebalances[page.rebalances.length - 1] : null;
+  return h("section", { class: "panel moment", "aria-label": now ? "Now" : "A moment" },
+    h("header", {}, h("h2", {}, now ? "Now" : preciseClock(time)), now ? h("span", { class: "muted" }, clock(time)) : h("span", { class: "muted" }, day(time), " UTC"), h("span", { class: "space" }),
+      now ? null : h("button", { type: "button", class: "quiet", title: "Back to the present (Esc)", onclick: onPresent }, "present")),
+    h("dl", { class: "numbers" }, h("div", {}, h("dt", {}, "state"), h("dd", {}, state(name))), h("div", {}, h("dt", {}, "generation"), h("dd", {}, number(generation))), h("div", {}, h("dt", {}, "members"), h("dd", {}, number(there.length)))),
+    running ? h("p", { class: "because" }, "In a rebalance since ", duration(time - running.started), ": ", running.because, ". ", h("button", { type: "button", class: "linklike", onclick: () => onRebalance(running.key) }, "Step by step")) : null,
+    latest && !running ? [h("h3", {}, "Last rebalance"), h("p", { class: "because" }, trigger(latest.trigger), " ", latest.because, h("span", { class: "muted" }, `, ${roughly(time - latest.started)} ago, took ${duration(latest.took)}. `), h("button", { type: "button", class: "linklike", onclick: () => onRebalance(latest.key) }, "Step by step"))] : null,
+    owners(page, time, now), lonely(page, there, time));
+}
+
+function owners(page, time, now) {
+  const offsets = new Map(page.offsets.map((each) => [`${each.topic} ${each.partition}`, each]));
+  const places = [...new Set([...page.lanes.map((each) => `${each.topic} ${each.partition}`), ...offsets.keys()])];
+  const lanes = new Map(page.lanes.map((each) => [`${each.topic} ${each.partition}`, each]));
+  const row = (place) => {
+    const lane = lanes.get(place);
+    const offset = offsets.get(place);
+    const owned = lane ? ownerAt(lane, time) : null;
+    const member = owned ? page.members[owned[0]] : null;
+    const was = now && offset ? { offset: offset.offset, committed: offset.committed } : offset ? offsetAt(offset, time) : null;
+    const end = offset ? lastBefore(offset.end_times.map((each, at) => [each, offset.ends[at]]), time) : null;
+    const lag = now ? offset?.lag ?? null : end && was && was.offset !== null ? Math.max(0, end[1] - was.offset) : null;
+    return h("tr", {}, h("td", { class: "mono" }, place.replace(/ (\d+)$/, "-$1")), h("td", {}, member ? memberName(member, member.id) : lane ? h("span", { class: "nobody" }, "nobody") : h("span", { class: "muted" }, "not assigned")),
+      h("td", { class: "number" }, was === null ? "–" : number(was.offset)), h("td", { class: "number" }, lag === null ? "–" : number(lag)));
+  };
+  if (places.length === 0) return h("p", { class: "nothing" }, "No partition, no offset.");
+  return [h("h3", {}, now ? "Owners and offsets" : "Owners and offsets as they were"),
+    h("table", { class: "plain owners" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Partition"), h("th", { scope: "col" }, "Owner"), h("th", { scope: "col", class: "number" }, "Offset"), h("th", { scope: "col", class: "number" }, "Lag"))), h("tbody", {}, places.slice(0, 500).map(row))),
+    places.length > 500 ? h("p", { class: "note" }, `… and ${places.length - 500} more`) : null];
+}
+
+function lonely(page, there, time) {
+  const busy = new Set(page.lanes.map((lane) => ownerAt(lane, time)?.[0]).filter((each) => each !== undefined));
+  const idle = there.filter((each) => !busy.has(page.members.indexOf(each)));
+  return idle.length === 0 ? null : [h("h3", {}, "Members without a partition"), h("ul", { class: "who" }, idle.map((each) => h("li", {}, memberName(each, each.id))))];
+}

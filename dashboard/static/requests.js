@@ -1,0 +1,34 @@
+// The very request (or timer) behind a record.
+
+import { copyButton, h, replace } from "dashboard/dom";
+import * as data from "dashboard/data";
+import { host, moment, preciseClock } from "dashboard/format";
+
+export function requestDetails(request) {
+  if (!request) return null;
+  const entries = request.kind === "request"
+    ? [["request", `${request.api} v${request.version ?? "?"}`], ["reason given", request.reason], ["client id", request.client], ["host", host(request.host)],
+      ["member id", request.member], ["instance id", request.instance], ["request id", request.id]]
+    : [["timer", request.timer?.replaceAll("_", " ")], ["of member", request.member], ["armed", request.armed && `${moment(request.armed)} (by the group's clock)`],
+      ["due", request.deadline && `${moment(request.deadline)}`]];
+  const place = `events partition ${request.partition}, offset ${request.offset}`;
+  return h("div", { class: "request" },
+    h("dl", {}, entries.filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, value)]),
+      h("dt", {}, request.kind === "request" ? "lies at" : "armed by"), h("dd", { class: "mono" }, place, " ", copyButton(place, "Copy the place in the log"))),
+    data.isReport ? null : wholeRequest(request));
+}
+
+function wholeRequest(request) {
+  const box = h("div", {});
+  const button = h("button", { type: "button", class: "quiet", onclick: async () => {
+    button.disabled = true;
+    try {
+      const found = await data.veryRequest(request.partition, request.offset);
+      replace(box, h("p", { class: "note" }, `appended ${preciseClock(found.timestamp_ms)} UTC`), h("pre", { tabindex: "0" }, JSON.stringify(found.value, null, 2)));
+    } catch (problem) {
+      replace(box, h("p", { class: "note" }, problem.message));
+    }
+    button.remove();
+  } }, "Show the whole event");
+  return h("div", {}, button, box);
+}
