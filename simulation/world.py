@@ -61,6 +61,8 @@ class World:
         self.subscriptions: dict[str, tuple[str, ...]] = {}
         """What members and instances have subscribed to since; a static member keeps it over a restart."""
         self.told: list[Told] = []
+        self.ticker_returns: list[list[int]] = [[] for _ in range(scenario.config.shard_count)]
+        """When the ticker of each shard came back."""
         self.ended_ms = 0
         """When the last fault is over."""
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
@@ -110,6 +112,8 @@ class World:
         self.now_ms = end_ms
 
     def _calm_down(self) -> None:
+        self.driver_faults.clear()
+        self._run_until(max(self.now_ms, self.broker_back_ms, *self._driver_down_until_ms))
         self.ended_ms = self.now_ms
         settled_since_ms = None
         while self.now_ms < self.ended_ms + CALM_LIMIT_MS:
@@ -289,4 +293,5 @@ class World:
         if not fault.ticker_lives:
             ticker = self.tickers[shard]
             ticker.stop()
+            self.ticker_returns[shard].append(up_ms)
             self.at(up_ms, lambda: ticker.start(up_ms + self.wall_ahead_ms, up_ms))
