@@ -7,15 +7,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from command_line.errors import CommandError
 from command_line.spark_jvm import end_jvm, quiet_start
 from streaming.config import StreamingConfig
 from streaming.topics import TopicReport
-
-if TYPE_CHECKING:
-    from streaming.application import ShardProgress
+from streaming.watcher import ShardProgress, Watcher
 
 JOIN_INTERVAL_S = 0.2
 
@@ -23,8 +20,13 @@ JOIN_INTERVAL_S = 0.2
 class CoordinatorThread:
     """Runs `streaming.application.Application`; `stop` ends it after the running batch."""
 
-    def __init__(self, config: StreamingConfig, *, quiet: bool = False, rebuild: bool = False) -> None:
-        """`quiet`: what the JVM says while it starts is shown only when it does not start. `rebuild`: as of `Application`."""
+    def __init__(
+        self, config: StreamingConfig, *, quiet: bool = False, rebuild: bool = False, watcher: Watcher | None = None
+    ) -> None:
+        """`quiet`: what the JVM says while it starts is shown only when it does not start.
+
+        `rebuild`, `watcher`: as of `Application`.
+        """
         self.progress: dict[int, ShardProgress] = {}
         """The last batch of each shard."""
         self.events = 0
@@ -32,6 +34,7 @@ class CoordinatorThread:
         self._report: TopicReport | None = None
         self._quiet = quiet
         self._rebuild = rebuild
+        self._watcher = watcher
         self._begun = False
         self._go = threading.Event()
         self._started = threading.Event()
@@ -81,7 +84,7 @@ class CoordinatorThread:
         self.check()
 
     def _run(self, config: StreamingConfig) -> None:
-        from streaming.application import Application, QueryFailed  # Spark takes its time to import
+        from streaming.application import Application, QueryFailed, SparkLost  # Spark takes its time to import
         from streaming.checkpoints import CheckpointError
         from streaming.session import open_session
 
@@ -101,13 +104,15 @@ class CoordinatorThread:
                         spark = open_session(config)
                 self._go.wait()
                 if not self._stop.is_set():
-                    app = Application(config, on_start=started, on_progress=note, spark=spark, rebuild=self._rebuild)
+                    app = Application(
+                        config, on_start=started, on_progress=note, watcher=self._watcher, spark=spark, rebuild=self._rebuild
+                    )
                     app.run(self._stop)
             finally:
                 if spark is not None:
                     spark.stop()
                 end_jvm()
-        except (QueryFailed, CheckpointError) as failure:
+        except (QueryFailed, SparkLost, CheckpointError) as failure:
             self._failure = CommandError(str(failure))
         except BaseException as failure:
             self._failure = failure

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,13 +26,18 @@ Source = Literal["flag", "environment", "file", "default"]
 
 CONNECTION = ("bootstrap_servers", "kafka", "topic_prefix")
 """What a command needs that only reads topics."""
+OPERATIONS = ("metrics_port", "metrics_host", "metrics_groups", "health_file", "log_format", "log_level")
+"""What only a command that runs on and on needs."""
 FILE_OPTION = "config_file"
 
-_HIDDEN = ("********", ("sasl.jaas.config", "ssl.key.password", "ssl.keystore.key"))
+_HIDDEN = "********"
+_SECRET = re.compile(r"password|secret|token|credential|jaas|keystore\.key|(access|account|api)[.-]?key", re.IGNORECASE)
+"""Names of properties, of Kafka or of Spark and its file systems, whose values are never printed."""
 _PANELS = {
     "Kafka": ("bootstrap_servers", "kafka"),
     "Spark": ("checkpoint", "master", "spark", "shuffle_partitions", "trigger_interval_ms", "max_events_per_batch",
               "tick_interval_ms", "ticker"),
+    "Operations": OPERATIONS,
     "Groups (settings of Kafka's coordinator)": GroupConfig.__struct_fields__,
 }  # fmt: skip
 _OTHER_PANEL = "Topics"
@@ -51,7 +57,7 @@ class Settings(Struct, frozen=True):
         for name, source in self.sources.items():
             value = getattr(self.config, name)
             if isinstance(value, dict):
-                tables[name] = {key: _HIDDEN[0] if key in _HIDDEN[1] else text for key, text in value.items()}
+                tables[name] = {key: _HIDDEN if _SECRET.search(key) else text for key, text in value.items()}
             elif value is None:
                 rows.append((f"# {name} is not set", source))
             else:
@@ -84,9 +90,9 @@ def load(flags: Mapping[str, Any], file: Path | None) -> Settings:
     return Settings(config, sources)
 
 
-def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of these settings (all of them when none is named) and --config-file."""
-    wanted = names or _all_names()
+def with_settings(*names: str, but: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of these settings (all of them when none is named, `but` some) and --config-file."""
+    wanted = names or tuple(name for name in _all_names() if name not in but)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True)
@@ -164,7 +170,9 @@ def _metavar(kind: Any) -> str:
 def _pairs(name: str, texts: list[str]) -> dict[str, str]:
     wrong = [text for text in texts if "=" not in text]
     if wrong:
-        raise ConfigError([f"--{name} {wrong[0]}: write NAME=VALUE."])
+        # Only what may be a name is repeated: after it there may be a password.
+        shown = re.split(r"[^\w.-]", wrong[0], maxsplit=1)[0]
+        raise ConfigError([f"--{name} {shown}: write NAME=VALUE."])
     return dict(text.split("=", 1) for text in texts)
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from command_line.errors import WRONG_USE, CommandError
 from command_line.import_log import DeadLetters, TimeZone, zone
-from command_line.options import Settings, with_settings
+from command_line.options import OPERATIONS, Settings, with_settings
 from command_line.progress import Advance, bytes_progress, count_progress
 from command_line.spark_jvm import end_jvm, quiet_start
 from command_line.summary import Summary
@@ -56,7 +56,7 @@ class _Source(Struct, frozen=True, kw_only=True):
     topic: str | None = None
 
 
-@with_settings()
+@with_settings(but=OPERATIONS)
 def replay(
     settings: Settings,
     sources: Annotated[list[str], typer.Argument(metavar="FILE|TOPIC...", help="Files of events, request logs, or one topic.")],

@@ -16,6 +16,8 @@ from command_line.live_groups import LiveGroups
 from command_line.options import Settings, with_settings
 from command_line.status_line import StatusLine
 from command_line.tables import out, say
+from command_line.voice import Voice
+from operations.operations import Operations
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.topics import TopicReport
@@ -60,34 +62,52 @@ def run(
             say(line)
         return
     config = settings.config
-    with ExitStack() as stack:
+    voice = Voice(config.log_format, config.log_level)
+    with voice.failures_told(), ExitStack() as stack:
         if embedded:
-            config = _embedded(config, settings, embedded_port, embedded_data, stack)
+            config = _embedded(config, settings, embedded_port, embedded_data, stack, voice)
         asked = stack.enter_context(asked_to_stop())
-        coordinator = CoordinatorThread(config, rebuild=rebuild)
-        say(f"Starting Spark for {config.bootstrap_servers} ...")
+        operations = stack.enter_context(Operations(config))
+        if operations.url is not None:
+            voice.say(f"Metrics and health: {operations.url}/metrics, /health/live, /health/ready.")
+        coordinator = CoordinatorThread(config, rebuild=rebuild, watcher=operations)
+        voice.say(f"Starting Spark for {config.bootstrap_servers} ...")
         report = coordinator.start(lambda: coordinator.ask_to_stop() if asked.is_set() else None)
         if report is not None:
-            for line in _introduction(report, config):
-                say(line)
-            _watch(coordinator, config, asked.is_set)
-        say("Stopping after the running batch; Ctrl-C ends at once.")
+            _introduce(report, config, voice)
+            _watch(coordinator, config, asked.is_set, voice)
+        voice.say("Stopping after the running batch; Ctrl-C ends at once.")
         coordinator.stop()
-    say("Stopped.")
+    voice.say("Stopped.")
 
 
 def _embedded(
-    config: StreamingConfig, settings: Settings, port: int | None, data: Path | None, stack: ExitStack
+    config: StreamingConfig, settings: Settings, port: int | None, data: Path | None, stack: ExitStack, voice: Voice
 ) -> StreamingConfig:
     """Start a broker; its state is not another one's: a temporary broker has a checkpoint that ends with it."""
-    say("Starting an embedded Kafka broker ...")
+    voice.say("Starting an embedded Kafka broker ...")
     kafka = stack.enter_context(EmbeddedKafka(data, port=port))
-    say(f"Apache Kafka answers at {kafka.bootstrap_servers}; data in {kafka.data_directory}.")
+    voice.say(f"Apache Kafka answers at {kafka.bootstrap_servers}; data in {kafka.data_directory}.")
     changed: dict[str, object] = {"bootstrap_servers": kafka.bootstrap_servers}
     if settings.sources["checkpoint"] == "default":
         changed["checkpoint"] = str(kafka.data_directory / "checkpoint")
     moved: StreamingConfig = config.model_copy(update=changed)
     return moved
+
+
+def _introduce(report: TopicReport, config: StreamingConfig, voice: Voice) -> None:
+    if voice.is_json:
+        voice.say(
+            "The coordinator runs.",
+            shards=config.shards_here,
+            checkpoint=config.checkpoint,
+            topics=dict(report.partitions),
+            topics_created=report.created,
+            warnings=report.warnings,
+        )
+    else:
+        for line in _introduction(report, config):
+            voice.say(line)
 
 
 def _introduction(report: TopicReport, config: StreamingConfig) -> Iterator[str]:
@@ -115,13 +135,13 @@ def _introduction(report: TopicReport, config: StreamingConfig) -> Iterator[str]
     yield f"  kafka-console-consumer.sh --bootstrap-server {server} --topic {topics.history} --from-beginning"
 
 
-def _watch(coordinator: CoordinatorThread, config: StreamingConfig, asked: Callable[[], bool]) -> None:
+def _watch(coordinator: CoordinatorThread, config: StreamingConfig, asked: Callable[[], bool], voice: Voice) -> None:
     """Show how it is going until somebody asks for the end or the app fails."""
     console = out()
     with ExitStack() as stack:
         groups = stack.enter_context(LiveGroups(config, with_history=False))
         status_line = StatusLine()
-        live = stack.enter_context(Status("", console=console)) if console.is_terminal else None
+        live = stack.enter_context(Status("", console=console)) if console.is_terminal and not voice.is_json else None
         next_line_s = time.monotonic() + LINE_INTERVAL_S
         while not asked() and coordinator.is_running:
             groups.poll(_POLL_S)
@@ -131,6 +151,6 @@ def _watch(coordinator: CoordinatorThread, config: StreamingConfig, asked: Calla
                 live.update(text)
             elif time.monotonic() >= next_line_s:
                 next_line_s += LINE_INTERVAL_S
-                say(text)
+                voice.say(text)
     coordinator.check()
 

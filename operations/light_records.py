@@ -38,9 +38,10 @@ class _Body(Struct, frozen=True, gc=False):
     members: tuple[_Part, ...] = ()
 
     def codes(self) -> tuple[int, ...]:
-        parts = (*self.results, *self.coordinators, *self.members, *self.groups)
-        topics = (*self.topics, *(topic for group in self.groups for topic in group.topics))
-        return (*(part.error_code for part in parts), *(part.error_code for topic in topics for part in topic.partitions))
+        parts = [*self.results, *self.coordinators, *self.members]
+        topics = [*self.topics, *(topic for group in self.groups for topic in group.topics)]
+        parts += [part for topic in topics for part in topic.partitions]
+        return (*(group.error_code for group in self.groups), *(part.error_code for part in parts))
 
 
 class LightAnswer(Struct, frozen=True, gc=False):

@@ -10,6 +10,8 @@ from typing import Literal, TextIO
 
 LogFormat = Literal["text", "json"]
 
+OURS = ("group_coordinator", "streaming", "operations", "gateway", "members", "dashboard", "tables")
+"""The loggers whose level is ours to set; of libraries only warnings are heard, as Python has it."""
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """What every record has; anything else was given by `extra`."""
 
@@ -22,9 +24,8 @@ def configure_logs(kind: LogFormat, level: str = "info") -> None:
     for old in [each for each in root.handlers if isinstance(each, _StandardError)]:
         root.removeHandler(old)
     root.addHandler(handler)
-    root.setLevel(level.upper())
-    # They tell of every call between the processes.
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    for name in OURS:
+        logging.getLogger(name).setLevel(level.upper())
 
 
 class JsonLines(logging.Formatter):

@@ -99,7 +99,10 @@ class TopicsReader:
     def _end(self, topic: str, number: int) -> int | None:
         if self._stopping.is_set() or (topic, number) not in self._positions:
             return None
-        bounds = self._consumer.get_watermark_offsets(TopicPartition(topic, number), cached=True)
+        try:
+            bounds = self._consumer.get_watermark_offsets(TopicPartition(topic, number), cached=True)
+        except (KafkaException, RuntimeError):  # closed meanwhile, or not fetched from yet
+            return None
         return None if bounds is None or bounds[1] < 0 else int(bounds[1])
 
     def _run(self) -> None:
@@ -137,7 +140,8 @@ class TopicsReader:
         self._tally.group(message.key() or b"", message.value())
 
     def _dead_letter(self, message: Message) -> None:
-        headers = {name: (text or b"").decode(errors="replace") for name, text in message.headers() or []}
+        pairs: list[tuple[str, bytes | None]] = list(message.headers() or [])  # type: ignore[arg-type]
+        headers = {name: (text or b"").decode(errors="replace") for name, text in pairs}
         reason = self._tally.dead_letter(self._shards, message.key(), headers)
         if reason is not None:
             self._group_log.dead_letter(message.key(), reason, headers)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from msgspec import Struct
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -24,6 +25,9 @@ from streaming.job import coordinate_stream, start_query
 from streaming.session import open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import TopicReport, admin_client, ensure_topics
+from streaming.watcher import ShardProgress, Watcher
+
+__all__ = ["Application", "QueryFailed", "ShardProgress", "SparkLost"]
 
 POLL_INTERVAL_S = 0.1
 STOP_POLL_INTERVAL_S = 0.005
@@ -42,22 +46,13 @@ class QueryFailed(RuntimeError):
         self.shard = shard
 
 
-class ShardProgress(Struct, frozen=True, kw_only=True):
-    """What the last batch of one shard was."""
+class SparkLost(RuntimeError):
+    """Spark's JVM is gone: killed, or out of memory. What it had begun is repeated at the next start."""
 
-    shard: int
-    batch_id: int
-    batch_ms: int
-    """How long it took."""
-    events: int
-    """How many it took in, ticks included."""
-    events_per_second: float
-    groups: int
-    """Groups in state."""
-    clock_ms: int
-    """The shard's time: Spark's watermark. 0: no tick was seen yet."""
-    clock_lag_ms: int
-    """How far that is behind wall time."""
+    def __init__(self) -> None:
+        super().__init__(
+            "Spark's JVM has ended or does not answer (killed? out of memory?). Start again: it goes on from the checkpoint."
+        )
 
 
 class Application:
@@ -69,10 +64,12 @@ class Application:
         *,
         on_start: Callable[[TopicReport], None] | None = None,
         on_progress: Callable[[ShardProgress], None] | None = None,
+        watcher: Watcher | None = None,
         spark: SparkSession | None = None,
         rebuild: bool = False,
     ) -> None:
         """`on_start` is called once everything runs, `on_progress` after each batch, both in the thread of `run`.
+        The `watcher` is told more.
 
         A `spark` session that is handed in is used and left running. `rebuild`: where the checkpoint of a coordinator
         that has run is lost, begin at the beginning of the events topic instead of refusing to start.
@@ -83,13 +80,14 @@ class Application:
         self._config = config
         self._on_start = on_start or (lambda report: None)
         self._on_progress = on_progress or (lambda progress: None)
+        self._watcher = watcher or Watcher()
         self._spark = spark
         self._rebuild = rebuild
 
     def run(self, stop: threading.Event) -> None:
         """Coordinate until `stop` is set, then end after the running batch.
 
-        Raises TopicError, JarsError, JavaError or CheckpointError before the start, and QueryFailed.
+        Raises TopicError, JarsError, JavaError or CheckpointError before the start, and QueryFailed or SparkLost.
         """
         report = ensure_topics(admin_client(self._config.bootstrap_servers, self._config.client_properties), self._config.topic_settings)
         spark = self._spark
@@ -97,17 +95,24 @@ class Application:
             spark = open_session(self._config)
         else:
             prepare_session(spark, self._config)
+        try:
+            self._coordinate(spark, report, stop)
+        except (Py4JNetworkError, ConnectionError) as problem:
+            raise SparkLost from problem
+
+    def _coordinate(self, spark: SparkSession, report: TopicReport, stop: threading.Event) -> None:
         shards: list[_Shard] = []
         try:
             require_checkpoints(spark, self._config, report, rebuild=self._rebuild)
+            self._watcher.topics_found(report)
             for number in self._config.shards_here:
-                shards.append(_Shard(spark, self._config, report, number))
+                shards.append(_Shard(spark, self._config, report, number, partial(self._watcher.tick_written, number)))
             self._on_start(report)
             while not stop.wait(POLL_INTERVAL_S):
-                for shard in shards:
-                    progress = shard.poll()
-                    if progress is not None:
-                        self._on_progress(progress)
+                for progress in (each for shard in shards for each in shard.poll()):
+                    self._watcher.batch_ended(progress)
+                    self._on_progress(progress)
+                self._watcher.turned()
         finally:
             for shard in shards:
                 shard.stop_ticking()
@@ -119,7 +124,7 @@ class Application:
 class _Shard:
     """One shard at work: its query and its ticker."""
 
-    def __init__(self, spark: SparkSession, config: StreamingConfig, report: TopicReport, number: int) -> None:
+    def __init__(self, spark: SparkSession, config: StreamingConfig, report: TopicReport, number: int, on_tick: Callable[[], None]) -> None:
         self.number = number
         topics = report.topics
         events = events_stream(spark, topics.events, number, config.source_options, config.max_events_per_batch)
@@ -140,22 +145,31 @@ class _Shard:
                 config.client_properties,
                 interval_ms=config.tick_interval_ms,
                 lead_ms=config.tick_lead_ms,
+                on_tick=on_tick,
             )
             self._ticker.start()
 
-    def poll(self) -> ShardProgress | None:
-        """What is new since the last call; the ticker is told. Raises QueryFailed."""
+    def poll(self) -> list[ShardProgress]:
+        """The batches since the last call; the ticker is told. Raises QueryFailed."""
         if not self.query.isActive:
             raise QueryFailed(self.number, _cause(self.query))
         last = self.query.lastProgress
         if last is None or (last["batchId"], last["timestamp"]) == self._seen:
-            return None
+            return []
+        unseen = self._unseen(last)
         self._seen = last["batchId"], last["timestamp"]
-        progress = _progress(self.number, last)
-        end_offset = _end_offset(last, self._topic, self.number)
-        if end_offset is not None and self._ticker is not None:
-            self._ticker.handled(end_offset, progress.clock_ms)
-        return progress
+        batches = [_progress(self.number, self._topic, each) for each in unseen]
+        newest = batches[-1]
+        if newest.end_offset is not None and self._ticker is not None:
+            self._ticker.handled(newest.end_offset, newest.clock_ms)
+        return batches
+
+    def _unseen(self, last: Any) -> list[Any]:
+        """The reports since the last one that was seen. Spark keeps a hundred, which are many to fetch where one is new."""
+        seen = -1 if self._seen is None else self._seen[0]
+        if self._seen is not None and last["batchId"] <= seen + 1:
+            return [last]
+        return [each for each in self.query.recentProgress if seen < each["batchId"] <= last["batchId"]] or [last]
 
     def stop_ticking(self) -> None:
         if self._ticker is not None:
@@ -195,8 +209,11 @@ def _cause(query: StreamingQuery) -> str:
     return text[max(start, 0) : end if end > 0 else None].strip()
 
 
-def _progress(shard: int, last: Any) -> ShardProgress:
-    operators = last["stateOperators"]
+_NO_STATE: Mapping[str, Any] = {"numRowsTotal": 0, "memoryUsedBytes": 0, "customMetrics": {}}
+
+
+def _progress(shard: int, topic: str, last: Any) -> ShardProgress:
+    state = last["stateOperators"][0] if last["stateOperators"] else _NO_STATE
     watermark = last["eventTime"].get("watermark")
     clock_ms = 0 if watermark is None else int(datetime.fromisoformat(watermark).timestamp() * 1_000 + 0.5)
     rate = float(last["processedRowsPerSecond"] or 0.0)
@@ -204,9 +221,13 @@ def _progress(shard: int, last: Any) -> ShardProgress:
         shard=shard,
         batch_id=int(last["batchId"]),
         batch_ms=int(last["durationMs"].get("triggerExecution", 0)),
+        phases_ms=last["durationMs"],
         events=int(last["numInputRows"]),
         events_per_second=rate if rate == rate and rate != float("inf") else 0.0,
-        groups=int(operators[0]["numRowsTotal"]) if operators else 0,
+        end_offset=_end_offset(last, topic, shard),
+        groups=int(state["numRowsTotal"]),
+        state_memory_bytes=int(state["memoryUsedBytes"]),
+        state_disk_bytes=int(state["customMetrics"].get("rocksdbSstFileSize", 0)),
         clock_ms=clock_ms,
         clock_lag_ms=max(0, time.time_ns() // 1_000_000 - clock_ms) if clock_ms else 0,
     )

@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -142,11 +142,20 @@ class Ticker:
     """Writes the ticks of one events partition, from `start` until `stop`. Survives every outage of the log."""
 
     def __init__(
-        self, topic: str, partition: int, client_properties: Mapping[str, str], *, interval_ms: int, lead_ms: int
+        self,
+        topic: str,
+        partition: int,
+        client_properties: Mapping[str, str],
+        *,
+        interval_ms: int,
+        lead_ms: int,
+        on_tick: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_tick` is called, in the ticker's thread, when the log has taken a tick."""
         self._topic, self._partition = topic, partition
         self._properties = dict(client_properties)
         self._interval_ms, self._lead_ms = interval_ms, lead_ms
+        self._on_tick = on_tick
         self._clock: TickClock | None = None
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -230,6 +239,7 @@ class Ticker:
         for message in delivered:
             with self._lock:
                 clock.acknowledge(tick_ms, _offset(message), _monotonic_ms())
+            self._on_tick()
         self._tell(bool(delivered))
 
     def _tell(self, answered: bool) -> None:

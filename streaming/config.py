@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 from pydantic import BeforeValidator, Field, ModelWrapValidatorHandler, ValidationError, create_model, model_validator
@@ -116,6 +116,18 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
     """How often the clock is written to the log: how late a timer may fire, and how often an idle app wakes."""
     ticker: bool = True
     """Write the clock. Off where the log brings its own ticks, as a recorded one does: without ticks no timer ever fires."""
+    metrics_port: int = 0
+    """Port of the endpoint with /metrics (Prometheus), /health/live and /health/ready. 0: there is none."""
+    metrics_host: str = "127.0.0.1"
+    """Address that the endpoint listens on. It has no password: beyond this machine (`0.0.0.0`) let only a trusted network reach it."""
+    metrics_groups: int = 20
+    """How many groups, those that stand out, have series of their own in the metrics. 0: none."""
+    health_file: str | None = None
+    """A file whose time of change is the last sign of life: a batch that ended, a tick that Kafka took. Old means unhealthy."""
+    log_format: Literal["text", "json"] = "text"
+    """Form of the log on standard error: lines for people, or one JSON object a line."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least important that is logged. `info` has rebalances and expiries of groups, `debug` also refused requests."""
 
     @classmethod
     def load(cls, flags: Mapping[str, Any] | None = None, file: Path | None = None) -> StreamingConfig:
@@ -205,6 +217,8 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
             "shuffle_partitions": 1,
             "trigger_interval_ms": 0,
             "tick_interval_ms": 10,
+            "metrics_port": 0,
+            "metrics_groups": 0,
             "events_retention_ms": -1,
             "responses_retention_ms": -1,
             "history_retention_ms": -1,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -24,12 +26,11 @@ SQL_SETTINGS: Mapping[str, str] = {
     # Timers that are due by a batch's last tick fire at once, not with the next event.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
 }
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _STATIC_SETTINGS: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # The app itself tells why a query failed; Spark would do so twice, with a page of Java frames each time.
-    "spark.log.level": "FATAL",
 }
 
 
@@ -43,11 +44,31 @@ def open_session(config: StreamingConfig) -> SparkSession:
         if config.master.startswith("local"):
             settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
         builder = builder.master(config.master)
-    for name, value in {**settings, **config.spark}.items():
+    for name, value in {**settings, **config.spark, _JAVA_OPTIONS: java_options(config)}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    _keep_quiet(spark)
     prepare_session(spark, config)
     return spark
+
+
+def _keep_quiet(spark: SparkSession) -> None:
+    """When the JVM dies the app says so, once; PySpark would print a traceback for each of its sockets."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    server: Any = spark.sparkContext._accumulatorServer
+    server.handle_error = lambda *_: None
+
+
+def java_options(config: StreamingConfig) -> str:
+    """The options of the driver's JVM: those that were set, and how it logs unless they say so themselves.
+
+    Under spark-submit the JVM runs already; there they do nothing.
+    """
+    given = config.spark.get(_JAVA_OPTIONS, "")
+    if "log4j2.configurationFile" in given:
+        return given
+    file = Path(__file__).with_name("log4j2-json.properties" if config.log_format == "json" else "log4j2.properties")
+    return f"{given} -Dlog4j2.configurationFile={file.as_uri()}".strip()
 
 
 def prepare_session(spark: SparkSession, config: StreamingConfig) -> None:

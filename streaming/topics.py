@@ -110,7 +110,8 @@ class _Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def admin_client(bootstrap_servers: str, client_properties: Mapping[str, str] | None = None) -> AdminClient:
     """An admin client; `client_properties` are librdkafka's (`security.protocol`, `sasl.username` ...)."""
-    return AdminClient({**(client_properties or {}), "bootstrap.servers": bootstrap_servers})
+    # What goes wrong is raised; librdkafka need not print it besides.
+    return AdminClient({"log_level": 0, **(client_properties or {}), "bootstrap.servers": bootstrap_servers})
 
 
 def ensure_topics(admin: AdminClient, settings: TopicSettings | None = None, timeout_s: float = 30.0) -> TopicReport:
