@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 ADVICE: Mapping[str, str] = {
-    "unknown_member": "The member was removed before (see its life: expired, left or dropped). The client rejoins by itself; "
-    "if this repeats, raise session.timeout.ms, or find what keeps the process from sending heartbeats.",
+    "unknown_member": "The member is not in the group, or no longer (its life says: expired, left or dropped). The client rejoins "
+    "by itself; if this repeats, raise session.timeout.ms, or find what keeps the process from sending heartbeats.",
     "member_has_not_joined_yet": "The client was given its id and used it for another request before joining with it: a defect "
     "of the client library.",
     "unknown_instance": "The static member was removed: its session timeout passed, or somebody removed the instance by hand. "

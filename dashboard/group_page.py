@@ -12,7 +12,7 @@ from dashboard.facts import Committed, Moment
 from dashboard.index import Kept, decoded
 from dashboard.lag import EndOffsets, Place
 from dashboard.lanes import Lane, TopicsOverTime, lanes, unowned_ms
-from dashboard.members_page import by_appearance, member_documents
+from dashboard.members_page import by_appearance, last_heard, member_documents
 from dashboard.offsets_page import REWINDS_MAX, Commits, offset_documents
 from dashboard.rebalance_page import request, votes
 from dashboard.rows import GroupRow
@@ -100,7 +100,7 @@ def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
             "records": len(window.life),
         },
         "states": [[each.since_ms, each.state, each.generation_id, each.members] for each in now.moments],
-        "members": member_documents(members),
+        "members": member_documents(members, last_heard(window.life)),
         "lanes": [_lane(lane, number_of) for lane in found],
         "unowned_ms": unowned_ms(found, now.now_ms),
         "rebalances": [_rebalance(row, window.told.get((row.epoch, row.seq))) for row in rows],

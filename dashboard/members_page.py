@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from narrative import words
+from schemas.history import History, MemberExpired
 from tables.rows import Member
 
 
@@ -41,8 +42,17 @@ def slots(members: Sequence[Member]) -> list[int]:
     return found
 
 
-def member_documents(members: Sequence[Member]) -> list[dict[str, Any]]:
-    """What the page shows of each."""
+def last_heard(life: Iterable[History]) -> dict[str, int]:
+    """Members that expired -> when each was last heard: from then on what it owned stood still."""
+    return {
+        record.member.member_id: record.timestamp_ms - (record.time_ms - record.last_heard_ms)
+        for record in life
+        if isinstance(record, MemberExpired)
+    }
+
+
+def member_documents(members: Sequence[Member], heard: Mapping[str, int]) -> list[dict[str, Any]]:
+    """What the page shows of each. `heard` is what `last_heard` gave."""
     return [
         {
             "id": row.member_id,
@@ -55,6 +65,7 @@ def member_documents(members: Sequence[Member]) -> list[dict[str, Any]]:
             "first": row.first_seen_ms,
             "joined": row.joined_ms,
             "ended": row.ended_ms,
+            "heard": heard.get(row.member_id),
             "ended_by": row.ended_by,
             "reason": row.reason,
             "rejoins": row.rejoins,

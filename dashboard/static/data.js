@@ -19,7 +19,7 @@ async function unpack(name) {
 }
 
 async function ask(path, parameters = {}) {
-  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== null && value !== ""));
+  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== ""));
   const response = await fetch(`/api/${path}${query.size ? `?${query}` : ""}`, { headers: { accept: "application/json" } });
   const document = await response.json().catch(() => ({ error: `The server answered ${response.status}.` }));
   if (!response.ok) throw new Error(document.error ?? `The server answered ${response.status}.`);

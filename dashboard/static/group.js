@@ -33,7 +33,7 @@ export function groupView(app, id, parameters) {
     try {
       const found = await data.group(id);
       if (turn !== asked) return;
-      page = found;
+      page = { ...found, live: app.live };
     } catch (problem) {
       replace(head, h("h1", {}, id), h("p", { class: "nothing" }, problem.message, " ", h("a", { href: address("groups") }, "All groups")));
       replace(side);
@@ -72,8 +72,9 @@ export function groupView(app, id, parameters) {
   }
 
   function legend() {
-    return h("p", { class: "legend" }, h("span", { class: "key unowned" }), "no owner", page.unowned_ms ? h("b", {}, ` ${duration(page.unowned_ms)} in all`) : null,
-      h("span", { class: "key empty" }), "group empty", h("span", { class: "key busy" }), "rebalance", h("span", { class: "key bad" }), "somebody was lost");
+    const key = (kind, ...text) => h("span", { class: "nowrap" }, h("i", { class: `key ${kind}` }), text);
+    return h("p", { class: "legend" }, key("unowned", "no owner", page.unowned_ms ? h("b", {}, ` ${duration(page.unowned_ms)} in all`) : null),
+      key("silent", "owner silent"), key("empty", "group empty"), key("busy", "rebalance"), key("bad", "rebalance with a loss"));
   }
 
   function windowNote() {

@@ -11,7 +11,7 @@ import { VirtualList } from "dashboard/virtual";
 const COLUMNS = [
   ["id", "Group", "name"],
   ["severity", "Health", "health"],
-  ["state", "State", "state"],
+  ["state", "State", "group-state"],
   ["members", "Members", "number"],
   ["generation", "Gen.", "number gen"],
   ["lag", "Lag", "number"],
@@ -26,15 +26,16 @@ const narrow = matchMedia("(max-width: 760px)");
 export function groupsView(app, _, parameters) {
   let rows = [];
   let shown = [];
+  let topics = new Map();
   const options = { q: "", show: "", sort: "severity", down: "", at: null };
 
   const search = h("input", { type: "search", placeholder: "Search groups, topics, members' names in causes", "aria-label": "Search groups", oninput: throttled(80, () => set({ q: search.value })) });
   const chips = h("div", { class: "chips", role: "group", "aria-label": "Filter by health" });
   const tally = h("p", { class: "tally", "aria-live": "polite" });
   const list = new VirtualList({
-    label: "Groups", columns: heads(), row, rowHeight: () => (narrow.matches ? 92 : 46),
+    label: "Groups", columns: heads(), row, rowHeight: () => (narrow.matches ? (options.at === null ? 84 : 50) : 46),
   });
-  const timeBar = new TimeBar({ onTime: (at) => set({ at }) });
+  const timeBar = new TimeBar({ first: app.overview.first, last: Math.max(app.clock(), app.overview.last), onTime: (at) => set({ at }) });
   const element = h("div", { class: "groups" },
     h("h1", { class: "hidden" }, "Groups"),
     h("div", { class: "tools" }, search, chips, tally), list.element, timeBar.element);
@@ -63,14 +64,20 @@ export function groupsView(app, _, parameters) {
     const found = await data.groups(asked);
     if (asked !== options.at) return;
     rows = found.rows;
-    if (asked === null) timeBar.setMarks(rows.flatMap((each) => each.spark ?? []), app.overview.first, Math.max(found.now, app.overview.last));
     draw();
+    if (asked === null) mark(rows, found.now);
+    else if (timeBar.marks.length === 0) data.groups().then((present) => mark(present.rows, present.now));
   });
+
+  function mark(present, now) {
+    topics = new Map(present.map((each) => [each.id, each.topics]));
+    timeBar.setMarks(present.flatMap((each) => each.spark), now);
+  }
 
   function draw() {
     const words = options.q.toLowerCase().split(/\s+/).filter(Boolean);
     const matching = words.length === 0 ? rows : rows.filter((each) => {
-      const text = `${each.id} ${(each.topics ?? []).join(" ")} ${each.cause ?? ""} ${each.who ?? ""}`.toLowerCase();
+      const text = `${each.id} ${(each.topics ?? topics.get(each.id) ?? []).join(" ")} ${each.cause ?? ""} ${each.who ?? ""}`.toLowerCase();
       return words.every((word) => text.includes(word));
     });
     const past = options.at !== null;
@@ -114,9 +121,9 @@ export function groupsView(app, _, parameters) {
     const link = h("a", { href: address("group", each.id, { at: options.at }), tabindex: "-1" }, each.id);
     const cell = (kind, ...content) => h("span", { class: kind, role: "cell" }, content);
     return h("div", { class: `row ${each.severity === 3 ? "alarm" : ""}`, role: "row", onclick: (event) => { if (!event.target.closest("a")) { list.selected = position; link.click(); } } },
-      cell("name", link, h("small", {}, (each.topics ?? []).join(", "))),
+      cell("name", link, h("small", {}, (each.topics ?? topics.get(each.id) ?? []).join(", "))),
       cell("health", past ? "" : verdict(each.verdict), h("small", { title: each.reason }, each.reason)),
-      cell("state", state(each.state), h("small", {}, each.state === "none" ? "" : `for ${roughly(now - each.since)}`)),
+      cell("group-state", state(each.state), h("small", {}, each.state === "none" ? "" : `for ${roughly(now - each.since)}`)),
       cell("number members", number(each.members), h("small", { class: "unit" }, each.members === 1 ? "member" : "members")),
       cell("number gen", number(each.generation)),
       cell("number lag", short(each.lag), h("small", { class: "unit" }, "lag")),

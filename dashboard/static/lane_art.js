@@ -1,6 +1,6 @@
 // How the swim-lanes are painted.
 
-import { clock, day, preciseClock } from "dashboard/format";
+import { clock, day, duration, preciseClock } from "dashboard/format";
 import { colour, css, inkOn, isStriped, stripes } from "dashboard/palette";
 
 const RULER = 44;
@@ -213,6 +213,7 @@ export class LaneArt {
       const ground = colour(slot);
       paint.fillStyle = isStriped(slot) ? stripes(paint, ground, "rgba(0,0,0,.28)", "member") : ground;
       paint.fillRect(left, top, Math.max(right - left - 0.6, 0.8), tall);
+      this.#silence(paint, page.members[number], to, right, top, tall);
       const start = Math.max(left, this.gutter);
       const room = Math.min(right, this.width) - start - 8;
       const text = this.names[number] ?? "";
@@ -221,6 +222,18 @@ export class LaneArt {
         paint.fillText(this.#fit(paint, text, room), start + 4, y + height / 2 + 0.5);
       }
     }
+  }
+
+  /** The owner was no longer heard: it had the partition, and nobody worked on it. */
+  #silence(paint, member, to, right, top, tall) {
+    if (!member?.heard || to === null || to < member.heard || to !== member.ended) return;
+    const left = this.lanes.xOf(member.heard);
+    paint.fillStyle = this.ink.panel;
+    paint.globalAlpha = 0.55;
+    paint.fillRect(left, top, right - left, tall);
+    paint.globalAlpha = 1;
+    paint.fillStyle = this.ink.bad;
+    paint.fillRect(left, top + tall / 2 - 0.75, right - left, 1.5);
   }
 
   #gap(paint, left, right, top, tall, kind) {
@@ -297,7 +310,7 @@ export class LaneArt {
       }
       if (left - labelled > 52) {
         paint.fillStyle = chosen ? this.ink.accent : this.ink.muted;
-        paint.fillText(each.took === null ? "not over" : seconds(each.took), left, base + 8);
+        paint.fillText(each.took === null ? "not over" : duration(each.took), left, base + 8);
         labelled = left;
       }
     }
@@ -321,8 +334,4 @@ export class LaneArt {
     paint.fillStyle = css("--on-accent");
     paint.fillText(text, left + 5, 11.5);
   }
-}
-
-function seconds(ms) {
-  return ms < 1000 ? `${ms} ms` : ms < 60000 ? `${Math.round(ms / 100) / 10} s` : `${Math.round(ms / 60000)} min`;
 }

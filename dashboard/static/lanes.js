@@ -247,6 +247,7 @@ export class Lanes {
       const member = this.page.members[number];
       return [title, h("span", {}, `owned by ${member?.name ?? "a member that the window does not have"}`),
         h("span", {}, `${preciseClock(from)} to ${to === null ? "now" : preciseClock(to)}, ${duration((to ?? this.page.now) - from)}; since generation ${generation}`),
+        member?.heard && at >= member.heard && to === member.ended ? h("span", { class: "alarmed" }, `it was last heard at ${preciseClock(member.heard)}: nobody worked on it since`) : null,
         end ? h("span", {}, `ended: ${ENDS[end] ?? end}`) : null];
     }
     const gap = lane.gaps.find(([from, to]) => from <= at && at < (to ?? Infinity));

@@ -77,7 +77,7 @@ function drawClock() {
     : !app.live ? ["calm", "replay"]
       : app.link === "lost" ? ["bad", "no connection"]
         : progress.caught_up ? ["good", "live"] : ["busy", progress.detail || "reading"];
-  replace(app.clockElement, h("span", { class: `dot ${tone}` }), h("span", { class: "wide" }, word, " · "), h("time", { title: "The present of this dashboard, UTC" }, now ? `${day(now)} ` : "", now ? clock(now) : "", h("span", { class: "utc" }, " UTC")));
+  replace(app.clockElement, h("span", { class: `dot ${tone}` }), h("span", { class: "wide" }, word, " · "), h("time", { title: "The present of this dashboard, UTC" }, h("span", { class: "utc" }, now ? `${day(now)} ` : ""), now ? clock(now) : "", h("span", { class: "utc" }, " UTC")));
 }
 
 function show({ view, name, parameters }) {

@@ -24,9 +24,9 @@ export function momentPanel(page, at, { onPresent, onRebalance }) {
   const there = page.members.filter((each) => each.joined !== null && each.joined <= time && time < (each.ended ?? Infinity));
   const running = page.rebalances.find((each) => each.started <= time && time < (each.ended ?? Infinity));
   const latest = now ? page.rebalances[page.rebalances.length - 1] : null;
-  return h("section", { class: "panel moment", "aria-label": now ? "Now" : "A moment" },
-    h("header", {}, h("h2", {}, now ? "Now" : preciseClock(time)), now ? h("span", { class: "muted" }, clock(time)) : h("span", { class: "muted" }, day(time), " UTC"), h("span", { class: "space" }),
-      now ? null : h("button", { type: "button", class: "quiet", title: "Back to the present (Esc)", onclick: onPresent }, "present")),
+  return h("section", { class: "panel moment", "aria-label": "The group at a moment" },
+    h("header", {}, h("h2", {}, now ? (page.live ? "Now" : "At the end") : preciseClock(time)), now ? h("span", { class: "muted" }, clock(time)) : h("span", { class: "muted" }, day(time), " UTC"), h("span", { class: "space" }),
+      now ? null : h("button", { type: "button", class: "quiet", title: "Back to the present (Esc)", "aria-label": "Back to the present", onclick: onPresent }, "✕")),
     h("dl", { class: "numbers" }, h("div", {}, h("dt", {}, "state"), h("dd", {}, state(name))), h("div", {}, h("dt", {}, "generation"), h("dd", {}, number(generation))), h("div", {}, h("dt", {}, "members"), h("dd", {}, number(there.length)))),
     running ? h("p", { class: "because" }, "In a rebalance since ", duration(time - running.started), ": ", running.because, ". ", h("button", { type: "button", class: "linklike", onclick: () => onRebalance(running.key) }, "Step by step")) : null,
     latest && !running ? [h("h3", {}, "Last rebalance"), h("p", { class: "because" }, trigger(latest.trigger), " ", latest.because, h("span", { class: "muted" }, `, ${roughly(time - latest.started)} ago, took ${duration(latest.took)}. `), h("button", { type: "button", class: "linklike", onclick: () => onRebalance(latest.key) }, "Step by step"))] : null,

@@ -49,16 +49,15 @@ function members(page) {
   const owned = new Map();
   for (const lane of page.lanes) for (const [number, , end] of lane.owned) if (end === null) owned.set(number, (owned.get(number) ?? 0) + 1);
   const part = (ms) => (100 * (Math.min(Math.max(ms, from), to) - from)) / Math.max(1, to - from);
+  const ended = (each) => [h("span", { class: `tag ${each.ended_by === "expired" || each.ended_by === "dropped" ? "bad" : ""}` }, words(each.ended_by)), " ", preciseClock(each.ended), h("small", {}, [`lived ${duration(each.ended - each.first)}`, each.reason?.replaceAll("_", " ")].filter(Boolean).join("; "))];
   const rows = order.slice(0, ROWS_MAX).map(({ each, at }) => h("tr", { class: each.ended === null ? "" : "over" },
-    h("td", {}, memberName(each, each.id)), h("td", { class: "mono" }, each.instance ?? "–"), h("td", { class: "mono" }, host(each.host) || "–"),
-    h("td", { class: "life" }, s("svg", { width: 120, height: 10, role: "img", "aria-label": `from ${moment(each.first)} to ${each.ended === null ? "now" : moment(each.ended)}` }, s("rect", { class: "all", x: 0, y: 4, width: "100%", height: 2 }), s("rect", { class: "lived", x: `${part(each.first)}%`, y: 1, height: 8, width: `${Math.max(1, part(each.ended ?? to) - part(each.first))}%` }))),
+    h("td", {}, memberName(each, each.id), h("small", { class: "mono" }, [each.instance ? `static ${each.instance}` : each.client, host(each.host)].filter(Boolean).join(" · "))),
+    h("td", { class: "life" }, s("svg", { width: 84, height: 10, role: "img", "aria-label": `from ${moment(each.first)} to ${each.ended === null ? "now" : moment(each.ended)}` }, s("rect", { class: "all", x: 0, y: 4, width: "100%", height: 2 }), s("rect", { class: "lived", x: `${part(each.first)}%`, y: 1, height: 8, width: `${Math.max(1, part(each.ended ?? to) - part(each.first))}%` }))),
     h("td", { class: "mono" }, preciseClock(each.first)),
-    h("td", {}, each.ended === null ? (each.joined === null ? "has its id, not joined" : h("span", { class: "state good" }, "there")) : [h("span", { class: `tag ${each.ended_by === "expired" || each.ended_by === "dropped" ? "bad" : ""}` }, words(each.ended_by)), " ", h("span", { class: "muted" }, `${preciseClock(each.ended)}, lived ${duration(each.ended - each.first)}`)]),
-    h("td", { class: "grow" }, each.reason ?? ""),
+    h("td", { class: "end" }, each.ended === null ? (each.joined === null ? "has its id, not joined" : h("span", { class: "state good" }, "there")) : ended(each)),
     h("td", { class: "number" }, number(each.rejoins)), h("td", { class: "number" }, each.ended === null ? number(owned.get(at) ?? 0) : "–"),
-    h("td", { class: "muted" }, `session ${duration(each.session)}${each.rebalance ? `, rebalance ${duration(each.rebalance)}` : ""}`),
-    h("td", { class: "mono" }, (each.protocols ?? []).join(", "))));
-  const titles = ["Member", "Instance", "Host", "Life", "First seen", "End", "Why", "#Rejoins", "#Partitions", "Timeouts", "Assignors"];
+    h("td", {}, (each.protocols ?? []).join(", "), h("small", {}, `session ${duration(each.session)}${each.rebalance ? `, rebalance ${duration(each.rebalance)}` : ""}`))));
+  const titles = ["Member", "Life", "First seen", "End", "#Rejoins", "#Partitions", "Assignors, timeouts"];
   return [few(page.members, "life", table(titles, rows, "No member within this window.")), votesOf(page.votes, (id) => memberName(page.members.find((each) => each.id === id), id))];
 }
 

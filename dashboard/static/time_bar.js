@@ -7,10 +7,10 @@ import { css } from "dashboard/palette";
 const STEPS = 2000;
 
 export class TimeBar {
-  constructor({ onTime }) {
+  constructor({ first, last, onTime }) {
     this.onTime = onTime;
-    this.first = 0;
-    this.last = 0;
+    this.first = first ?? last;
+    this.last = last;
     this.at = null;
     this.marks = [];
     this.canvas = h("canvas", { "aria-hidden": "true" });
@@ -22,11 +22,10 @@ export class TimeBar {
     this.resized.observe(this.canvas);
   }
 
-  /** When rebalances began, and what time there is. */
-  setMarks(marks, first, last) {
+  /** When rebalances began, and until when there is time. */
+  setMarks(marks, last) {
     this.marks = marks;
-    this.first = first ?? last;
-    this.last = last;
+    this.last = Math.max(last, this.last);
     this.set(this.at);
   }
 
