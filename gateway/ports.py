@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import socket
 import ssl
@@ -105,7 +106,8 @@ class Ports:
         try:
             listening = socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)
         except OSError as problem:
-            raise GatewayError(f"The gateway cannot listen on {address}: {problem.strerror}.") from problem
+            reason = os.strerror(problem.errno) if problem.errno else str(problem)
+            raise GatewayError(f"The gateway cannot listen on {address}: {reason}.") from problem
         listening.setblocking(False)
         loop = asyncio.get_running_loop()
         self._servers.add(

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from gateway import codec
 from gateway.versions import HIDDEN_FEATURES, OtherApi, Versions, offered
+from schemas.error_codes import ErrorCode
 from schemas.wire import (
     INT16,
     INT32,
@@ -47,11 +48,11 @@ _NO_NODE = -1
 def rewrite_api_versions(payload: bytes, version: int, ours: Versions, *, taps: bool) -> bytes:
     """Offer what both the broker and the gateway have.
 
-    An error is told in the layout of version 0, whatever was asked.
+    That the version is not known is told in the layout of version 0.
     """
     reader = Reader(payload)
     reader.position = INT32.size
-    if reader.int16():
+    if reader.int16() == ErrorCode.UNSUPPORTED_VERSION:
         version = 0
     start = reader.position
     flexible = version >= 3
@@ -62,9 +63,8 @@ def rewrite_api_versions(payload: bytes, version: int, ours: Versions, *, taps: 
 
 def refuse_api_versions(correlation_id: int, ours: Versions) -> bytes:
     """UNSUPPORTED_VERSION for a version of ApiVersions that is not known yet: says which are, in the layout of version 0."""
-    unsupported_version = 35
     known = {int(OtherApi.API_VERSIONS): ours[OtherApi.API_VERSIONS]}
-    return INT32.pack(correlation_id) + INT16.pack(unsupported_version) + _encode_apis(known, flexible=False)
+    return INT32.pack(correlation_id) + INT16.pack(ErrorCode.UNSUPPORTED_VERSION) + _encode_apis(known, flexible=False)
 
 
 def _read_api(reader: Reader, flexible: bool) -> tuple[int, tuple[int, int]]:

@@ -141,6 +141,13 @@ def test_api_versions_when_the_broker_is_older(version: int) -> None:
     assert offered_to(rewritten[:4] + b"\x00\x00" + rewritten[6:], 0)[0] == (0, 9)
 
 
+def test_api_versions_of_a_client_with_a_bad_name() -> None:
+    """INVALID_REQUEST is told in the layout that was asked for."""
+    rewritten = rewrite_api_versions(encoded(api_versions(3, error_code=42)), 3, OURS, taps=False)
+    assert rewritten[4:6] == b"\x00\x2a"
+    assert rewritten[6] == len(offered(BROKER, OURS, taps=False)) + 1
+
+
 def test_features_that_rest_on_what_is_hidden_are_not_offered() -> None:
     message = api_versions(3)
     cls = ApiVersionsResponse.FinalizedFeatureKey
