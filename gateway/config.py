@@ -54,6 +54,10 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     """How long an answer of the coordinator is waited for: less than clients wait (30 s), so that they hear of it."""
     hands_out_member_ids: bool = True
     """Answer a new member's first JoinGroup at the door: it only asks for a member id."""
+    answers_heartbeats: bool = False
+    """Answer heartbeats at the door from the group as last published; they go to the coordinator all the same."""
+    heartbeat_patience_ms: int = 5_000
+    """So long the coordinator may take to answer a member's heartbeat before the door leaves the answer to it."""
 
     @property
     def speaks_sasl(self) -> bool:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gateway.authorization import Authorizer
+from gateway.beats import DoorBeats
 from gateway.brokers import Node, coordinator_of
 from gateway.connection import Asked
 from gateway.refusals import refusal
@@ -29,6 +30,8 @@ from schemas.messages import (
     DescribeGroupsResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     ListedGroup,
@@ -83,12 +86,17 @@ class Door:
         authorizer: Authorizer,
         *,
         hands_out_member_ids: bool = True,
+        beats: DoorBeats | None = None,
+        now_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        """`beats`: answers heartbeats at once, by the time that `now_ms` tells; None: the coordinator answers them."""
         self._coordinator = coordinator
         self._groups = groups
         self._nodes = nodes
         self._authorizer = authorizer
         self._hands_out_member_ids = hands_out_member_ids
+        self._beats = beats
+        self._now_ms = now_ms
         self._handed_out: dict[tuple[str, str], None] = {}
         """(group, member id) given out here and not used yet, the oldest first."""
 
@@ -134,10 +142,30 @@ class Door:
 
     def _one(self, visit: _Visit, request: Request, on_answer: Callable[[Response], None]) -> None:
         (group_id,) = groups_named(request)
-        if self._allows(visit, group_id):
-            self._coordinator.ask(visit.event(group_id, request), on_answer)
-        else:
+        if not self._allows(visit, group_id):
             on_answer(cast(Response, refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)))
+        elif self._beats is not None and isinstance(request, HeartbeatRequest):
+            self._beat(visit, self._beats, request, on_answer)
+        else:
+            self._coordinator.ask(visit.event(group_id, request), on_answer)
+
+    def _beat(
+        self, visit: _Visit, beats: DoorBeats, request: HeartbeatRequest, on_answer: Callable[[Response], None]
+    ) -> None:
+        """A heartbeat goes to the coordinator in any case."""
+        now_ms = self._now_ms()
+        at_once = beats.answer(request, now_ms)
+        beats.sent(request, now_ms)
+
+        def heard(answer: Response) -> None:
+            assert isinstance(answer, HeartbeatResponse)
+            beats.heard(request, answer.error_code)
+            if at_once is None:
+                on_answer(answer)
+
+        self._coordinator.ask(visit.event(request.group_id, request), heard)
+        if at_once is not None:
+            on_answer(HeartbeatResponse(error_code=at_once))
 
     def _allows(self, visit: _Visit, group_id: str) -> bool:
         return self._authorizer.allows(visit.asked.principal, visit.asked.client_host, group_id)

@@ -36,6 +36,10 @@ class PublishedGroups:
         """All that was there at the start has been taken."""
         self._is_complete = True
 
+    def group(self, group_id: str) -> GroupSnapshot | None:
+        """A group; None: there is none that is known."""
+        return self._groups.get(group_id)
+
     def listed(self) -> Iterable[ListedGroup] | None:
         """All groups; None: they have not all been read yet."""
         if not self._is_complete:

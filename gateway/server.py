@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 
 from gateway.authorization import Authorizer, RulesError, is_loopback, parse_rules
+from gateway.beats import DoorBeats
 from gateway.config import GatewayConfig, GatewayError
 from gateway.connection import Asked, Connection
 from gateway.coordinator_client import EventsClient, partition_counts
@@ -35,12 +36,15 @@ class Gateway(Front):
 
     async def _begin(self, ports: Ports) -> None:
         loop = asyncio.get_running_loop()
+        config = self._config
         self._door = Door(
             self._events,
             self._published,
             ports.nodes,
-            _authorizer(self._config),
-            hands_out_member_ids=self._config.hands_out_member_ids,
+            _authorizer(config),
+            hands_out_member_ids=config.hands_out_member_ids,
+            beats=DoorBeats(self._published.group, config.heartbeat_patience_ms) if config.answers_heartbeats else None,
+            now_ms=lambda: loop.time() * 1_000,
         )
         await asyncio.to_thread(self._events.connect, loop)
         await asyncio.to_thread(self._read_assignments, loop)

@@ -1,0 +1,231 @@
+"""Heartbeats at the door: each rule, and a coordinator in batches against which every answer is judged."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from coordinator_state import Answer, AssignmentChange, Coordinator, GroupConfig, Output, RequestEvent
+from gateway.beats import DoorBeats
+from schemas.consumer_protocol import Subscription, encode_subscription
+from schemas.error_codes import ErrorCode
+from schemas.events import RequestEnvelope, decode_request_event, encode_request_event
+from schemas.history import GroupSnapshot, SnapshotMember
+from schemas.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupMember,
+    LeaveGroupRequest,
+    Request,
+    Response,
+    SyncGroupRequest,
+)
+
+WELL, REJOIN = ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS
+BEAT = HeartbeatRequest(group_id="g", generation_id=5, member_id="m")
+MEMBER = SnapshotMember(
+    member_id="m", group_instance_id=None, client_id="c", client_host="/h", session_timeout_ms=1, rebalance_timeout_ms=1,
+    metadata=b"", assignment=b"", partitions=None,
+)  # fmt: skip
+GROUP = GroupSnapshot(
+    group_id="g", epoch=0, seq=1, time_ms=0, state="Stable", state_since_ms=0, generation_id=5, protocol_type="consumer",
+    protocol_name="range", leader_id="m", members=(MEMBER,),
+)  # fmt: skip
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.group: GroupSnapshot | None = GROUP
+        self.beats = DoorBeats(lambda group_id: self.group if group_id == "g" else None, patience_ms=5_000)
+
+    def known(self, said: ErrorCode = WELL) -> Bench:
+        """To whose first heartbeat the coordinator has said this."""
+        self.beats.sent(BEAT, 0)
+        self.beats.heard(BEAT, said)
+        return self
+
+
+def test_the_first_heartbeat_of_a_generation_is_the_coordinators_to_answer() -> None:
+    bench = Bench()
+    assert bench.beats.answer(BEAT, 0) is None
+    bench.beats.sent(BEAT, 0)
+    assert bench.beats.answer(BEAT, 1) is None
+    bench.beats.heard(BEAT, WELL)
+    assert bench.beats.answer(BEAT, 2) is WELL
+    assert bench.beats.answer(replace(BEAT, generation_id=6), 2) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "told"),
+    [
+        (WELL, "Stable", WELL),
+        (WELL, "CompletingRebalance", WELL),
+        (WELL, "PreparingRebalance", REJOIN),
+        (WELL, "Empty", None),
+        (REJOIN, "Stable", REJOIN),
+        (REJOIN, "PreparingRebalance", REJOIN),
+        (ErrorCode.UNKNOWN_MEMBER_ID, "Stable", None),
+        (ErrorCode.ILLEGAL_GENERATION, "Stable", None),
+        (ErrorCode.FENCED_INSTANCE_ID, "PreparingRebalance", None),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, "Stable", None),
+    ],
+)
+def test_what_was_said_and_what_is_published(said: ErrorCode, state: str, told: ErrorCode | None) -> None:
+    bench = Bench().known(said)
+    bench.group = replace(GROUP, state=state)
+    assert bench.beats.answer(BEAT, 1) is told
+
+
+def test_only_members_of_the_published_group_in_its_generation() -> None:
+    bench = Bench().known()
+    for group in (None, replace(GROUP, generation_id=6), replace(GROUP, members=()), replace(GROUP, members=(replace(MEMBER, member_id="n"),))):
+        bench.group = group
+        assert bench.beats.answer(BEAT, 1) is None
+
+
+def test_a_static_member_by_its_own_name_only() -> None:
+    bench = Bench().known()
+    bench.group = replace(GROUP, members=(replace(MEMBER, group_instance_id="i"),))
+    assert bench.beats.answer(replace(BEAT, group_instance_id="i"), 1) is WELL
+    assert bench.beats.answer(replace(BEAT, group_instance_id="j"), 1) is None
+
+
+def test_when_answers_stop_coming_the_door_is_silent() -> None:
+    bench = Bench().known()
+    bench.beats.sent(BEAT, 1_000)
+    bench.beats.sent(BEAT, 4_000)
+    assert bench.beats.answer(BEAT, 6_000) is WELL
+    assert bench.beats.answer(BEAT, 6_001) is None
+    bench.beats.heard(BEAT, WELL)
+    assert bench.beats.answer(BEAT, 6_001) is WELL, "the oldest without an answer is now that of 4000"
+
+
+def test_who_was_told_to_rejoin_in_a_generation_stays_told() -> None:
+    bench = Bench().known(REJOIN)
+    bench.beats.sent(BEAT, 1)
+    bench.beats.heard(BEAT, WELL)
+    assert bench.beats.answer(BEAT, 2) is REJOIN
+
+
+# --------------------------------------------------------------------------------- against the coordinator, in batches
+
+
+class World:
+    """Members with heartbeats at the door, a log that is handled a batch at a time, outputs that come after the batch."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.now_ms = 1_000
+        self.coordinator = Coordinator(GroupConfig(group_initial_rebalance_delay_ms=0))
+        self.published: GroupSnapshot | None = None
+        self.beats = DoorBeats(lambda _: self.published, patience_ms=5_000)
+        self.log: list[tuple[Request, str, int, str | None]] = []
+        self.offset = 0
+        self.members: dict[str, int] = {}
+        """Member id -> the generation of which it speaks."""
+        self.refused_ms: dict[tuple[str, int], int] = {}
+        """(member, generation) -> when the answer that it is out came to the door."""
+        self.said_well = self.said_rejoin = 0
+
+    def send(self, request: Request, api: str, new_member_id: str | None = None) -> None:
+        self.log.append((request, api, self.offset, new_member_id))
+        self.offset += 1
+
+    def beat(self, member_id: str) -> None:
+        request = HeartbeatRequest(group_id="g", generation_id=self.members[member_id], member_id=member_id)
+        told = self.beats.answer(request, self.now_ms)
+        self.beats.sent(request, self.now_ms)
+        self.send(request, "Heartbeat")
+        if told is None:
+            return
+        assert told in (WELL, REJOIN), "nobody is fenced at the door"
+        assert (member_id, request.generation_id) not in self.refused_ms, "the coordinator has said that it is out"
+        group = self.coordinator.groups.get("g")
+        assert group is not None
+        # The coordinator's state is that after the last batch: the door may be behind it by what is not yet delivered,
+        # which here is nothing. So what it says must be true of that state.
+        assert member_id in group.members
+        assert group.generation_id == request.generation_id
+        if told is WELL:
+            self.said_well += 1
+            assert group.state.value in ("Stable", "CompletingRebalance")
+        else:
+            self.said_rejoin += 1
+            assert group.state.value == "PreparingRebalance"
+
+    def run_batch(self) -> None:
+        outputs: list[Output] = []
+        requests: dict[str, Request] = {}
+        for request, api, offset, new_member_id in self.log:
+            envelope, decoded = self._event(request, api, offset, new_member_id)
+            requests[envelope.request_id] = decoded
+            outputs += self.coordinator.handle("g", RequestEvent(offset, self.now_ms, self.now_ms, envelope, decoded))
+        self.log.clear()
+        outputs += self.coordinator.advance_to(self.now_ms)
+        self.random.shuffle(outputs)  # the topics are read by different threads
+        for output in outputs:
+            if isinstance(output, AssignmentChange):
+                if output.snapshot is None or self.published is None or output.snapshot.seq > self.published.seq:
+                    self.published = output.snapshot
+            elif isinstance(output, Answer):
+                self._hear(requests.get(output.request_id), output.response)
+
+    def _event(self, request: Request, api: str, offset: int, new_member_id: str | None) -> tuple[RequestEnvelope, Request]:
+        value = encode_request_event(
+            api, 3, request, request_id=str(offset), reply_partition=0, client_id="c", new_member_id=new_member_id
+        )
+        return decode_request_event("g", value, 1)
+
+    def _hear(self, request: Request | None, response: Response) -> None:
+        match response:
+            case HeartbeatResponse():
+                assert isinstance(request, HeartbeatRequest)
+                self.beats.heard(request, response.error_code)
+                if response.error_code not in (WELL, REJOIN):
+                    self.refused_ms[request.member_id, request.generation_id] = self.now_ms
+            case JoinGroupResponse(error_code=ErrorCode.NONE):
+                self.members[response.member_id] = response.generation_id
+                self.send(SyncGroupRequest(group_id="g", generation_id=response.generation_id, member_id=response.member_id), "SyncGroup")
+
+    def join(self, member_id: str, new: bool) -> None:
+        metadata = encode_subscription(Subscription(topics=("t",)))
+        request = JoinGroupRequest(
+            group_id="g", session_timeout_ms=6_000, rebalance_timeout_ms=8_000, member_id="" if new else member_id,
+            protocol_type="consumer", protocols=(JoinGroupProtocol(name="range", metadata=metadata),),
+        )  # fmt: skip
+        self.send(request, "JoinGroup", member_id if new else None)
+
+    def leave(self, member_id: str) -> None:
+        del self.members[member_id]
+        self.send(LeaveGroupRequest(group_id="g", members=(LeaveGroupMember(member_id=member_id),)), "LeaveGroup")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_said_at_the_door_is_true_of_the_last_batch(seed: int) -> None:
+    random = Random(seed)
+    world = World(random)
+    joined = 0
+    for _ in range(600):
+        world.now_ms += random.randrange(50, 900)
+        step = random.random()
+        if step < 0.06 or not world.members:
+            joined += 1
+            world.join(f"m{joined}", new=True)
+        elif step < 0.14:
+            world.join(random.choice(list(world.members)), new=False)
+        elif step < 0.17:
+            world.leave(random.choice(list(world.members)))
+        elif step < 0.19:
+            world.now_ms += 7_000  # silence: some expire
+        for member_id in list(world.members):
+            if random.random() < 0.5:
+                world.beat(member_id)
+        if random.random() < 0.6:
+            world.run_batch()
+    assert world.said_well > 50
+    assert world.said_rejoin > 0
