@@ -86,7 +86,8 @@ class EndOffsets:
         if after == len(highs):
             return Lag(bounds.high - position, now_ms - times[-1], False, 0)
         span = highs[after] - highs[after - 1]
-        passed_ms = times[after - 1] + (times[after] - times[after - 1]) * (position - highs[after - 1]) // span
+        # The first message that is not read came when the end went from `position` to one more.
+        passed_ms = times[after - 1] + (times[after] - times[after - 1]) * (position + 1 - highs[after - 1]) // span
         return Lag(bounds.high - position, max(now_ms - passed_ms, 0), False, 0)
 
     def group_lag(self, offsets: Mapping[Place, Committed], now_ms: int) -> Lag | None:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_CHUNK_BYTES = 16_384
+CHUNK_BYTES = 8_192
 _LENGTH_BYTES = 4
 
 
@@ -50,8 +50,8 @@ class RecordRing:
         self.count += 1
         self.raw_bytes += len(value)
         self.kept_bytes += len(value)
-        tail_bytes = sum(map(len, self.tail)) if len(self.tail) < 32 else _CHUNK_BYTES
-        return self._compress() if tail_bytes >= _CHUNK_BYTES else None
+        tail_bytes = sum(map(len, self.tail)) if len(self.tail) < 32 else CHUNK_BYTES
+        return self._compress() if tail_bytes >= CHUNK_BYTES else None
 
     def drop_oldest(self) -> Chunk | None:
         """Take the oldest chunk away; None where nothing but the tail is left."""

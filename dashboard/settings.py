@@ -33,7 +33,7 @@ class DashboardSettings(Struct, frozen=True, kw_only=True):
     """Bounds of memory; what goes beyond them is said to be beyond the window."""
 
     memory_max_bytes: int = 512 * 1024 * 1024
-    """Of all records kept, compressed. The oldest of all groups go first."""
+    """Of all records kept, compressed; the oldest of all groups go first. A few KiB of each group stay in any case."""
     records_per_group_max: int = 5_000
     """Records of a group's life (commits apart)."""
     commits_per_group_max: int = 2_000
