@@ -163,7 +163,9 @@ class EventsClient:
             try:
                 decode_request_event(event.group_id, value, self._responses_partitions)
             except EventError:
-                return ErrorCode.INVALID_REQUEST
+                # Of what a commit says, only the metadata can be so long.
+                is_commit = isinstance(event.request, OffsetCommitRequest)
+                return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_commit else ErrorCode.INVALID_REQUEST
         return None
 
     def _patience_ms(self, event: GroupEvent) -> int:

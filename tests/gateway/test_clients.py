@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway.config import GatewayConfig
@@ -17,8 +19,8 @@ from schemas.history import (
     RebalanceCompleted,
     RebalanceStarted,
 )
-from tests.gateway.clients.consumers import LIBRARIES, ConsumerProcess, Consumers, Library, share
-from tests.gateway.conftest import PARTITIONS, Produce
+from tests.gateway.clients.consumers import LIBRARIES, ConsumerProcess, Consumers, Library, consumers_of, share
+from tests.gateway.conftest import PARTITIONS, Produce, produce_to
 from tests.gateway.pump import Pump
 
 pytestmark = pytest.mark.end_to_end
@@ -223,3 +225,25 @@ def test_seek_after_a_rebalance(library: Library, consumers: Consumers, produce:
     consumer.tell(f"seek {topic} 2 4")
     reads(66, consumer)
     assert [read.offset for read in consumer.records if read.partition == 2] == [*range(10), *range(4, 10)]
+
+
+def test_heartbeats_answered_at_the_door(
+    gateway_config: GatewayConfig, topic: str, java_classes: Path, pump: Pump
+) -> None:
+    """Behind a coordinator that takes two seconds for an answer: heartbeats wait for none, and rebalances go on as ever."""
+    pump.delay_s = 1.0
+    config = msgspec.structs.replace(gateway_config, answers_heartbeats=True)
+    with Gateway(config) as gateway, consumers_of(gateway.bootstrap_servers, topic, java_classes) as consumers:
+        members = []
+        for library in LIBRARIES:
+            members.append(consumers.start(library, "door"))
+            share(members, PARTITIONS, timeout_s=60)
+        produce_to(gateway.bootstrap_servers, topic)(0, 60)
+        reads(60, *members)
+        time.sleep(5)
+        members[0].kill()
+        share(members[1:], PARTITIONS, timeout_s=60)
+        assert gateway.metrics.answer_ms["Heartbeat"].quantile(0.7) <= 50
+        assert gateway.metrics.answer_ms["OffsetCommit"].quantile(0.5) >= 500
+        assert [record.member.client_id for record in pump.told(MemberExpired, "door")] == [members[0].name]
+        assert {record.outcome for record in pump.told(RebalanceCompleted, "door")} == {"stable"}
