@@ -54,9 +54,13 @@ def open_session(config: StreamingConfig) -> SparkSession:
 
 def _keep_quiet(spark: SparkSession) -> None:
     """When the JVM dies the app says so, once; PySpark would print a traceback for each of its sockets."""
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_of_py4j)  # it logs with no logger of its own
     server: Any = spark.sparkContext._accumulatorServer
     server.handle_error = lambda *_: None
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 def java_options(config: StreamingConfig) -> str:

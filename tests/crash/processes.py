@@ -1,0 +1,55 @@
+"""The processes of a running coordinator, as /proc shows them: what there is to kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+
+def parent_of(pid: int) -> int | None:
+    """None: there is no such process any more, or it is a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[1])
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """All living descendants of a process, parents first."""
+    parents = {int(entry.name): parent_of(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdecimal()}
+    waiting = [pid]
+    while waiting:
+        above = waiting.pop(0)
+        below = [child for child, parent in parents.items() if parent == above]
+        yield from below
+        waiting += below
+
+
+def command_of(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return ""
+
+
+def driver_of(pid: int) -> int | None:
+    """The JVM of Spark below a `group-coordinator run`."""
+    return next((each for each in descendants(pid) if "SparkSubmit" in command_of(each)), None)
+
+
+def workers_of(pid: int) -> list[int]:
+    """The Python workers below it: forks of Spark's Python daemon."""
+    daemons = [each for each in descendants(pid) if "pyspark.daemon" in command_of(each)]
+    return [each for each in daemons if parent_of(each) in daemons] or daemons
+
+
+def kill_all(pid: int) -> None:
+    """A process and all below it, at once: SIGSTOP first, so that nobody sees another's end."""
+    everybody = [pid, *descendants(pid)]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for each in everybody:
+            with suppress(ProcessLookupError):
+                os.kill(each, number)

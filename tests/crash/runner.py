@@ -1,0 +1,261 @@
+"""Real crashes: the coordinator as people run it, on a real broker, killed again and again while it works on a log.
+
+The log is fixed by the seed, its ticks are part of it: so an undisturbed run over the same log is known, and at the end
+every output must be there with the same bytes. When and whom to kill is chance, by the seed too.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from schemas.records_file import Record
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka
+from streaming.topics import admin_client, ensure_topics
+from tests.crash import processes
+from tests.crash.outputs import Written, count, events_of, expected_of, require_same, written_of
+from tests.crash.promises import require_promises
+from tests.streaming.log_story import story
+
+KINDS = ("driver", "worker", "broker", "command", "everything")
+"""Whom to kill: Spark's JVM, a Python worker, the broker, the command (Spark's Python side), or all processes of the app."""
+REQUESTS_PER_KILL = 90
+TIMEOUT_S = 240.0
+EXIT_TIMEOUT_S = 90.0
+
+
+@dataclass
+class Report:
+    """What happened."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    starts: int = 0
+    events: int = 0
+    outputs: int = 0
+    repeated: int = 0
+    duration_s: float = 0.0
+
+    def __str__(self) -> str:
+        kills = ", ".join(f"{number} {kind}" for kind, number in sorted(self.kills.items()))
+        return (
+            f"{self.kills.total()} kills ({kills}), {self.starts} starts, {self.events} events, {self.outputs} outputs as of an "
+            f"undisturbed run, {self.repeated} written again, {self.duration_s:.0f} s"
+        )
+
+
+class App:
+    """`group-coordinator run` as a child process, started again when it ends by itself, as a supervisor does."""
+
+    def __init__(self, config: StreamingConfig, directory: Path) -> None:
+        self.starts = 0
+        self.log_file = directory / "app.log"
+        self._command = _command(config)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        self.starts += 1
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def exit_code(self) -> int | None:
+        assert self._process is not None
+        return self._process.poll()
+
+    def supervise(self) -> None:
+        """Start it again when it has ended. It may only end so after a crash: with exit code 1, or killed."""
+        code = self.exit_code()
+        if code is not None:
+            assert code in (1, -signal.SIGKILL), f"exit code {code}\n{self.said()}"
+            said = self.said()
+            assert said.count("Traceback (most recent call last)") <= said.count("The query of shard"), f"a bare traceback\n{said}"
+            self.start()
+
+    def stop(self) -> int:
+        """Ask for the end, as people do. Returns the exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(EXIT_TIMEOUT_S)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            processes.kill_all(self._process.pid)
+            self._process.wait()
+
+    def said(self) -> str:
+        """What it printed, from the last start on."""
+        text = self.log_file.read_text(errors="replace")
+        return text[text.rfind("Starting Spark for") :]
+
+
+def _command(config: StreamingConfig) -> list[str]:
+    flags = {
+        "bootstrap-servers": config.bootstrap_servers,
+        "checkpoint": config.checkpoint,
+        "responses-partitions": config.responses_partitions,
+        "offsets-partitions": config.offsets_partitions,
+        "max-events-per-batch": config.max_events_per_batch,
+        "shuffle-partitions": config.shuffle_partitions,
+        "group-initial-rebalance-delay-ms": config.group_initial_rebalance_delay_ms,
+        "master": "local[2]",
+        "spark": "spark.driver.memory=512m",
+    }
+    arguments = [text for name, value in flags.items() for text in (f"--{name}", str(value))]
+    return [sys.executable, "-m", "command_line.main", "run", "--no-ticker", *arguments]
+
+
+class CrashRun:
+    """One run. `directory` keeps the broker's data, the checkpoint and what everybody printed."""
+
+    def __init__(self, directory: Path, *, kills: int, seed: int, tell: Callable[[str], None] = print) -> None:
+        self._chance = random.Random(f"kills-{seed}")
+        self._log = story(seed, groups=6, requests=REQUESTS_PER_KILL * (kills + 1))
+        self._kinds = [*KINDS[: min(kills, 3)], *(self._chance.choice(KINDS) for _ in range(kills - 3))]
+        self._chance.shuffle(self._kinds)
+        self._tell = tell
+        self._directory = directory
+        self._kafka = EmbeddedKafka(directory / "kafka")
+        self.report = Report(events=len(self._log))
+
+    def run(self) -> Report:
+        """Raises AssertionError when anything differs from an undisturbed run."""
+        begun_s = time.monotonic()
+        with self._kafka:
+            self._config = self._settings()
+            ensure_topics(admin_client(self._config.bootstrap_servers, {"log_level": "0"}), self._config.topic_settings)
+            self._producer = Producer({"log_level": 0, "enable.idempotence": True, "linger.ms": 5, **self._config.client_properties})
+            self._app = App(self._config, self._directory)
+            self._app.start()
+            try:
+                self._disturb()
+                self._append(self._pieces()[-1])
+                self._settle()
+                assert self._app.stop() == 0, self._app.said()
+            finally:
+                self._app.kill()
+        self.report.starts = self._app.starts
+        self.report.duration_s = time.monotonic() - begun_s
+        return self.report
+
+    def _settings(self) -> StreamingConfig:
+        return StreamingConfig(
+            bootstrap_servers=self._kafka.bootstrap_servers, checkpoint=str(self._directory / "checkpoint"), ticker=False,
+            responses_partitions=8, offsets_partitions=4, shuffle_partitions=2, max_events_per_batch=40,
+            group_initial_rebalance_delay_ms=1_000,
+        )  # fmt: skip
+
+    def _pieces(self) -> list[list[Record]]:
+        size = len(self._log) // (len(self._kinds) + 1) + 1
+        return [self._log[start : start + size] for start in range(0, len(self._log), size)]
+
+    def _append(self, records: list[Record]) -> None:
+        topic = self._config.topic_settings.topics.events
+        for record in records:
+            self._producer.produce(topic, key=record.key, value=record.value, partition=0)
+        assert self._producer.flush(60) == 0
+
+    def _disturb(self) -> None:
+        for number, (kind, piece) in enumerate(zip(self._kinds, self._pieces(), strict=False), start=1):
+            self._append(piece)
+            moment = self._wait_for_a_moment()
+            self._kill(kind)
+            self.report.kills[kind] += 1
+            self._tell(f"kill {number} of {len(self._kinds)}: {kind}, {moment}")
+            self._app.supervise()
+
+    def _wait_for_a_moment(self) -> str:
+        """Most kills fall when outputs are being written, some at any moment: in a start, between batches."""
+        if self._chance.random() < 0.3:
+            delay_s = self._chance.uniform(0, 12)
+            deadline = time.monotonic() + delay_s
+            while time.monotonic() < deadline:
+                self._app.supervise()
+                time.sleep(0.1)
+            return f"after {delay_s:.1f} s"
+        before = self._written_count()
+        self._wait(lambda: self._written_count() > before, "no output came")
+        if self._chance.random() < 0.5:
+            return "while outputs were written"
+        delay_s = self._chance.uniform(0, 2)
+        time.sleep(delay_s)
+        return f"{delay_s:.1f} s after outputs were written"
+
+    def _written_count(self) -> int:
+        """The ends of all output topics: cheap to ask for, again and again."""
+        topics = self._config.topic_settings.topics
+        counts = dict.fromkeys(topics.outputs, 1) | {topics.responses: 8, topics.offsets: 4}
+        latest = OffsetSpec.latest()
+        ends = {TopicPartition(topic, number): latest for topic, partitions in counts.items() for number in range(partitions)}
+        admin: AdminClient = admin_client(self._config.bootstrap_servers, {"log_level": "0"})
+        return sum(future.result().offset for future in admin.list_offsets(ends, request_timeout=10.0).values())
+
+    def _kill(self, kind: str) -> None:
+        if kind == "broker":
+            self._kafka.kill()
+            time.sleep(self._chance.uniform(0, 3))
+            self._kafka.start()
+            return
+        if kind == "everything":
+            self._app.kill()
+            return
+        found: int | None = self._app.pid
+        if kind == "worker":
+            found = self._chance.choice(processes.workers_of(self._app.pid) or [0]) or None
+        elif kind == "driver":
+            found = processes.driver_of(self._app.pid)
+        if found is None:  # it is just starting: then all of it
+            self._app.kill()
+            return
+        with suppress(ProcessLookupError):
+            os.kill(found, signal.SIGKILL)
+        if kind == "worker":
+            return  # an idle worker is not missed
+        self._wait(lambda: self._app.exit_code() is not None, f"{kind} was killed and the app goes on", supervise=False)
+
+    def _wait(self, done: Callable[[], bool], otherwise: str, *, supervise: bool = True) -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not done():
+            assert time.monotonic() < deadline, f"{otherwise}\n{self._app.said()}"
+            if supervise:
+                self._app.supervise()
+            time.sleep(0.05)
+
+    def _settle(self) -> None:
+        """Until all that an undisturbed run writes is there; then look at all of it."""
+        log = events_of(self._config)
+        assert [(each.key, each.value) for each in log] == [(each.key, each.value) for each in self._log]
+        expected = expected_of(self._config, log)
+        written: Written | None = None
+
+        def complete() -> bool:
+            nonlocal written
+            time.sleep(0.5)
+            with suppress(KafkaException):
+                if self._written_count() >= count(expected):
+                    written = written_of(self._config)
+            return written is not None and count(written.outputs) >= count(expected)
+
+        self._wait(complete, "not all outputs came")
+        assert written is not None
+        require_same(written.outputs, expected)
+        require_promises(log, written.outputs, self._config)
+        self.report.outputs, self.report.repeated = count(expected), written.repeated
