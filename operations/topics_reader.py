@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -19,6 +21,7 @@ from operations.tally import Tally
 from streaming.topics import Topics
 
 TIMEOUT_S = 15.0
+RETRY_S = 0.1
 POLL_S = 0.5
 BATCH = 2_000
 _log = logging.getLogger(__name__)
@@ -51,6 +54,7 @@ class TopicsReader:
                 topics.assignments: self._assignment,
             }
         self._positions: dict[tuple[str, int], int] = {}
+        self._ends: dict[tuple[str, int], int] = {}
         self._stopping = threading.Event()
         self._consumer = Consumer(
             {
@@ -71,13 +75,25 @@ class TopicsReader:
             for topic in self._take:
                 numbers = sorted(self._shards) if topic == self._topics.events else range(partitions[topic])
                 for number in numbers:
-                    low, high = self._consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=TIMEOUT_S)
+                    low, high = self._bounds(topic, number)
                     self._positions[topic, number] = low if topic == self._topics.assignments else high
             self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._positions.items()])
         except KafkaException:
             self._consumer.close()
             raise
         self._thread.start()
+
+    def _bounds(self, topic: str, number: int) -> tuple[int, int]:
+        give_up_at_s = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                low, high = self._consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=TIMEOUT_S)
+                return int(low), int(high)
+            except KafkaException:
+                # A topic that has just been created has no leader for a moment.
+                if time.monotonic() >= give_up_at_s:
+                    raise
+                time.sleep(RETRY_S)
 
     def stop(self) -> None:
         """Stop reading; returns when the thread has ended."""
@@ -87,30 +103,30 @@ class TopicsReader:
 
     def end_offset(self, shard: int) -> int | None:
         """The end of a shard's events, as of the last fetch; None while it is not known."""
-        return self._end(self._topics.events, shard)
+        return self._ends.get((self._topics.events, shard))
 
     def values(self) -> Iterator[Value]:
         """How far behind this reader is."""
         lags = dict.fromkeys(self._take, 0)
-        for (topic, number), position in list(self._positions.items()):
-            lags[topic] += max(0, (self._end(topic, number) or 0) - position)
+        for place, position in list(self._positions.items()):
+            lags[place[0]] += max(0, self._ends.get(place, 0) - position)
         yield from (Value(READER_LAG, (topic,), lag) for topic, lag in lags.items())
-
-    def _end(self, topic: str, number: int) -> int | None:
-        if self._stopping.is_set() or (topic, number) not in self._positions:
-            return None
-        try:
-            bounds = self._consumer.get_watermark_offsets(TopicPartition(topic, number), cached=True)
-        except (KafkaException, RuntimeError):  # closed meanwhile, or not fetched from yet
-            return None
-        return None if bounds is None or bounds[1] < 0 else int(bounds[1])
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             first = self._consumer.poll(POLL_S)  # consume() alone would wait for a full batch
             for message in [] if first is None else [first, *self._consumer.consume(BATCH, 0.0)]:
                 self._read(message)
+            self._note_ends()
         self._consumer.close()
+
+    def _note_ends(self) -> None:
+        """From what the last fetches said, which costs no request. Only in this thread: calls of several threads deadlock."""
+        for place in self._positions:
+            with suppress(KafkaException):
+                bounds = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
+                if bounds is not None and bounds[1] >= 0:
+                    self._ends[place] = int(bounds[1])
 
     def _read(self, message: Message) -> None:
         error, topic, number, offset = message.error(), message.topic(), message.partition(), message.offset()

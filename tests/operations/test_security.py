@@ -1,0 +1,115 @@
+"""TLS and SASL by the usual `kafka` settings, for every client that we have. (Spark's own: `test_cluster.py`.)"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from command_line.main import app
+from command_line.topic_reader import read_topic
+from members.kafka_member import Member
+from operations import metrics as m
+from operations.group_log import GroupLog
+from operations.group_table import GroupTable
+from operations.metrics import Metrics
+from operations.tally import Tally
+from operations.topics_reader import TopicsReader
+from streaming.clock import Ticker
+from streaming.config import StreamingConfig
+from streaming.topics import TopicError, admin_client, ensure_topics
+from tests.operations.secure_broker import KINDS, PASSWORD, Door, secure_broker
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def doors(tmp_path_factory: pytest.TempPathFactory, kafka_jars: Path) -> Iterator[dict[str, Door]]:
+    with secure_broker(tmp_path_factory.mktemp("certificates")) as found:
+        yield found
+
+
+def settings(door: Door, prefix: str) -> StreamingConfig:
+    return StreamingConfig(
+        bootstrap_servers=door.bootstrap_servers,
+        kafka=door.kafka,
+        topic_prefix=prefix,
+        responses_partitions=1,
+        offsets_partitions=1,
+        tick_interval_ms=100,
+    )
+
+
+def wait_until(is_so: Callable[[], object], timeout_s: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_of_our_clients_comes_in(kind: str, doors: dict[str, Door], topic_prefix: str) -> None:
+    config = settings(doors[kind], topic_prefix)
+    properties = config.client_properties
+    report = ensure_topics(admin_client(config.bootstrap_servers, properties), config.topic_settings)
+    metrics = Metrics()
+    tally = Tally(metrics, GroupTable(0, lambda group: 0, time.monotonic), lambda group: 0)
+    reader = TopicsReader(properties, report.topics, (0,), tally, GroupLog(), everything=True)
+    reader.start(report.partitions)
+    ticks: list[None] = []
+    ticker = Ticker(report.topics.events, 0, properties, interval_ms=100, lead_ms=3_000, on_tick=lambda: ticks.append(None))
+    ticker.start()
+    try:
+        joining = Member(config.bootstrap_servers, "g", ["t"], prefix=topic_prefix, client_properties=properties)
+        with joining as member:
+            wait_until(lambda: (member.poll(0.05), ticks and {"JoinGroup", "tick"} <= apis(metrics))[1])
+        wait_until(lambda: reader.end_offset(0))
+        assert {value.value for value in reader.values() if value.metric is m.READER_LAG} == {0.0}
+    finally:
+        ticker.stop()
+        reader.stop()
+    assert any(message.key() == b"g" for message in read_topic(properties, report.topics.events))
+
+
+def apis(metrics: Metrics) -> set[str]:
+    """Of the events that were counted."""
+    families = {family.name: family for family in metrics.registry.collect()}
+    return {sample.labels.get("api", "") for sample in families[m.EVENTS.name.removesuffix("_total")].samples}
+
+
+def test_a_wrong_password_is_refused_and_not_told(doors: dict[str, Door], topic_prefix: str) -> None:
+    door = doors["SASL_PLAINTEXT"]
+    wrong = door.kafka | {"sasl.jaas.config": door.kafka["sasl.jaas.config"].replace("hush", "hash")}
+    config = settings(door._replace(kafka=wrong), topic_prefix)
+    with pytest.raises(TopicError) as refused:
+        ensure_topics(admin_client(config.bootstrap_servers, config.client_properties), config.topic_settings, timeout_s=3)
+    assert "hash" not in str(refused.value)
+
+
+def test_the_commands_that_read_take_the_same_settings(doors: dict[str, Door], topic_prefix: str, tmp_path: Path) -> None:
+    config = settings(doors["SASL_SSL"], topic_prefix)
+    ensure_topics(admin_client(config.bootstrap_servers, config.client_properties), config.topic_settings)
+    given = [f"--kafka={name}={value}" for name, value in config.kafka.items()]
+    where = ["--bootstrap-servers", config.bootstrap_servers, "--topic-prefix", topic_prefix, *given]
+    result = CliRunner().invoke(app, ["groups", *where])
+    assert result.exit_code == 0, result.output
+    assert PASSWORD not in result.output
+
+
+def test_what_is_printed_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="hush";'
+    monkeypatch.setenv("GROUP_COORDINATOR_KAFKA", '{"ssl.key.password": "hush", "client.id": "me"}')
+    flags = ["--spark=spark.hadoop.fs.s3a.secret.key=hush", "--spark=spark.ssl.keyStorePassword=hush", "--spark=a.b=shown"]
+    for arguments in (flags, [*flags, f"--kafka=sasl.jaas.config={jaas}"]):
+        result = CliRunner().invoke(app, ["run", "--dry-run", *arguments])
+        assert result.exit_code == 0, result.output
+        assert "hush" not in result.output
+        assert "********" in result.output
+        assert "shown" in result.output
+    mistake = CliRunner().invoke(app, ["run", "--dry-run", "--kafka", "ssl.key.password:hush"])
+    assert mistake.exit_code == 2
+    assert "hush" not in mistake.output
+    assert "--kafka ssl.key.password: write NAME=VALUE" in mistake.output
