@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from dashboard.documents import Documents
@@ -58,7 +60,7 @@ def test_lanes_are_without_holes_and_the_owner_is_the_one_of_the_ownership_table
     assert page["lanes"]
     for lane in page["lanes"]:
         spans = sorted([(each[1], each[2]) for each in lane["owned"]] + [(each[0], each[1]) for each in lane["gaps"]])
-        for (_, to_ms), (next_ms, _) in zip(spans, spans[1:], strict=False):
+        for (_, to_ms), (next_ms, _) in pairwise(spans):
             assert to_ms == next_ms
         assert spans[-1][1] in (None, end_ms)
         for number, from_ms, to_ms, generation_id, ended_by in lane["owned"]:
