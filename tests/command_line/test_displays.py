@@ -27,7 +27,8 @@ def snapshot(group_id: str, *members: str) -> GroupSnapshot:
 
 def progress(shard: int, batch_ms: int, clock_lag_ms: int) -> ShardProgress:
     return ShardProgress(
-        shard=shard, batch_id=1, batch_ms=batch_ms, events=5, events_per_second=1.0, groups=1, clock_ms=1, clock_lag_ms=clock_lag_ms
+        shard=shard, batch_id=1, batch_ms=batch_ms, events=5, events_per_second=1.0, groups=1, clock_ms=1, clock_lag_ms=clock_lag_ms,
+        phases_ms={}, end_offset=1, state_memory_bytes=0, state_disk_bytes=0,
     )
 
 
