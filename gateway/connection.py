@@ -83,8 +83,8 @@ class _Slot:
 class Connection:
     """What happens between one client and one broker.
 
-    Feed it (`from_client`, `from_broker`, `broker_closed`, `answer`), then carry away what it has for each side. When
-    `closing` has a reason the connection is over: what is in `to_client` may still be written.
+    Set `client_host`, feed it (`from_client`, `from_broker`, `broker_closed`, `answer`), then carry away what it has for
+    each side. When `closing` has a reason the connection is over: what is in `to_client` may still be written.
     """
 
     taps = False
@@ -97,7 +97,6 @@ class Connection:
         self.asked: list[Asked] = []
         self.closing: str | None = None
         self.client_host = ""
-        """The client's address, once it is connected."""
         self._ours = ours
         self._locate = locate
         self._bounds = bounds
