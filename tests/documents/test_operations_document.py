@@ -1,0 +1,48 @@
+"""docs/operations.md: its table of metrics is made from the catalogue, its links lead somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from operations.metrics import METRICS
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
+MARK = "<!-- generated: everything below is written by `make schemas` -->\n"
+
+
+def generated() -> str:
+    lines = ["", "| metric | kind | labels | meaning |", "| --- | --- | --- | --- |"]
+    for metric in METRICS:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_table_is_that_of_the_metrics() -> None:
+    text = DOCUMENT.read_text()
+    written = text[: text.index(MARK) + len(MARK)]
+    if os.environ.get("REWRITE"):
+        DOCUMENT.write_text(written + generated())
+    assert DOCUMENT.read_text() == written + generated(), "run `make schemas`"
+
+
+def test_links_lead_somewhere() -> None:
+    headings = {anchor(line) for line in DOCUMENT.read_text().splitlines() if line.startswith("#")}
+    for target in re.findall(r"\]\(([^)]+)\)", DOCUMENT.read_text()):
+        path, _, fragment = target.partition("#")
+        assert not path or (DOCUMENT.parent / path).exists() or path == "recovery.md", target
+        assert path or fragment in headings, target
+
+
+def test_every_alert_names_a_chapter_of_the_runbook() -> None:
+    headings = {anchor(line) for line in DOCUMENT.read_text().splitlines() if line.startswith("#")}
+    rules = (DOCUMENT.parents[1] / "deploy" / "prometheus" / "alerts.yml").read_text()
+    named = re.findall(r"runbook: docs/operations\.md#(\S+)", rules)
+    assert named
+    assert set(named) <= headings
+
+
+def anchor(heading: str) -> str:
+    return re.sub(r"[^\w -]", "", heading.lstrip("# ").lower()).replace(" ", "-")

@@ -1,0 +1,174 @@
+"""What lies in `deploy/`: dashboards and alerts ask only for what there is, the other files have the right form."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+import yaml
+
+from operations.metrics import METRICS
+from schemas.history import MemberDropped, RebalanceCompleted
+from streaming.config import StreamingConfig
+from tests.operations.promql import RANGES, Series, series
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+DASHBOARD = json.loads((DEPLOY / "grafana" / "dashboards" / "group-coordinator.json").read_text())
+ALERTS = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())
+OTHERS = {"up": frozenset[str](), "process_start_time_seconds": frozenset[str]()}
+OF_PROMETHEUS = {"job", "instance"}
+
+
+def exposed() -> dict[str, frozenset[str]]:
+    """Every series that the endpoint has, with its labels."""
+    found = dict(OTHERS)
+    for metric in METRICS:
+        labels = frozenset(metric.labels)
+        if metric.kind == "histogram":
+            found |= {f"{metric.name}_bucket": labels | {"le"}, f"{metric.name}_sum": labels, f"{metric.name}_count": labels}
+        else:
+            found[metric.name] = labels
+    return found
+
+
+def rules() -> list[dict[str, Any]]:
+    return [rule for group in ALERTS["groups"] for rule in group["rules"]]
+
+
+def panels() -> list[dict[str, Any]]:
+    return [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    for panel in panels():
+        yield from ((panel["title"], target["expr"]) for target in panel["targets"])
+    yield from ((each["name"], each["expr"]) for each in DASHBOARD["annotations"]["list"])
+    yield from ((rule["alert"], rule["expr"]) for rule in rules())
+
+
+@pytest.mark.parametrize(("where", "expression"), list(expressions()))
+def test_an_expression_asks_for_what_there_is(where: str, expression: str) -> None:
+    known = exposed()
+    found = series(expression)
+    assert found
+    for each in found:
+        assert each.name in known, where
+        assert each.labels <= known[each.name] | OF_PROMETHEUS, where
+        is_counter = each.name.endswith(("_total", "_bucket", "_sum", "_count"))
+        assert each.ranged or not is_counter, f"{where}: a counter without rate"
+    assert any(each.ranged for each in found) == any(f"{name}(" in expression for name in RANGES)
+
+
+def test_the_check_finds_mistakes() -> None:
+    assert series('sum by (le, api) (rate(x_bucket{api="Heartbeat"}[5m])) > 5') == [
+        Series("x_bucket", frozenset({"api", "le"}), True)
+    ]
+    for wrong in ("sum(x", "x{a=1}", "rate(x[5 minutes])", "x }"):
+        with pytest.raises(ValueError, match=r"not understood|no matcher|no duration|brackets"):
+            series(wrong)
+
+
+def test_label_values_that_are_matched_exist() -> None:
+    values = {
+        "state": {"Empty", "PreparingRebalance", "CompletingRebalance", "Stable"},
+        "outcome": literals(RebalanceCompleted, "outcome"),
+        "reason": {"left", "session_expired"} | literals(MemberDropped, "reason"),
+        "change": {"committed", "expired", "deleted"},
+        "phase": {"triggerExecution"},
+        "error": {"NONE", "UNKNOWN_SERVER_ERROR"},
+        "api": {"Heartbeat"},
+        "job": {"group-coordinator"},
+    }
+    matched = [match for _, text in expressions() for match in re.findall(r'(\w+)(=~|!=|=)"([^"]+)"', text)]
+    for label, _, wanted in matched:
+        if label != "instance":
+            assert set(wanted.split("|")) <= values[label], (label, wanted)
+
+
+def literals(kind: type, field: str) -> set[str]:
+    return set(get_args(get_type_hints(kind)[field]))
+
+
+def test_legends_and_annotations_use_labels_that_are_there() -> None:
+    for panel in panels():
+        for target in panel["targets"]:
+            labels = {label for each in series(target["expr"]) for label in each.labels | exposed()[each.name]}
+            assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= labels, panel["title"]
+    for rule in rules():
+        used = set(re.findall(r"\$labels\.(\w+)", json.dumps(rule["annotations"])))
+        assert used <= {label for each in series(rule["expr"]) for label in each.labels | exposed()[each.name]} | OF_PROMETHEUS
+
+
+def test_alerts_have_what_prometheus_and_people_need() -> None:
+    names = [rule["alert"] for rule in rules()]
+    assert len(names) == len(set(names))
+    for rule in rules():
+        assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
+        assert re.fullmatch(r"\d+[smh]", rule.get("for", "1m"))
+        assert rule["labels"]["severity"] in ("critical", "warning", "info")
+        assert rule["annotations"].keys() == {"summary", "description", "runbook"}
+
+
+def test_the_dashboard_is_one_that_grafana_takes() -> None:
+    assert DASHBOARD["uid"]
+    numbers = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(numbers) == len(set(numbers))
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+        assert all(0 <= x < 24 for x, _ in cells), panel["title"]
+        assert not cells & taken, panel["title"]
+        taken |= cells
+    assert all("${datasource}" in json.dumps(panel["datasource"]) for panel in panels())
+
+
+def test_compose_mounts_what_there_is_and_prometheus_scrapes_the_endpoint() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    for service in services.values():
+        for volume in service.get("volumes", []):
+            if volume.startswith("./"):
+                assert (ROOT / volume.split(":")[0]).exists(), volume
+    port = services["coordinator"]["environment"]["GROUP_COORDINATOR_METRICS_PORT"]
+    (job,) = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    assert job["job_name"] == "group-coordinator"
+    assert job["static_configs"] == [{"targets": [f"coordinator:{port}"]}]
+    provisioning = DEPLOY / "grafana" / "provisioning"
+    assert yaml.safe_load((provisioning / "datasources" / "prometheus.yml").read_text())["datasources"][0]["type"] == "prometheus"
+    (provider,) = yaml.safe_load((provisioning / "dashboards" / "files.yml").read_text())["providers"]
+    assert f"{provider['options']['path']}:ro" in " ".join(services["grafana"]["volumes"])
+
+
+def test_settings_in_environments_are_settings(tmp_path: Path) -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    documents = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "coordinator.yaml").read_text()))
+    secret, _, workload = documents
+    container = workload["spec"]["template"]["spec"]["containers"][0]
+    named = [*services["coordinator"]["environment"], *(each["name"] for each in container["env"])]
+    assert {name.removeprefix("GROUP_COORDINATOR_").lower() for name in named} <= StreamingConfig.model_fields.keys()
+    file = tmp_path / "coordinator.toml"
+    file.write_text(secret["stringData"]["coordinator.toml"])
+    config = StreamingConfig.load({}, file)
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert config.metrics_port == ports["metrics"]
+    assert {container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "liveness", "readiness")} == {
+        "/health/live", "/health/ready",
+    }  # fmt: skip
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    volumes = {volume["name"] for volume in workload["spec"]["template"]["spec"]["volumes"]}
+    claims = {claim["metadata"]["name"] for claim in workload["spec"]["volumeClaimTemplates"]}
+    assert mounted == volumes | claims
+
+
+def test_the_spark_application_runs_the_program_of_the_image() -> None:
+    (application,) = yaml.safe_load_all((DEPLOY / "kubernetes" / "spark-application.yaml").read_text())
+    program = application["spec"]["mainApplicationFile"].removeprefix("local:///opt/group-coordinator/")
+    assert (DEPLOY / program).exists()
+    assert f"cp source/deploy/{program} ." in (DEPLOY / "kubernetes" / "Dockerfile").read_text()
+    assert f"!deploy/{program}" in (ROOT / ".dockerignore").read_text().splitlines()
+    assert application["spec"]["dynamicAllocation"] == {"enabled": False}

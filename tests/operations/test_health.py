@@ -1,0 +1,109 @@
+"""Live and ready, over HTTP and as a file."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from operations.health import STALE_AFTER_S, Health
+from operations.metrics import Metrics
+from operations.server import OperationsServer
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def working(clock: Callable[[], float], file: Path | None = None) -> Health:
+    health = Health((0, 1), file, clock)
+    health.turned()
+    for shard in (0, 1):
+        health.batch_ended(shard)
+    return health
+
+
+def test_ready_when_every_shard_has_ended_a_batch() -> None:
+    health = Health((0, 1), None, Clock())
+    assert health.not_live() == []
+    health.batch_ended(0)
+    assert health.not_ready() == ["shard 1 has not ended a batch yet"]
+    health.batch_ended(1)
+    assert health.not_ready() == []
+
+
+def test_a_silent_shard_is_named_while_the_process_stays_alive() -> None:
+    clock = Clock()
+    health = working(clock)
+    clock.now_s += STALE_AFTER_S + 1
+    health.turned()
+    health.tick_written(0)
+    assert health.not_live() == []
+    (reason,) = health.not_ready()
+    assert reason.startswith("shard 1 ")
+    health.tick_written(1)
+    assert health.not_ready() == []
+
+
+def test_a_loop_that_no_longer_turns_is_not_alive() -> None:
+    clock = Clock()
+    health = working(clock)
+    clock.now_s += STALE_AFTER_S + 1
+    assert health.not_live()
+
+
+def test_the_file_is_as_old_as_the_last_sign_of_the_most_silent_shard(tmp_path: Path) -> None:
+    clock, file = Clock(), tmp_path / "health"
+    health = Health((0, 1), file, clock)
+    health.batch_ended(0)
+    assert not file.exists(), "the other shard has not been heard of"
+    health.batch_ended(1)
+    assert time.time() - file.stat().st_mtime < 5
+    clock.now_s += 100
+    health.tick_written(0)
+    health.tick_written(0)
+    assert abs(time.time() - file.stat().st_mtime) < 5, "nothing is newer for both"
+    clock.now_s += 50
+    health.tick_written(1)
+    assert 45 < time.time() - file.stat().st_mtime < 55
+
+
+def test_a_file_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
+    working(Clock(), tmp_path / "no such directory" / "health")
+
+
+def get(url: str) -> tuple[int, str, bytes]:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.status, answer.headers["Content-Type"], answer.read()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.headers["Content-Type"], refused.read()
+
+
+def test_the_endpoint() -> None:
+    clock = Clock()
+    health = working(clock)
+    with OperationsServer("127.0.0.1", 0, Metrics().registry, health) as server:
+        status, kind, body = get(f"{server.url}/metrics")
+        assert status == 200
+        assert kind.startswith("text/plain")
+        assert b"# TYPE group_coordinator_events_total counter" in body
+        assert get(f"{server.url}/health/ready")[0] == 200
+        clock.now_s += STALE_AFTER_S + 1
+        status, _, body = get(f"{server.url}/health/live")
+        assert status == 503
+        assert "queries" in json.loads(body)["reasons"][0]
+        assert get(f"{server.url}/health/ready")[0] == 503
+        assert get(f"{server.url}/etc/passwd")[0] == 404
+        # The port is taken: told by an error, before anything else starts.
+        with pytest.raises(OSError, match="in use"):
+            OperationsServer("127.0.0.1", int(server.url.rpartition(":")[2]), Metrics().registry, health)

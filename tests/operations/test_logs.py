@@ -1,0 +1,95 @@
+"""Logs: one JSON object a line with the group's id, or lines for people; a storm does not become one of lines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from operations.group_log import LINES_PER_WINDOW, WINDOW_S, GroupLog
+from operations.light_records import read_history
+from operations.logs import OURS, configure_logs
+from tests.operations.records import CONFIG, log, outputs
+
+
+@pytest.fixture(autouse=True)
+def _leave_no_trace() -> Iterator[None]:
+    root = logging.getLogger()
+    before = list(root.handlers)
+    yield
+    root.handlers[:] = before
+    for name in OURS:
+        logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+def history() -> list[bytes]:
+    return [each.value or b"" for each in outputs(log("payments")) if each.topic == CONFIG.topic_settings.topics.history]
+
+
+def tell(group_log: GroupLog) -> None:
+    for value in history():
+        group_log.history(read_history(value), value)
+
+
+def test_json_lines_have_the_group(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("json")
+    tell(GroupLog())
+    GroupLog().dead_letter(b"payments", "bad_body", {"topic": "e", "partition": "0", "offset": "7", "detail": "so\nwrong"})
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert {line["group_id"] for line in lines} == {"payments"}
+    assert any(line.get("happened") == "rebalance_started" and "joined" in line["message"] for line in lines)
+    assert lines[-1] | {"time": ""} == {
+        "time": "", "level": "warning", "logger": "operations.group_log", "group_id": "payments", "reason": "bad_body",
+        "message": "dead letter of e, partition 0, offset 7: so\nwrong",
+    }  # fmt: skip
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", lines[0]["time"])
+
+
+def test_an_exception_stays_in_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("json")
+    try:
+        raise ValueError("a\nb")
+    except ValueError:
+        logging.getLogger("streaming").exception("it failed")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "ValueError: a\nb" in json.loads(line)["exception"]
+
+
+def test_text_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("text")
+    tell(GroupLog())
+    assert re.search(r'^\S+Z INFO    .*group_id="payments"', capsys.readouterr().err)
+
+
+def test_refusals_are_told_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("text", "info")
+    tell(GroupLog())
+    assert "refused" not in capsys.readouterr().err
+    configure_logs("text", "debug")
+    tell(GroupLog())
+    assert "refused with ILLEGAL_GENERATION" in capsys.readouterr().err
+
+
+def test_libraries_are_heard_only_when_something_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("text", "debug")
+    logging.getLogger("py4j.clientserver").info("chatter")
+    logging.getLogger("py4j.clientserver").warning("trouble")
+    told = capsys.readouterr().err
+    assert "chatter" not in told
+    assert "trouble" in told
+
+
+def test_a_storm_is_cut_short_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("text")
+    now_s = [0.0]
+    group_log = GroupLog(lambda: now_s[0])
+    for _ in range(LINES_PER_WINDOW + 30):
+        group_log.dead_letter(None, "no_key", {})
+    now_s[0] = WINDOW_S
+    group_log.dead_letter(None, "no_key", {})
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == LINES_PER_WINDOW + 2
+    assert "30 more lines about groups were left out" in lines[-2]

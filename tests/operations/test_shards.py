@@ -1,0 +1,85 @@
+"""Queries as metrics, and all of it together at one endpoint: every gauge has the labels that the catalogue says."""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from operations import metrics as m
+from operations.operations import Operations
+from operations.shards import PHASES
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import free_port
+from streaming.watcher import ShardProgress
+
+
+def progress(shard: int, batch_id: int, events: int = 10, end_offset: int = 100) -> ShardProgress:
+    return ShardProgress(
+        shard=shard,
+        batch_id=batch_id,
+        batch_ms=400,
+        phases_ms={"triggerExecution": 400, "addBatch": 300, "of a later Spark": 7},
+        events=events,
+        events_per_second=25.0,
+        end_offset=end_offset,
+        groups=3,
+        state_memory_bytes=1_000,
+        state_disk_bytes=2_000,
+        clock_ms=time.time_ns() // 1_000_000 - 5_000,
+        clock_lag_ms=5_000,
+    )
+
+
+def scrape(operations: Operations) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
+    with urllib.request.urlopen(f"{operations.url}/metrics", timeout=5) as answer:
+        families = list(text_string_to_metric_families(answer.read().decode()))
+    found: dict[str, dict[frozenset[tuple[str, str]], float]] = {}
+    for sample in (sample for family in families for sample in family.samples):
+        found.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
+    return found
+
+
+def test_batches_and_ticks_show_at_the_endpoint(tmp_path: Path) -> None:
+    config = StreamingConfig(shards=2, metrics_port=free_port(), health_file=str(tmp_path / "health"))
+    with Operations(config) as operations:
+        assert scrape(operations)[m.READY.name] == {frozenset(): 0.0}
+        operations.turned()
+        for shard in (0, 1):
+            operations.batch_ended(progress(shard, 6))
+            operations.tick_written(shard)
+        operations.batch_ended(progress(1, 7, events=5))
+        found = scrape(operations)
+    one = frozenset({("shard", "1")})
+    whole = one | {("phase", "triggerExecution")}
+    assert found[m.READY.name] == {frozenset(): 1.0}
+    assert found[f"{m.BATCH_SECONDS.name}_count"][whole] == 2
+    assert found[f"{m.BATCH_SECONDS.name}_sum"][whole] == 0.8
+    assert found[m.HANDLED.name][one] == 15
+    assert found[m.BATCH_ID.name][one] == 7
+    assert found[m.STATE_DISK.name][one] == 2_000
+    assert 5 <= found[m.WATERMARK_LAG.name][one] < 10
+    assert found[m.SINCE_TICK.name][one] < 5
+    assert {dict(labels)["phase"] for labels in found[f"{m.BATCH_SECONDS.name}_count"]} <= PHASES
+    assert (tmp_path / "health").exists()
+    for metric in m.METRICS:
+        for labels in found.get(metric.name, {}):
+            assert {name for name, _ in labels} == set(metric.labels), metric.name
+
+
+def test_without_a_port_nothing_listens() -> None:
+    with Operations(StreamingConfig()) as operations:
+        assert operations.url is None
+        operations.batch_ended(progress(0, 1))
+
+
+def test_the_lag_of_the_source_is_what_is_written_and_not_yet_handled() -> None:
+    operations = Operations(StreamingConfig())
+    operations.batch_ended(progress(0, 1, end_offset=100))
+    operations._shards.end_offset_of = {0: 130}.get
+    values = {value.metric: value.value for value in operations._shards.values()}
+    assert values[m.SOURCE_LAG] == 30
+    operations._shards.end_offset_of = {0: 90}.get  # as of an older fetch
+    assert {value.metric: value.value for value in operations._shards.values()}[m.SOURCE_LAG] == 0

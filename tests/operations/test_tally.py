@@ -1,0 +1,141 @@
+"""Counting: what the coordinator writes is counted once, by what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from operations import metrics as m
+from operations.group_table import GroupTable
+from operations.metrics import Metrics
+from operations.repeats import Remembered, Repeats
+from operations.tally import Tally
+from schemas.records_file import Record
+from streaming.rows import OutputRecord
+from tests.operations.records import APPEND_MS, CONFIG, START_MS, log, outputs
+
+TOPICS = CONFIG.topic_settings.topics
+SHARDS = frozenset({0})
+
+
+class Bench(NamedTuple):
+    metrics: Metrics
+    groups: GroupTable
+    tally: Tally
+
+    def count(self, events: Iterable[Record], written: Iterable[OutputRecord]) -> None:
+        for event in events:
+            self.tally.event(event.partition or 0, event.offset or 0, event.timestamp_ms or 0, event.key, event.value)
+        for output in written:
+            value = output.value or b""
+            if output.topic == TOPICS.responses:
+                appended_ms = START_MS + msgspec.json.decode(value)["answers_offset"]
+                self.tally.answer(output.partition, appended_ms + APPEND_MS, value)
+            elif output.topic == TOPICS.history:
+                self.tally.history(0, value)
+            elif output.topic == TOPICS.assignments:
+                self.tally.group(output.key or b"", output.value)
+            elif output.topic == TOPICS.dead_letters:
+                self.tally.dead_letter(SHARDS, output.key, output.headers)
+
+    def value(self, metric: m.Metric, suffix: str = "", **labels: str) -> float | None:
+        return self.metrics.registry.get_sample_value(metric.name + suffix, labels)
+
+
+def bench(shard: int | None = 0, top: int = 5) -> Bench:
+    metrics = Metrics()
+    groups = GroupTable(top, lambda group_id: 1_700_000_100_000, lambda: 1_000.0)
+    metrics.gauges_from(groups.values)
+    return Bench(metrics, groups, Tally(metrics, groups, lambda group_id: shard))
+
+
+@pytest.fixture
+def counted() -> Bench:
+    found = bench()
+    found.count(log(), outputs(log()))
+    return found
+
+
+def test_events_by_api(counted: Bench) -> None:
+    apis = {"tick": 2, "unreadable": 1, "JoinGroup": 2, "SyncGroup": 1, "OffsetCommit": 1, "Heartbeat": 1, "LeaveGroup": 1}
+    assert {api: counted.value(m.EVENTS, api=api) for api in apis} == apis
+
+
+def test_an_api_that_nobody_knows_makes_no_series(counted: Bench) -> None:
+    before = counted.value(m.EVENTS, api="unreadable") or 0
+    counted.tally.event(0, 99, 0, b"g", b'{"type":"request","api":"made up"}')
+    counted.tally.event(0, 100, 0, b"g", None)
+    assert counted.value(m.EVENTS, api="unreadable") == before + 2
+
+
+def test_answers_by_error_wherever_it_stands(counted: Bench) -> None:
+    assert counted.value(m.ANSWERS, api="JoinGroup", error="NONE") == 2
+    assert counted.value(m.ANSWERS, api="Heartbeat", error="ILLEGAL_GENERATION") == 1
+    assert counted.value(m.ANSWERS, api="OffsetCommit", error="NONE") == 1
+    nested = b'{"group_id":"g","epoch":9,"seq":1,"api":"OffsetCommit","answers_offset":1,"body":{"topics":[{"name":"t","partitions":[{"partition_index":0,"error_code":0},{"partition_index":1,"error_code":25}]}]}}'
+    counted.tally.answer(0, 0, nested)
+    assert counted.value(m.ANSWERS, api="OffsetCommit", error="UNKNOWN_MEMBER_ID") == 1
+
+
+def test_how_long_answers_took(counted: Bench) -> None:
+    assert counted.value(m.ANSWER_SECONDS, "_count", api="Heartbeat") == 1
+    assert counted.value(m.ANSWER_SECONDS, "_sum", api="Heartbeat") == APPEND_MS / 1_000
+
+
+def test_what_happened_to_groups(counted: Bench) -> None:
+    assert counted.value(m.REBALANCES, trigger="member_joined") == 2
+    assert counted.value(m.REBALANCES, trigger="member_left") == 1
+    assert counted.value(m.MEMBERS_JOINED) == 2
+    assert counted.value(m.MEMBERS_GONE, reason="left") == 1
+    assert counted.value(m.REFUSALS, api="Heartbeat", rule="generation_differs", error="ILLEGAL_GENERATION") == 1
+    assert counted.value(m.DEAD_LETTERS, reason="not_an_envelope") == 1
+    assert counted.value(m.REBALANCE_SECONDS, "_count", outcome="stable") == 1
+
+
+def test_a_commit_of_three_partitions_is_one_commit_of_three_offsets(counted: Bench) -> None:
+    assert counted.value(m.COMMITS) == 1
+    assert counted.value(m.OFFSETS, change="committed") == 3
+
+
+def test_what_is_written_twice_counts_once(counted: Bench) -> None:
+    before = exposition(counted)
+    counted.count([], outputs(log()))
+    assert exposition(counted) == before
+
+
+def exposition(found: Bench) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    own = [family for family in found.metrics.registry.collect() if family.name.startswith(m.PREFIX)]
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in own
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    }
+
+
+def test_groups_of_other_processes_are_not_counted_here() -> None:
+    found = bench(shard=None)
+    found.count([], outputs(log()))
+    assert found.value(m.MEMBERS_JOINED) == 0
+    assert found.value(m.ANSWERS, api="JoinGroup", error="NONE") is None
+    assert found.tally.dead_letter(frozenset({7}), b"g", {"partition": "3", "reason": "bad_body"}) is None
+
+
+def test_what_is_none_of_ours_is_an_error_of_one_kind(counted: Bench) -> None:
+    for take in (lambda: counted.tally.history(0, b"{}"), lambda: counted.tally.answer(0, 0, b"\xff"), lambda: counted.tally.group(b"g", b"[]")):
+        with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
+            take()
+
+
+def test_memory_for_repeats_is_bounded() -> None:
+    repeats = Repeats(most=2)
+    assert [repeats.is_new("t", 0, group, 1, 1) for group in ("a", "b", "a", "c")] == [True, True, False, True]
+    assert repeats.is_new("t", 0, "b", 1, 2)
+    assert repeats.is_new("t", 1, "b", 1, 2), "partitions have no order among them"
+    remembered = Remembered(2)
+    for number in range(10):
+        remembered.keep(number, None)
+    assert list(remembered) == [8, 9]
