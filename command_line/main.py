@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from command_line import demo, explain, groups, import_log, replay, run, verify
+from command_line import dashboard, demo, explain, groups, import_log, offsets, replay, run, verify
 from command_line.errors import EXPECTED, told
 from command_line.tables import err
 
@@ -39,6 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 imports = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown")
+committed = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown")
 verifications = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown")
 
 app.command("demo")(demo.demo)
@@ -51,6 +52,10 @@ verifications.command("recording")(verify.recording)
 verifications.command("history")(verify.history)
 app.command("groups")(groups.groups)
 app.command("explain")(explain.explain)
+app.command("dashboard")(dashboard.dashboard)
+app.add_typer(committed, name="offsets", help="Committed offsets as of any moment, out of this coordinator and onto a cluster.")
+committed.command("export")(offsets.export)
+committed.command("import")(offsets.load)
 
 
 def _print_version(wanted: bool) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Struct
 
+from command_line.dashboard import dashboard_settings
 from command_line.errors import WRONG_USE, CommandError
 from command_line.import_log import DeadLetters, TimeZone, zone
 from command_line.options import OPERATIONS, Settings, with_settings
@@ -23,6 +24,8 @@ from command_line.spark_jvm import end_jvm, quiet_start
 from command_line.summary import Summary
 from command_line.tables import say
 from command_line.topic_reader import partition_count
+from dashboard.index import Index
+from dashboard.report import report_of_index
 from narrative import words
 from recordings.events_import import EventsImport
 from recordings.kafka_request_log import RequestLog
@@ -71,6 +74,9 @@ def replay(
     in_process: Annotated[
         bool, typer.Option("--in-process", help="Without Spark: quick for logs that fit into memory; the outputs are the same.")
     ] = False,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write what the dashboard shows into one file, to be opened anywhere.")
+    ] = None,
     until: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Let the clock go on after the log's end until then: 2026-11-21T14:00+01:00."),
@@ -89,6 +95,7 @@ def replay(
         group-coordinator replay kafka-request.log.gz --in-process
         group-coordinator replay events.jsonl.gz --out replayed/
         group-coordinator explain --group billing --from replayed/
+        group-coordinator replay kafka-request.log.gz --in-process --report incident.html
         group-coordinator replay coordinator.events --bootstrap-servers broker:9092 --out replayed/ --format parquet
     """
     if out is not None and to_topics is not None:
@@ -96,7 +103,7 @@ def replay(
     if streaming and in_process:
         raise CommandError("Choose one of --streaming and --in-process.", WRONG_USE)
     shown_zone = UTC if utc else datetime.now().astimezone().tzinfo or UTC
-    job = _Job(settings, out, to_topics, kind, _until_ms(until), shown_zone)
+    job = _Job(settings, out, to_topics, kind, _until_ms(until), shown_zone, wants_report=report is not None)
     began_s = time.monotonic()
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-coordinator-replay-")))
@@ -105,10 +112,14 @@ def replay(
             job.run_in_process(source)
         else:
             job.run_on_spark(source, scratch if streaming else None)
+    if report is not None:
+        job.write_report(report, ", ".join(sources))
     for line in job.summary.lines(shown_zone):
         say(line)
     say()
     say(f"{job.written()} in {words.duration(int((time.monotonic() - began_s) * 1000))}.")
+    if report is not None:
+        say(f"Look at it: {report}")
     if out is not None:
         say(f"Ask why: group-coordinator explain --from {out} --group GROUP")
 
@@ -117,7 +128,15 @@ class _Job:
     """One replay: outputs go where they were asked for, and into the summary."""
 
     def __init__(
-        self, settings: Settings, out: Path | None, to_topics: str | None, kind: Format, until_ms: int, shown_zone: tzinfo
+        self,
+        settings: Settings,
+        out: Path | None,
+        to_topics: str | None,
+        kind: Format,
+        until_ms: int,
+        shown_zone: tzinfo,
+        *,
+        wants_report: bool,
     ) -> None:
         self.summary = Summary()
         self._settings = settings
@@ -126,6 +145,7 @@ class _Job:
         self._until_ms = until_ms
         self._zone = shown_zone
         self._counts: dict[str, int] = {}
+        self._index = Index(dashboard_settings(settings.config)) if wants_report else None
 
     def run_in_process(self, source: _Source) -> None:
         from streaming.event_log import read_records
@@ -166,6 +186,11 @@ class _Job:
             spark.stop()
             end_jvm()
 
+    def write_report(self, path: Path, title: str) -> None:
+        """What the dashboard would show, in one file."""
+        assert self._index is not None
+        path.write_text(report_of_index(self._index, title), encoding="utf-8")
+
     def written(self) -> str:
         """What was done, in words."""
         counts = ", ".join(f"{number} {name.replace('-', ' ')}" for name, number in sorted(self._counts.items()))
@@ -194,6 +219,10 @@ class _Job:
         self._counts[name] = self._counts.get(name, 0) + 1
         if record.topic == topics.history and record.value is not None:
             self.summary.add(decode_history(record.value), self._zone)
+            if self._index is not None:
+                self._index.add(record.value)
+        elif record.topic == topics.dead_letters and self._index is not None:
+            self._index.add_dead_letter(record.key, record.value, record.headers, 0)
 
 
 # --------------------------------------------------------------------------------------------------------- the source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
 from msgspec import Struct
@@ -51,7 +52,7 @@ def _moves(page: Mapping[str, Any]) -> int:
     return sum(
         first[0] != second[0]
         for lane in page["lanes"]
-        for first, second in zip(lane["owned"], lane["owned"][1:], strict=False)
+        for first, second in pairwise(lane["owned"])
     )
 
 

@@ -47,7 +47,7 @@ def start_tables_query(
     directory: str,
     kind: Format = "delta",
     *,
-    trigger_interval_ms: int = 30_000,
+    trigger_interval_ms: int = 60_000,
     available_now: bool = False,
     name: str = "tables",
 ) -> StreamingQuery:

@@ -66,8 +66,8 @@ export function eventsView(app, _, parameters) {
   function item(each) {
     return h("li", { class: each.refused ? "refused" : "" },
       h("details", {}, h("summary", {},
-        h("time", { title: `${moment(each.t)} UTC` }, preciseClock(each.t)), h("a", { href: address("group", each.group), class: "mono" }, each.group), kindTag(each.type), h("span", { class: "said" }, each.text)),
-      requestDetails(each.request)));
+        h("time", { title: `${moment(each.t)} UTC` }, preciseClock(each.t)), h("span", { class: "mono of" }, each.group), kindTag(each.type), h("span", { class: "said" }, each.text)),
+      h("p", { class: "lead" }, h("a", { href: address("group", each.group, { at: each.t }) }, `Group ${each.group} at this moment`)), requestDetails(each.request)));
   }
 
   function news({ events: fresh }) {

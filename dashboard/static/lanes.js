@@ -27,6 +27,7 @@ export class Lanes {
     this.fitAll();
     this.adopt(page);
     this.#listen();
+    this.setMoment(null);
   }
 
   /** Another version of the same group's document; what is seen stays. */

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from confluent_kafka import KafkaException
+
 from command_line.topic_reader import read_topic
 from schemas.records import OffsetCommitKey, UnknownKey, decode_key
 from schemas.records_file import Record
@@ -90,6 +92,14 @@ def written_of(config: StreamingConfig) -> Written:
     for each in outputs.values():
         each.sort(key=lambda named: named[0])  # over the partitions of a topic there is no order
     return Written(dict(outputs), repeated)
+
+
+def count_so_far(config: StreamingConfig) -> int:
+    """How many outputs there are; 0 while the broker or its topics are just starting."""
+    try:
+        return count(written_of(config).outputs)
+    except KafkaException:
+        return 0
 
 
 def require_same(written: Outputs, expected: Outputs) -> None:

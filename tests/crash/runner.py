@@ -111,6 +111,7 @@ def _command(config: StreamingConfig) -> list[str]:
     flags = {
         "bootstrap-servers": config.bootstrap_servers,
         "checkpoint": config.checkpoint,
+        "topic-prefix": config.topic_prefix,
         "responses-partitions": config.responses_partitions,
         "offsets-partitions": config.offsets_partitions,
         "max-events-per-batch": config.max_events_per_batch,

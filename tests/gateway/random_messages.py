@@ -15,6 +15,7 @@ from gateway.versions import GROUP_APIS, GROUP_VERSIONS
 
 _MODULES = (group, groups, find_coordinator, sasl)
 _INT_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+_ERROR_CODES = (-1, 0, 14, 15, 16, 22, 25, 27, 79, 82, 110)  # kio takes only those that Kafka has
 _TEXTS = ("", "a", "orders", "Bestellungen-é", "注文" * 40, "x" * 300, "\U0001f680")
 
 # (message, version) of all that the gateway reads or writes.
@@ -71,7 +72,7 @@ class _Maker:
             if kind == "bitfield":  # kafka-python has the set of its bits
                 bits = self._random.sample(range(31), 3)
                 return set(bits), sum(1 << bit for bit in bits)
-            value = self._plain(kind)
+            value = self._random.choice(_ERROR_CODES) if definition["name"] == "ErrorCode" else self._plain(kind)
             return value, value
         count = self._random.choice((0, 1, 2, 7, 130 if "fields" not in definition else 3))
         if "fields" not in definition:

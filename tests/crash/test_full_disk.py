@@ -1,0 +1,84 @@
+"""The disk of the checkpoint is full: the app says so and ends, and nothing is lost once there is room again."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from schemas.records_file import Record
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka
+from tests.crash.outputs import count, count_so_far, events_of, expected_of, require_same, written_of
+from tests.crash.runner import App
+from tests.crash.test_lost_checkpoint import append, make_topics
+from tests.streaming.log_story import story
+
+DISK_MB = 8
+TIMEOUT_S = 120.0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, which can be filled without harm."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(disk)], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("needs the right to mount a file system")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def fill(disk: Path) -> None:
+    with suppress(OSError), (disk / "filler").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(512))
+
+
+def wait_until(app: App, done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not done():
+        assert time.monotonic() < deadline, app.said()
+        time.sleep(0.3)
+
+
+@pytest.mark.end_to_end
+@pytest.mark.spark
+def test_a_full_disk_is_told_and_nothing_is_lost(kafka: EmbeddedKafka, topic_prefix: str, small_disk: Path, tmp_path: Path) -> None:
+    config = StreamingConfig(
+        bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(small_disk / "checkpoint"),
+        responses_partitions=8, offsets_partitions=4, shuffle_partitions=1, max_events_per_batch=20, ticker=False,
+        group_initial_rebalance_delay_ms=1_000,
+    )  # fmt: skip
+    make_topics(config)
+    log: list[Record] = story(9, groups=3, requests=150)
+    append(config, log[:60])
+    app = App(config, tmp_path)
+    app.start()
+    try:
+        wait_until(app, lambda: app.exit_code() is not None or count_so_far(config) > 20)
+        fill(small_disk)
+        append(config, log[60:])
+        wait_until(app, lambda: app.exit_code() is not None)
+        assert app.exit_code() == 1
+        assert "No space left on device" in app.said()
+        assert len(app.said().split("The query of shard 0 failed.")[1].splitlines()) < 30
+
+        app.start()
+        wait_until(app, lambda: app.exit_code() is not None)
+        assert app.exit_code() == 1
+        assert f"The checkpoint directory {small_disk}/checkpoint/shard-0 cannot be written: No space left on device" in app.said()
+
+        (small_disk / "filler").unlink()
+        expected = expected_of(config, events_of(config))
+        app.start()
+        wait_until(app, lambda: count_so_far(config) >= count(expected))
+        require_same(written_of(config).outputs, expected)
+        assert app.stop() == 0
+    finally:
+        app.kill()

@@ -1,0 +1,204 @@
+"""The pages in a real browser: no error, the right cause, the owner at any moment, accessible, in both themes and widths."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dashboard.index import Index
+from dashboard.report import report_of_index, write_report
+from dashboard.server import RunningServer
+from schemas.records_file import Record, encode_record
+from tables.fold import fold
+from tables.rows import Ownership
+from tests.dashboard import scene
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+VIEWS = (
+    "#/groups", "#/groups?at=1700000062000", "#/group/payments", "#/group/clicks?tab=members", "#/group/clicks?tab=offsets",
+    "#/group/payments?tab=refusals", "#/group/orders?tab=records", "#/events?commits=yes", "#/dead-letters",
+)  # fmt: skip
+
+
+def open_view(page: Page, server: RunningServer, view: str) -> None:
+    page.goto(server.address + view)
+    page.wait_for_selector("#main :is(.rows .row, .panel, .feed li, .nothing)")
+    page.wait_for_timeout(150)
+
+
+def test_the_list_has_all_groups_the_worst_first(page: Page, served: RunningServer) -> None:
+    from playwright.sync_api import expect
+
+    open_view(page, served, "#/groups")
+    names = page.locator(".rows .name a").all_inner_texts()
+    assert names[:2] == ["clicks", "reports"]
+    assert len(names) == 8
+    page.keyboard.press("/")
+    page.keyboard.type("pay")
+    expect(page.locator(".rows .row")).to_have_count(3)
+    assert sorted(page.locator(".rows .name a").all_inner_texts()) == ["ledger", "nightly", "payments"]
+    assert "q=pay" in page.url
+
+
+def test_keys_lead_from_the_list_to_the_cause(page: Page, served: RunningServer) -> None:
+    open_view(page, served, "#/groups?sort=id&down=no&q=payments")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".grouphead h1:text('payments')")
+    page.wait_for_selector("tr[data-key]")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    panel = page.locator(".panel.rebalance")
+    panel.wait_for()
+    page.wait_for_selector(".because:has-text('expired')")
+    text = panel.inner_text()
+    assert "payments-b" in text
+    assert "is heard for the last time" in text
+    assert "2 of 6 changed owner" in text
+    # The address leads back to the very same.
+    page.wait_for_url(lambda url: "rebalance=" in url)
+    page.reload()
+    page.wait_for_selector(".because:has-text('expired')")
+
+
+def test_the_request_behind_a_step_is_shown(page: Page, served: RunningServer) -> None:
+    open_view(page, served, "#/group/clicks")
+    page.locator("tr[data-key]").nth(1).click()
+    step = page.locator(".steps li.cause").first
+    step.wait_for()
+    step.locator("summary").click()
+    text = step.inner_text()
+    assert "LeaveGroup v5" in text
+    assert "events partition 0, offset" in text
+    assert "the consumer is being closed" in text
+
+
+@pytest.mark.parametrize("after_ms", [-5_000, 7_000, 20_000, 80_000])
+def test_time_travel_shows_the_owner_of_the_ownership_table(page: Page, served: RunningServer, after_ms: int) -> None:
+    at_ms = scene.CRASH_MS + after_ms
+    open_view(page, served, f"#/group/payments?at={at_ms}")
+    page.wait_for_selector(".owners")
+    shown = {row[0]: row[1] for row in page.locator(".owners tbody tr").evaluate_all("rows => rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim()))")}
+    rows = [row for row in fold(scene.scene()) if isinstance(row, Ownership) and row.group_id == "payments"]
+    for partition in range(scene.TOPICS["payments"]):
+        owner = next(
+            (row.member_id for row in rows if row.partition == partition and row.from_ms <= at_ms and (row.to_ms is None or at_ms < row.to_ms)),
+            None,
+        )
+        name = shown[f"payments-{partition}"]
+        assert (owner is None and name == "nobody") or (owner is not None and owner.startswith(name)), partition
+
+
+def test_the_ruler_is_a_slider_for_the_keyboard(page: Page, served: RunningServer) -> None:
+    open_view(page, served, "#/group/payments")
+    page.locator(".ruler").focus()
+    page.keyboard.press("PageDown")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url(lambda url: "at=" in url)
+    assert page.locator(".ruler").get_attribute("aria-valuetext") != "the present"
+    page.keyboard.press("Escape")
+    page.wait_for_url(lambda url: "at=" not in url)
+
+
+def test_dragging_the_bar_shows_all_groups_as_they_were(page: Page, served: RunningServer) -> None:
+    open_view(page, served, "#/groups")
+    page.locator(".timebar input").evaluate("range => { range.value = 20; range.dispatchEvent(new Event('input')); }")
+    page.wait_for_selector(".groups.past .row")
+    page.wait_for_selector(".tally:has-text('As of 2023-11-14')")
+    assert "at=" in page.url
+
+
+def test_clicking_a_lane_and_a_rebalance(page: Page, served: RunningServer) -> None:
+    open_view(page, served, "#/group/payments")
+    box = page.locator(".lanes .body").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 400, box["y"] + 80)
+    page.wait_for_selector(".tip:has-text('payments-')")
+    page.mouse.click(box["x"] + 500, box["y"] + 80)
+    page.wait_for_url(lambda url: "at=" in url)
+    strip = page.locator(".lanes .strip").bounding_box()
+    assert strip is not None
+    page.mouse.click(strip["x"] + 132, strip["y"] + 24)
+    page.wait_for_selector(".panel.rebalance")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_serious_for_axe_and_nothing_wider_than_the_window(browser: Browser, served: RunningServer, theme: Any, width: int) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=theme, reduced_motion="reduce", bypass_csp=True)
+    page = context.new_page()
+    for view in VIEWS:
+        open_view(page, served, view)
+        found = Axe().run(page).response["violations"]
+        serious = [
+            {"id": each["id"], "nodes": [node["html"][:200] for node in each["nodes"][:3]]}
+            for each in found
+            if each["impact"] in ("serious", "critical")
+        ]
+        assert serious == [], f"{view}: {json.dumps(serious, indent=1)}"
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+    context.close()
+
+
+def test_the_report_opens_from_disk_without_a_network(browser: Browser, tmp_path: Path) -> None:
+    outputs = tmp_path / "out"
+    outputs.mkdir()
+    lines = [encode_record(Record(partition=None, key=b"k", value=value)) for value in scene.values()]
+    (outputs / "history.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    letter = Record(partition=None, key=None, value=b"?", headers={"reason": "no_key", "detail": "it has no key"})
+    (outputs / "dead-letters.jsonl").write_bytes(encode_record(letter) + b"\n")
+    file = tmp_path / "report.html"
+    write_report(outputs, file, title="an incident")
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, offline=True)
+    page = context.new_page()
+    wrong: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url) if not request.url.startswith(("data:", "file:")) else None)
+    page.goto(file.as_uri())
+    page.wait_for_selector(".rows .row")
+    assert page.locator(".rows .row").count() == 8
+    page.locator(".rows a:text-is('payments')").click()
+    page.wait_for_selector("tr[data-key]")
+    page.locator("tr[data-key]:has-text('expired')").click()
+    page.wait_for_selector(".panel.rebalance .because:has-text('payments-b')")
+    page.goto(f"{file.as_uri()}#/groups?at={scene.CRASH_MS - 1_000}")
+    page.wait_for_selector(".groups.past .row")
+    assert page.locator(".groups.past .row:has-text('payments')").inner_text().split()[-2:] == ["3", "1"]
+    page.goto(f"{file.as_uri()}#/dead-letters")
+    page.wait_for_selector(".tag:text('no key')")
+    context.close()
+    assert wrong == []
+    assert asked == []
+
+
+def test_a_name_that_is_markup_stays_a_name(browser: Browser, tmp_path: Path) -> None:
+    index = Index()
+    name = "</script><img src=x onerror=alert(1)>"
+    for value in scene.values():
+        if b'"group_id":"payments"' in value:
+            index.add(value.replace(b'"group_id":"payments"', b'"group_id":' + json.dumps(name).encode()))
+    file = tmp_path / "report.html"
+    file.write_text(report_of_index(index, name))
+    page = browser.new_page()
+    alerts: list[str] = []
+    page.on("dialog", lambda dialog: alerts.append(dialog.message))
+    page.goto(file.as_uri())
+    page.wait_for_selector(".rows .row")
+    assert page.locator(".rows .name a").inner_text() == name
+    page.locator(".rows .name a").click()
+    page.wait_for_selector("tr[data-key]")
+    assert page.locator(".grouphead h1").inner_text() == name
+    assert page.locator("img[src=x]").count() == 0
+    page.close()
+    assert alerts == []
