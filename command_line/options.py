@@ -1,4 +1,4 @@
-"""Settings as flags: one option for each field of `StreamingConfig`, made from its own documentation.
+"""Settings as flags: one option for each field of `StreamingConfig` or of another such class, made from its documentation.
 
 A command that is decorated with `with_settings` gets a `Settings` as its first argument: the loaded configuration, and
 where each of its values comes from.
@@ -13,16 +13,18 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import typer
 from msgspec import Struct
 
 from coordinator_state import GroupConfig
-from streaming.config import ENVIRONMENT_PREFIX, ConfigError, StreamingConfig
+from streaming.config import StreamingConfig
+from streaming.settings import ENVIRONMENT_PREFIX, ConfigError, DocumentedSettings
 
 Source = Literal["flag", "environment", "file", "default"]
+C = TypeVar("C", bound=DocumentedSettings)
 
 CONNECTION = ("bootstrap_servers", "kafka", "topic_prefix")
 """What a command needs that only reads topics."""
@@ -33,7 +35,9 @@ FILE_OPTION = "config_file"
 _HIDDEN = "********"
 _SECRET = re.compile(r"password|secret|token|credential|jaas|keystore\.key|(access|account|api)[.-]?key", re.IGNORECASE)
 """Names of properties, of Kafka or of Spark and its file systems, whose values are never printed."""
-_PANELS = {
+Panels = Mapping[str, tuple[str, ...]]
+"""Headings of the help, and which settings are below each."""
+_PANELS: Panels = {
     "Kafka": ("bootstrap_servers", "kafka"),
     "Spark": ("checkpoint", "master", "spark", "shuffle_partitions", "trigger_interval_ms", "max_events_per_batch",
               "tick_interval_ms", "ticker"),
@@ -43,10 +47,10 @@ _PANELS = {
 _OTHER_PANEL = "Topics"
 
 
-class Settings(Struct, frozen=True):
+class Resolved(Struct, Generic[C], frozen=True):
     """The configuration as it was resolved."""
 
-    config: StreamingConfig
+    config: C
     sources: Mapping[str, Source]
     """Where each field's value comes from."""
 
@@ -70,29 +74,39 @@ class Settings(Struct, frozen=True):
             yield from (f"{_toml(key)} = {_toml(text)}" for key, text in table.items())
 
 
+Settings = Resolved[StreamingConfig]
+
+
 def load(flags: Mapping[str, Any], file: Path | None) -> Settings:
+    """The coordinator's settings, see `load_as`."""
+    return load_as(StreamingConfig, flags, file)
+
+
+def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resolved[C]:
     """The settings from flags that were given (not None), the environment, a TOML file and defaults. Raises ConfigError."""
     given = {name: value for name, value in flags.items() if value is not None and value != []}
-    for name in ("kafka", "spark"):
-        if name in given:
+    for name in given.keys() & {name for name, field in kind.model_fields.items() if _is_table(field.annotation)}:
+        if isinstance(given[name], list):
             given[name] = _pairs(name, given[name])
-    config = StreamingConfig.load(given, file)
+    config = kind.load(given, file)
     in_file = tomllib.loads(file.read_text()) if file is not None else {}
     in_environment = {name.lower() for name in os.environ}
     sources: dict[str, Source] = {}
-    for name in _all_names():
+    for name in _all_names(kind):
         if name in given:
             sources[name] = "flag"
         elif (ENVIRONMENT_PREFIX + name).lower() in in_environment:
             sources[name] = "environment"
         else:
             sources[name] = "file" if name in in_file else "default"
-    return Settings(config, sources)
+    return Resolved(config, sources)
 
 
-def with_settings(*names: str, but: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_settings(
+    *names: str, but: tuple[str, ...] = (), of: type[DocumentedSettings] = StreamingConfig, panels: Panels | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of these settings (all of them when none is named, `but` some) and --config-file."""
-    wanted = names or tuple(name for name in _all_names() if name not in but)
+    wanted = names or tuple(name for name in _all_names(of) if name not in but)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True)
@@ -100,10 +114,10 @@ def with_settings(*names: str, but: tuple[str, ...] = ()) -> Callable[[Callable[
 
         def run(**arguments: Any) -> None:
             flags = {name: arguments.pop(name) for name in wanted}
-            settings = load(flags, arguments.pop(FILE_OPTION))
+            settings = load_as(of, flags, arguments.pop(FILE_OPTION))
             command(settings, **arguments)
 
-        options = [_file_parameter(), *(_parameter(name) for name in wanted)]
+        options = [_file_parameter(), *(_parameter(of, name, _PANELS if panels is None else panels) for name in wanted)]
         parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*others, *options)]
         run.__name__, run.__doc__ = command.__name__, command.__doc__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -114,10 +128,9 @@ def with_settings(*names: str, but: tuple[str, ...] = ()) -> Callable[[Callable[
     return decorate
 
 
-def _all_names() -> tuple[str, ...]:
+def _all_names(kind: type[DocumentedSettings]) -> tuple[str, ...]:
     """All settings; those of the core come last, as they are set least often."""
-    fields = StreamingConfig.model_fields
-    return tuple(sorted(fields, key=lambda name: name in GroupConfig.__struct_fields__))
+    return tuple(sorted(kind.model_fields, key=lambda name: name in GroupConfig.__struct_fields__))
 
 
 def _file_parameter() -> inspect.Parameter:
@@ -130,10 +143,10 @@ def _file_parameter() -> inspect.Parameter:
     return inspect.Parameter(FILE_OPTION, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotated(Path | None, option))
 
 
-def _parameter(name: str) -> inspect.Parameter:
-    field = StreamingConfig.model_fields[name]
+def _parameter(settings: type[DocumentedSettings], name: str, panels: Panels) -> inspect.Parameter:
+    field = settings.model_fields[name]
     kind = field.annotation
-    is_table = get_origin(kind) is dict
+    is_table = _is_table(kind)
     default = field.get_default(call_default_factory=True)
     shown = "" if is_table or default is None else f" [default: {default}]"
     flag = name.replace("_", "-")
@@ -141,13 +154,17 @@ def _parameter(name: str) -> inspect.Parameter:
         f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}",
         help=(field.description or "") + shown,
         metavar="NAME=VALUE" if is_table else None if kind is bool else _metavar(kind),
-        rich_help_panel=next((panel for panel, members in _PANELS.items() if name in members), _OTHER_PANEL),
+        rich_help_panel=next((panel for panel, members in panels.items() if name in members), _OTHER_PANEL),
         show_default=False,
     )
     annotation = list[str] if is_table else _plain(kind)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotated(annotation | None, option)
     )
+
+
+def _is_table(kind: Any) -> bool:
+    return get_origin(kind) is dict
 
 
 def _annotated(kind: Any, option: Any) -> Any:

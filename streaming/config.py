@@ -1,76 +1,36 @@
-"""The settings of the app: flags, environment, a TOML file, defaults, in this order of precedence.
-
-Every setting is a field of `StreamingConfig`, documented by the string below it, from which `--help` is made. The
-environment names it GROUP_COORDINATOR_<NAME>; tables (`kafka`, `spark`) are JSON there and tables in TOML.
-"""
+"""The settings of the app."""
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
 from collections.abc import Mapping
-from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
-import msgspec
-from pydantic import BeforeValidator, Field, ModelWrapValidatorHandler, ValidationError, create_model, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic import BeforeValidator, Field, create_model
 
 from coordinator_state import GroupConfig
 from streaming.kafka_clients import librdkafka_properties, properties_problems, spark_options
 from streaming.operator_config import OperatorConfig
+from streaming.settings import ENVIRONMENT_PREFIX, ConfigError, DocumentedSettings, field_docs, number
 from streaming.topics import RECORD_OVERHEAD_BYTES, TopicSettings
 
-ENVIRONMENT_PREFIX = "GROUP_COORDINATOR_"
-
-
-class ConfigError(RuntimeError):
-    """The settings cannot be used: one sentence for each mistake, all of them in `problems`."""
-
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = tuple(problems)
-
-
-def _field_docs(kind: type) -> dict[str, str]:
-    """The string below each field of a class, as in its source."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
-    assert isinstance(tree.body[0], ast.ClassDef)
-    body = tree.body[0].body
-    return {
-        field.target.id: inspect.cleandoc(doc.value.value).replace("\n", " ")
-        for field, doc in pairwise(body)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        and isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant) and isinstance(doc.value.value, str)
-    }  # fmt: skip
+__all__ = ["ENVIRONMENT_PREFIX", "ConfigError", "StreamingConfig"]
 
 
 def _group_settings() -> dict[str, Any]:
     """The settings of the core as fields of ours. The number of shards is a setting of the topics."""
-    docs, hints, defaults = _field_docs(GroupConfig), get_type_hints(GroupConfig), GroupConfig()
+    docs, hints, defaults = field_docs(GroupConfig), get_type_hints(GroupConfig), GroupConfig()
     return {
-        name: (Annotated[hints[name], BeforeValidator(_number)], Field(default=getattr(defaults, name), description=docs[name]))
+        name: (Annotated[hints[name], BeforeValidator(number)], Field(default=getattr(defaults, name), description=docs[name]))
         for name in GroupConfig.__struct_fields__
         if name != "shard_count"
     }
 
 
-def _number(value: Any) -> Any:
-    """The environment has text only, which a choice of numbers would refuse."""
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
-
-
-_GroupSettings: type[BaseSettings] = create_model("_GroupSettings", __base__=BaseSettings, **_group_settings())
+_GroupSettings: type[DocumentedSettings] = create_model("_GroupSettings", __base__=DocumentedSettings, **_group_settings())
 
 
 class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
     """Everything that can be set. Building one raises `ConfigError`."""
-
-    model_config = SettingsConfigDict(
-        env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True, use_attribute_docstrings=True
-    )
 
     bootstrap_servers: str = "localhost:9092"
     """Kafka brokers to start from, `host:port`, separated by commas."""
@@ -128,29 +88,6 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
     """Form of the log on standard error: lines for people, or one JSON object a line."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least important that is logged. `info` has rebalances and expiries of groups, `debug` also refused requests."""
-
-    @classmethod
-    def load(cls, flags: Mapping[str, Any] | None = None, file: Path | None = None) -> StreamingConfig:
-        """The settings from flags (those that were given), the environment and a TOML file. Raises `ConfigError`."""
-        if file is not None and not file.is_file():
-            raise ConfigError([f"The settings file {file} does not exist."])
-
-        class FromFile(cls):  # type: ignore[misc, valid-type]
-            @classmethod
-            def settings_customise_sources(
-                cls,
-                settings_cls: type[BaseSettings],
-                init_settings: PydanticBaseSettingsSource,
-                env_settings: PydanticBaseSettingsSource,
-                **_: PydanticBaseSettingsSource,
-            ) -> tuple[PydanticBaseSettingsSource, ...]:
-                return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, file)
-
-        try:
-            loaded: StreamingConfig = FromFile(**(flags or {}))
-        except ValueError as problem:  # TOML or an environment variable's JSON cannot be parsed.
-            raise ConfigError([f"The settings cannot be read: {problem}."]) from problem
-        return loaded
 
     @property
     def group(self) -> GroupConfig:
@@ -248,25 +185,3 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
                 f"({self.group.group_min_session_timeout_ms})."
             )
         return found + properties_problems(self.kafka) + [p for p in self.group.problems() if "shard_count" not in p]
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _all_problems_at_once(cls, data: Any, handler: ModelWrapValidatorHandler[StreamingConfig]) -> StreamingConfig:
-        try:
-            config, problems = handler(data), []
-        except ValidationError as error:
-            problems = [_sentence(dict(each)) for each in error.errors()]
-            wrong = {each["loc"][0] for each in error.errors()}
-            config = handler({name: value for name, value in data.items() if name not in wrong})
-        problems += config.problems()
-        if problems:
-            raise ConfigError(problems)
-        return config
-
-
-def _sentence(error: dict[str, Any]) -> str:
-    name = ".".join(map(str, error["loc"]))
-    if error["type"] == "extra_forbidden":
-        return f"There is no setting {name}."
-    wanted = error["msg"].removeprefix("Input should be ")
-    return f"{name} is {msgspec.json.encode(error['input'], enc_hook=repr).decode()}, but must be {wanted}."

@@ -1,0 +1,104 @@
+"""How settings are loaded: flags, environment, a TOML file, defaults, in this order of precedence.
+
+A command's settings are the fields of a class, each documented by the string below it, from which `--help` is made. The
+environment names a field GROUP_COORDINATOR_<NAME>; tables (`kafka`, `spark`) are JSON there and tables in TOML.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+from pydantic import ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+ENVIRONMENT_PREFIX = "GROUP_COORDINATOR_"
+
+
+class ConfigError(RuntimeError):
+    """The settings cannot be used: one sentence for each mistake, all of them in `problems`."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class DocumentedSettings(BaseSettings):
+    """What all settings have in common. Building one raises `ConfigError`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
+
+    @classmethod
+    def load(cls, flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Self:
+        """The settings from flags (those that were given), the environment and a TOML file. Raises `ConfigError`."""
+        if file is not None and not file.is_file():
+            raise ConfigError([f"The settings file {file} does not exist."])
+
+        class FromFile(cls):  # type: ignore[misc, valid-type]
+            @classmethod
+            def settings_customise_sources(
+                cls,
+                settings_cls: type[BaseSettings],
+                init_settings: PydanticBaseSettingsSource,
+                env_settings: PydanticBaseSettingsSource,
+                **_: PydanticBaseSettingsSource,
+            ) -> tuple[PydanticBaseSettingsSource, ...]:
+                return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, file)
+
+        try:
+            loaded: Self = FromFile(**(flags or {}))
+        except ValueError as problem:  # TOML or an environment variable's JSON cannot be parsed.
+            raise ConfigError([f"The settings cannot be read: {problem}."]) from problem
+        return loaded
+
+    def problems(self) -> list[str]:
+        """What is wrong, one sentence for each mistake."""
+        return []
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _all_problems_at_once(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            config, problems = handler(data), []
+        except ValidationError as error:
+            problems = [_sentence(dict(each)) for each in error.errors()]
+            wrong = {each["loc"][0] for each in error.errors()}
+            config = handler({name: value for name, value in data.items() if name not in wrong})
+        problems += config.problems()
+        if problems:
+            raise ConfigError(problems)
+        return config
+
+
+def field_docs(kind: type) -> dict[str, str]:
+    """The string below each field of a class, as in its source."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    assert isinstance(tree.body[0], ast.ClassDef)
+    body = tree.body[0].body
+    return {
+        field.target.id: inspect.cleandoc(doc.value.value).replace("\n", " ")
+        for field, doc in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        and isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant) and isinstance(doc.value.value, str)
+    }  # fmt: skip
+
+
+def number(value: Any) -> Any:
+    """The environment has text only, which a choice of numbers would refuse."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+def _sentence(error: dict[str, Any]) -> str:
+    name = ".".join(map(str, error["loc"]))
+    if error["type"] == "extra_forbidden":
+        return f"There is no setting {name}."
+    wanted = error["msg"].removeprefix("Input should be ")
+    return f"{name} is {msgspec.json.encode(error['input'], enc_hook=repr).decode()}, but must be {wanted}."
