@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install jars run test test-fast test-slow simulate lint schemas bench clean
+.PHONY: help install jars run test test-fast test-slow simulate fuzz crash-test lint schemas bench soak clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -39,6 +39,12 @@ test-slow: jars ## the tests on a real broker and a real Spark
 simulate: $(INSTALLED) ## live through SEEDS=500 simulated worlds, from seed FROM=0 on, all cores
 	$(BIN)/python -m simulation --seeds $(or $(SEEDS),500) --from $(or $(FROM),0)
 
+fuzz: $(INSTALLED) ## damaged input for everything that decodes, SECONDS=60 long
+	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
+
+crash-test: jars ## kill driver, worker, broker or all KILLS=20 times under load and compare with an undisturbed run
+	$(BIN)/python -m tests.crash --kills $(or $(KILLS),20) $(if $(SEED),--seed $(SEED))
+
 lint: $(INSTALLED) ## style, types, and who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -49,6 +55,9 @@ schemas: $(INSTALLED) ## write what is made from the types anew: JSON Schema, do
 
 bench: jars ## the benchmarks (ARGS="--help")
 	$(BIN)/python -m benchmarks $(ARGS)
+
+soak: jars ## a crowd with churn for MINUTES=30: memory, state, batch time and disk must stay flat (ARGS="--help")
+	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30) $(ARGS)
 
 clean: ## remove what builds and tests leave behind; .venv and the jar cache stay
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log

@@ -20,6 +20,7 @@ CommittedOffsets = dict[str, dict[Partition, int]]
 """Group id -> (topic, partition) -> committed offset."""
 OFFSET_MAX = 2**63 - 1
 PARTITION_MAX = 2**31 - 1
+_DIGITS_MAX = 30
 
 
 class CsvError(ValueError):
@@ -121,8 +122,8 @@ def _add(found: CommittedOffsets, row: list[str], wanted: tuple[str, ...], line:
 
 
 def _number(text: str, what: str, largest: int, line: int) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text) > largest:
-        raise CsvError(f"line {line}: the {what} {text!r} is no number from 0 to {largest}")
+    if not (text.isascii() and text.isdigit()) or len(text) > _DIGITS_MAX or int(text) > largest:
+        raise CsvError(f"line {line}: the {what} {text[:_DIGITS_MAX]!r} is no number from 0 to {largest}")
     return int(text)
 
 

@@ -306,7 +306,7 @@ def decode_group(membership: bytes, offsets: bytes) -> Group:
         )
     try:
         group = _decode(memoryview(membership)[1:])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise StateError(f"the state is damaged: {error}") from None
     group.offsets = Offsets(bytes(offsets[1:]))
     return group

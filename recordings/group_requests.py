@@ -99,7 +99,10 @@ def group_requests(logged: LoggedRequest, file_name: str, topic_ids: Mapping[str
 
 
 def _object(text: bytes) -> Json:
-    read = json.loads(text)
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise KafkaJsonError(f"the JSON of this line cannot be read: {error}") from None
     if not isinstance(read, dict):
         raise KafkaJsonError("the log has no request or no answer on this line")
     return read

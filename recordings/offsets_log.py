@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import re
 from base64 import b64decode
-from binascii import Error as Base64Error
 from pathlib import Path
 
 import msgspec
@@ -24,7 +23,6 @@ from schemas.records import (
     encode_group_metadata_value,
     encode_offset_commit_value,
 )
-from schemas.wire import DecodeError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _VALUE_VERSION_BYTES = 2
@@ -69,23 +67,33 @@ def read_offsets_log(path: Path) -> dict[str, list[LoggedRecord]]:
         if not line.strip():
             continue
         try:
-            read = _decode(line)
-            key = b64decode(read.key or "", validate=True)
-            value = None if read.value is None else b64decode(read.value, validate=True)
-            decoded_key, _ = decode_record(key, value)
-        except (msgspec.DecodeError, Base64Error, DecodeError) as error:
+            record = read_offsets_line(line)
+        except OffsetsLogError as error:
             raise OffsetsLogError(f"{path.name}, line {number}: {error}") from None
-        if not isinstance(decoded_key, UnknownKey):
-            record = LoggedRecord(
-                partition=read.partition,
-                offset=read.offset,
-                timestamp_ms=read.timestamp_ms,
-                group_id=decoded_key.group_id,
-                key=key,
-                value=value,
-            )
-            by_group.setdefault(decoded_key.group_id, []).append(record)
+        if record is not None:
+            by_group.setdefault(record.group_id, []).append(record)
     return by_group
+
+
+def read_offsets_line(line: bytes) -> LoggedRecord | None:
+    """One line; None: a record that is not about a group. Raises `OffsetsLogError`."""
+    try:
+        read = _decode(line)
+        key = b64decode(read.key or "", validate=True)
+        value = None if read.value is None else b64decode(read.value, validate=True)
+        decoded_key, _ = decode_record(key, value)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:  # text that is no UTF-8, base64 or record
+        raise OffsetsLogError(str(error)) from None
+    if isinstance(decoded_key, UnknownKey):
+        return None
+    return LoggedRecord(
+        partition=read.partition,
+        offset=read.offset,
+        timestamp_ms=read.timestamp_ms,
+        group_id=decoded_key.group_id,
+        key=key,
+        value=value,
+    )
 
 
 def value_version(value: bytes) -> int:

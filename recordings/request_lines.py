@@ -17,6 +17,7 @@ from schemas.messages import APIS
 MARK = b"Completed request:"
 _API_NAMES = {int(api.key): name for name, api in APIS.items()}
 _METADATA_KEY = 3
+_DURATION_MAX_MS = 1e12
 
 _TIMESTAMP = re.compile(
     rb"(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z| ?[+-]\d\d:?\d\d)?"
@@ -139,6 +140,8 @@ def read_line(line: bytes, file_index: int, line_number: int, time_zone: tzinfo)
 
 
 def _us(milliseconds: float) -> int:
+    if not abs(milliseconds) <= _DURATION_MAX_MS:
+        raise LineError(f"no request takes {milliseconds:g} ms")
     return round(milliseconds * 1000)
 
 
@@ -153,7 +156,7 @@ def _client_host(connection: str) -> str:
 def _topics(read: _Line) -> tuple[tuple[str, str], ...]:
     try:
         topics = _decode_metadata(read.response).topics
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
     return tuple((topic.name, topic.topicId) for topic in topics if topic.name and topic.topicId)
 

@@ -165,7 +165,7 @@ def decode_tick(value: bytes) -> Tick:
     """Read a tick. Raises `EventError`."""
     try:
         return _decode_tick(value)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise EventError(EventProblem.MALFORMED_TICK, str(error)) from None
 
 

@@ -7,7 +7,7 @@ milliseconds since 1970. A JSON object's `type` names the kind: the class below 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -350,12 +350,21 @@ History = (
     | RequestRefused
 )
 
+_Kind = TypeVar("_Kind")
 _decoder: msgspec.json.Decoder[History] = msgspec.json.Decoder(History)
 
 
 def decode_history(value: bytes) -> History:
     """Read one record of the history topic. Raises `msgspec.DecodeError`."""
-    return _decoder.decode(value)
+    return _decoded(_decoder, value)
+
+
+def _decoded(decoder: msgspec.json.Decoder[_Kind], value: bytes) -> _Kind:
+    """msgspec has other exceptions for text that is no UTF-8 and for nesting without an end."""
+    try:
+        return decoder.decode(value)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise msgspec.DecodeError(str(error)) from None
 
 
 # ----------------------------------------------------------------------------------------------- the group as it is
@@ -398,4 +407,4 @@ _snapshot_decoder = msgspec.json.Decoder(GroupSnapshot)
 
 def decode_snapshot(value: bytes) -> GroupSnapshot:
     """Read one value of the assignments topic. Raises `msgspec.DecodeError`."""
-    return _snapshot_decoder.decode(value)
+    return _decoded(_snapshot_decoder, value)

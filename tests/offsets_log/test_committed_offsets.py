@@ -110,6 +110,7 @@ def test_csv_goes_there_and_back(offsets: CommittedOffsets) -> None:
         ("g,t,0,5\n\ng,t\n", (), "line 3 has 2 columns"),
         ("g,t,zero,5\n", (), "line 1: the partition 'zero' is no number from 0"),
         ("g,t,0,-5\n", (), "line 1: the offset '-5' is no number from 0"),
+        (f"g,t,0,{'9' * 5_000}\n", (), "line 1: the offset '9+' is no number"),
         ("g,t,0,9223372036854775808\n", (), "line 1: the offset '9223372036854775808' is no number"),
         ("g,t,0,5\ng,t,0,6\n", (), "line 2 names t-0 of group g a second time"),
         ("", (), "there are no offsets in it"),

@@ -116,6 +116,7 @@ def test_answers_to_metadata_tell_topic_ids() -> None:
         line(prefix="12:45:15,885 DEBUG "),
         line(prefix="[2026-13-21 12:45:15,885] DEBUG "),
         line(connection="somewhere"),
+        line(totalTimeMs=1e308),
         line().replace(b'"clientId": "a"', b'"clientId": "\xff"'),
     ],
 )

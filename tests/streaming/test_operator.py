@@ -139,6 +139,7 @@ def test_undecodable_rows_are_dead_letters_and_change_nothing() -> None:
         (None, None, "no_key"),
         (None, b"{}", "no_key"),
         (None, b'{"type":"tick","clock_ms":-1}', "malformed_tick"),
+        (None, b'{"type":"\xff"}', "no_key"),
         (b"\xff", b"{}", "key_not_utf8"),
         (b"", b"{}", "not_an_envelope"),
     ],

@@ -59,6 +59,8 @@ def test_batches_make_no_difference(ticks: list[int | None], cuts: list[int]) ->
         (None, EventProblem.NO_KEY),
         (b"", EventProblem.NO_KEY),
         (b'{"type":"request"}', EventProblem.NO_KEY),
+        (b'{"type":"\xff"}', EventProblem.NO_KEY),
+        (b'{"type":"tick","\xff":1}', EventProblem.MALFORMED_TICK),
         (b'{"type":"tick"}', EventProblem.MALFORMED_TICK),
         (b'{"type":"tick","clock_ms":0}', EventProblem.MALFORMED_TICK),
         (b'{"type":"tick","clock_ms":1.5}', EventProblem.MALFORMED_TICK),

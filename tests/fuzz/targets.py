@@ -1,0 +1,267 @@
+"""Everything that decodes bytes of others, each with good examples and with the only exceptions that it may raise."""
+
+from __future__ import annotations
+
+import gzip
+from base64 import b64encode
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import msgspec
+from msgspec import Struct
+
+from command_line.committed_offsets import CsvError, from_csv
+from coordinator_state import StateError, decode_group, encode_group
+from coordinator_state.assignors.user_data import decode_generation
+from coordinator_state.assignors.user_data import decode_sticky_user_data as decode_claim
+from coordinator_state.replay import StoredGroups
+from gateway import codec
+from gateway.frames import FrameError, FrameSplitter, frame, parse_request_head
+from gateway.versions import GROUP_APIS
+from recordings.group_requests import group_requests
+from recordings.kafka_json import KafkaJsonError
+from recordings.offsets_log import OffsetsLogError, read_offsets_line
+from recordings.request_lines import MARK, LineError, read_line
+from schemas import consumer_protocol
+from schemas.events import EventError, decode_request_event, decode_response_event
+from schemas.history import decode_history, decode_snapshot
+from schemas.records import decode_record
+from schemas.records_file import RecordsFileError, decode_event_record, encode_record
+from schemas.wire import DecodeError
+from streaming.config import StreamingConfig
+from streaming.operator import Outcome, coordinate_rows
+from streaming.replay import replay_in_process
+from streaming.rows import EventRow, OutputRecord
+from streaming.ticks import read_tick
+from tests.coordinator_state.harness import assignment, subscription
+from tests.gateway.random_messages import MESSAGES, random_message
+from tests.streaming.log_story import START_MS, story
+
+RESPONSES_PARTITIONS = 8
+CONFIG = StreamingConfig(responses_partitions=RESPONSES_PARTITIONS, offsets_partitions=4, group_initial_rebalance_delay_ms=0)
+TOPICS = CONFIG.topic_settings.topics
+LOG = story(5, groups=2, requests=160)
+_FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+class Target(Struct, frozen=True):
+    """One decoder."""
+
+    name: str
+    examples: Callable[[], list[bytes]]
+    decode: Callable[[bytes], object]
+    allowed: tuple[type[Exception], ...]
+    """What its documentation says that it raises. Nothing else may come."""
+
+    def try_(self, data: bytes) -> None:
+        """Decode; an exception that is not documented comes out."""
+        with suppress(*self.allowed):
+            self.decode(data)
+
+
+# ------------------------------------------------------------------------------------------------------ good examples
+
+
+@cache
+def _outputs() -> list[OutputRecord]:
+    return [record for _, records in replay_in_process(LOG, CONFIG) for record in records]
+
+
+@cache
+def _written(topic: str) -> list[bytes]:
+    return [record.value for record in _outputs() if record.topic == topic and record.value is not None]
+
+
+@cache
+def _requests() -> list[bytes]:
+    return [record.value for record in LOG if record.key == b"group-0" and record.value is not None and len(record.value) < 5_000]
+
+
+def _ticks() -> list[bytes]:
+    return [record.value for record in LOG if record.key is None and record.value is not None]
+
+
+@cache
+def _request_lines() -> list[bytes]:
+    """Lines of a real broker's request log."""
+    log = gzip.decompress((_FIXTURES / "recordings" / "mixed.request.log.gz").read_bytes())
+    lines = [line for line in log.splitlines() if MARK in line][:300]
+    header = b'{"requestHeader":{"requestApiKey":3,"requestApiVersion":13,"correlationId":1},"request":{},"connection":"a:1-b:2-0",'
+    metadata = header + b'"response":{"topics":[{"name":"t","topicId":"x"}]},"totalTimeMs":1}'
+    return [*lines, b"2026-11-21T10:00:00Z Completed request:" + metadata]
+
+
+@cache
+def _offsets_records() -> list[bytes]:
+    """Keys and values in one: two bytes of the key's length, the key, the value."""
+    found = [each for each in _outputs() if each.topic == TOPICS.offsets]
+    return [len(each.key or b"").to_bytes(2) + (each.key or b"") + (each.value or b"") for each in found]
+
+
+@cache
+def _offsets_lines() -> list[bytes]:
+    return [
+        msgspec.json.encode({
+            "partition": 1, "offset": 7, "timestamp_ms": START_MS, "key": b64encode(each.key or b"").decode(),
+            "value": None if each.value is None else b64encode(each.value).decode(),
+        })
+        for each in _outputs() if each.topic == TOPICS.offsets
+    ]  # fmt: skip
+
+
+def _blobs() -> list[bytes]:
+    user_data = consumer_protocol.encode_sticky_user_data(
+        consumer_protocol.StickyUserData(partitions=(consumer_protocol.TopicPartition("t", 1),), generation=3)
+    )
+    rich = consumer_protocol.Subscription(topics=("a", "b"), user_data=user_data)
+    return [subscription("a", "b"), assignment("t", 0, 1, 2), user_data, consumer_protocol.encode_subscription(rich), b"\x00" * 4]
+
+
+@cache
+def _states() -> list[tuple[bytes, bytes]]:
+    """The two blobs of a group, at many moments of its life."""
+    outcome = Outcome(None, None, [])
+    found, clock_ms = [], START_MS
+    for offset, record in enumerate(LOG):
+        if record.key is None:
+            with suppress(EventError):
+                clock_ms = max(clock_ms, read_tick(record.value))
+        elif record.key == b"group-0":
+            row = EventRow(offset, clock_ms, clock_ms, record.value)
+            outcome = coordinate_rows(b"group-0", [row], OPERATOR, group=outcome.group, clock_ms=clock_ms)
+            if outcome.group is not None:
+                found.append(encode_group(outcome.group))
+                outcome = outcome._replace(group=decode_group(*found[-1]))
+    return found
+
+
+OPERATOR = CONFIG.operator_config()
+
+
+@cache
+def _state_examples() -> list[bytes]:
+    return [len(membership).to_bytes(4) + membership + offsets for membership, offsets in _states()]
+
+
+@cache
+def _frames() -> list[bytes]:
+    """A request of every kind and version, as a client sends it."""
+    found = []
+    for message, version in MESSAGES:
+        if message.endswith("Request"):
+            request, _ = random_message(message, version, Random(f"{message}{version}"))
+            request.with_header(correlation_id=7, client_id="c")
+            found.append(frame(bytes(request.encode(version=version, header=True))))
+    return found
+
+
+def _csv() -> list[bytes]:
+    return [b"g,t,0,1\ng,t,1,2\n", b't,0,9223372036854775807\n"a,b",1,0\n']
+
+
+# ------------------------------------------------------------------------------------------------------------ decoders
+
+
+def _decode_request_line(data: bytes) -> None:
+    read = read_line(data, 0, 1, UTC)
+    if read is None or read.request is None:
+        return
+    group_requests(read.request, "request.log", {})
+
+
+def _decode_blob(data: bytes) -> None:
+    consumer_protocol.subscribed_topics(data)
+    decode_claim(data)
+    decode_generation(data)
+    for decode in (
+        consumer_protocol.decode_subscription, consumer_protocol.decode_assignment, consumer_protocol.decode_sticky_user_data,
+        consumer_protocol.decode_cooperative_user_data,
+    ):  # fmt: skip
+        with suppress(DecodeError):
+            decode(data)
+
+
+def _decode_offsets_record(data: bytes) -> None:
+    size = int.from_bytes(data[:2])
+    key, value = data[2 : 2 + size], data[2 + size :] or None
+    stored = StoredGroups()
+    try:
+        stored.replay(key, value)
+    except DecodeError:
+        assert not stored.groups, "a damaged record has changed something"
+    decode_record(key, value)
+
+
+def _decode_state(data: bytes) -> None:
+    size = int.from_bytes(data[:4])
+    group = decode_group(data[4 : 4 + size], data[4 + size :])
+    encode_group(group)
+
+
+def _decode_frames(data: bytes) -> None:
+    splitter = FrameSplitter(1_000_000)
+    splitter.feed(data)
+    while (payload := splitter.whole()) is not None:
+        head = parse_request_head(payload)
+        if head is None:
+            continue
+        message = _MESSAGE_OF_KEY.get(head.api_key)
+        if message is not None and (f"{message}Request", head.api_version) in MESSAGES:
+            request = f"{message}Request"
+            codec.decode(request, head.api_version, payload, codec.body_start(request, head, payload))
+
+
+_MESSAGE_OF_KEY = {int(key): name for key, name in GROUP_APIS.items()}
+
+
+def _handle(data: bytes) -> None:
+    """Any value of an event, sent to a group in the middle of its life, and an hour after it: no batch may fail.
+
+    What cannot be read changes nothing at all and becomes one dead letter.
+    """
+    states = _states()
+    kept = states[len(data) % len(states)]
+    clock_ms = START_MS + 10_000_000
+    outcome = coordinate_rows(b"group-0", [EventRow(9_999, START_MS, START_MS, data)], OPERATOR, group=decode_group(*kept), clock_ms=START_MS)
+    try:
+        decode_request_event("group-0", data, RESPONSES_PARTITIONS)
+    except EventError:
+        alone = coordinate_rows(b"group-0", [], OPERATOR, group=decode_group(*kept), clock_ms=START_MS)
+        letter, *others = outcome.records
+        assert letter.topic == TOPICS.dead_letters
+        assert others == alone.records
+        assert outcome.group is not None
+        assert alone.group is not None
+        assert encode_group(outcome.group) == encode_group(alone.group), "what cannot be read has changed the group"
+    if outcome.group is not None:
+        membership, offsets = encode_group(outcome.group)
+        coordinate_rows(b"group-0", [], OPERATOR, group=decode_group(membership, offsets), clock_ms=clock_ms)
+
+
+def _decode_csv(data: bytes) -> None:
+    from_csv(data.decode(errors="surrogateescape"), ["g"])
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("events", _requests, lambda data: decode_request_event("group-0", data, RESPONSES_PARTITIONS), (EventError,)),
+        Target("ticks", _ticks, read_tick, (EventError,)),
+        Target("core", _requests, _handle, ()),
+        Target("responses", lambda: _written(TOPICS.responses), decode_response_event, (EventError,)),
+        Target("history", lambda: _written(TOPICS.history), decode_history, (msgspec.DecodeError,)),
+        Target("assignments", lambda: _written(TOPICS.assignments), decode_snapshot, (msgspec.DecodeError,)),
+        Target("offsets", _offsets_records, _decode_offsets_record, (DecodeError,)),
+        Target("offsets_lines", _offsets_lines, read_offsets_line, (OffsetsLogError,)),
+        Target("records_file", lambda: [encode_record(record) for record in LOG if len(record.value or b"") < 5_000], decode_event_record, (RecordsFileError,)),
+        Target("request_log", _request_lines, _decode_request_line, (LineError, KafkaJsonError)),
+        Target("consumer_protocol", _blobs, _decode_blob, ()),
+        Target("state", _state_examples, _decode_state, (StateError,)),
+        Target("gateway", _frames, _decode_frames, (FrameError, DecodeError)),
+        Target("csv", _csv, _decode_csv, (CsvError,)),
+    )
+}  # fmt: skip
