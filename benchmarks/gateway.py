@@ -17,9 +17,8 @@ from multiprocessing.connection import Connection
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from gateway import codec
-from gateway.config import GatewayConfig
+from gateway.config import Address, GatewayConfig
 from gateway.frames import frame
-from gateway.rewriting import Address
 from gateway.server import Gateway
 from schemas.events import ResponseDocument, decode_request_event, encode_json
 from schemas.messages import HeartbeatResponse

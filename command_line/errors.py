@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError, KafkaException
 
+from gateway.config import GatewayError
 from streaming.config import ConfigError
 from streaming.embedded_kafka import EmbeddedKafkaError
 from streaming.jars import JarsError
@@ -22,7 +23,7 @@ class CommandError(RuntimeError):
 
 
 EXPECTED = (
-    CommandError, ConfigError, EmbeddedKafkaError, JarsError, JavaError, KafkaException, OSError, TopicError,
+    CommandError, ConfigError, EmbeddedKafkaError, GatewayError, JarsError, JavaError, KafkaException, OSError, TopicError,
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from command_line import dashboard, demo, explain, groups, import_log, offsets, replay, run, verify
+from command_line import dashboard, demo, explain, gateway, groups, import_log, offsets, replay, run, tap, verify
 from command_line.errors import EXPECTED, told
 from command_line.tables import err
 
@@ -44,6 +44,8 @@ verifications = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode
 
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
+app.command("gateway")(gateway.gateway)
+app.command("tap")(tap.tap)
 app.add_typer(imports, name="import", help="Turn other systems' recordings into events.")
 imports.command("kafka-request-log")(import_log.kafka_request_log)
 app.command("replay")(replay.replay)

@@ -14,6 +14,7 @@ from rich.status import Status
 from command_line.coordinator_thread import CoordinatorThread, asked_to_stop
 from command_line.live_groups import LiveGroups
 from command_line.options import Settings, with_settings
+from command_line.own_gateway import OwnGateway
 from command_line.status_line import StatusLine
 from command_line.tables import out, say
 from command_line.voice import Voice
@@ -40,6 +41,12 @@ def run(
         bool,
         typer.Option("--rebuild", help="Where the checkpoint is lost, make it anew from the beginning of the events topic."),
     ] = False,
+    gateway: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Let Kafka clients in there, in this process: as `group-coordinator gateway` does.")
+    ] = None,
+    gateway_config_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Further settings of that gateway in TOML, by the names of `gateway --help`.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved settings, each with its source, and end.")] = False,
 ) -> None:
     """Run the coordinator until Ctrl-C or SIGTERM: group requests from the events topic in, decisions out.
@@ -53,7 +60,7 @@ def run(
 
     Examples:
 
-        group-coordinator run --embedded
+        group-coordinator run --embedded --gateway 127.0.0.1:9192
         group-coordinator run --bootstrap-servers broker:9092 --checkpoint s3a://state/coordinator
         group-coordinator run --config-file coordinator.toml --dry-run > resolved.toml
     """
@@ -61,6 +68,7 @@ def run(
         for line in settings.lines():
             say(line)
         return
+    own_gateway = OwnGateway(gateway, gateway_config_file)
     config = settings.config
     voice = Voice(config.log_format, config.log_level)
     with voice.failures_told(), ExitStack() as stack:
@@ -75,9 +83,12 @@ def run(
         report = coordinator.start(lambda: coordinator.ask_to_stop() if asked.is_set() else None)
         if report is not None:
             _introduce(report, config, voice)
-            _watch(coordinator, config, asked.is_set, voice)
+            own_gateway.start(config, operations, voice)
+            stack.callback(own_gateway.stop)
+            _watch(coordinator, config, lambda: asked.is_set() or own_gateway.has_ended, voice)
         voice.say("Stopping after the running batch; Ctrl-C ends at once.")
         coordinator.stop()
+        own_gateway.check()
     voice.say("Stopped.")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gateway.rewriting import Address
+from gateway.config import Address
 from schemas.java_hash import group_partition
 
 

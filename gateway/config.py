@@ -4,15 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct, field
-
-from gateway.connection import Bounds
-from gateway.rewriting import Address
 
 
 class GatewayError(RuntimeError):
     """The gateway cannot start or go on: a sentence that says why and what to do."""
+
+
+class Address(NamedTuple):
+    """Where something listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """How much one connection may ask for."""
+
+    request_bytes_max: int = 104_857_600
+    """Longest request; Kafka's `socket.request.max.bytes`."""
+    group_request_bytes_max: int = 1_048_576
+    """Longest group request: it must become one event."""
+    pending_requests_max: int = 256
+    """Requests without an answer, after which no more are read."""
+    held_bytes_max: int = 1_048_576
+    """Bytes of answers that wait behind a held one, after which no more of the broker's are read."""
 
 
 class Route(Struct, frozen=True):
@@ -50,6 +71,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     """See `gateway.authorization`; None: clients on this machine may use every group and others none."""
     bounds: Bounds = field(default_factory=Bounds)
     connections_max: int = 10_000
+    """Connections of clients, after which further ones are closed at once."""
     answer_timeout_ms: int = 25_000
     """How long an answer of the coordinator is waited for: less than clients wait (30 s), so that they hear of it."""
     hands_out_member_ids: bool = True

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from gateway.config import Bounds
 from gateway.frames import CORRELATION, FrameError, FrameSplitter, RequestHead, frame, parse_request_head
 from gateway.rewriting import (
     Locate,
@@ -36,19 +37,6 @@ _ANSWER_BYTES_MAX = 2**31 - 1
 _SASL_APIS = frozenset({OtherApi.SASL_HANDSHAKE, OtherApi.SASL_AUTHENTICATE})
 _BEFORE_AUTHENTICATION = _SASL_APIS | {OtherApi.API_VERSIONS}
 Rewrite = Callable[[bytes], bytes]
-
-
-class Bounds(Struct, frozen=True, kw_only=True):
-    """How much one connection may ask for."""
-
-    request_bytes_max: int = 104_857_600
-    """Longest request; Kafka's `socket.request.max.bytes`."""
-    group_request_bytes_max: int = 1_048_576
-    """Longest group request: it must become one event."""
-    pending_requests_max: int = 256
-    """Requests without an answer, after which no more are read."""
-    held_bytes_max: int = 1_048_576
-    """Bytes of answers that wait behind a held one, after which no more of the broker's are read."""
 
 
 class Asked(Struct, frozen=True, kw_only=True):

@@ -11,12 +11,12 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from gateway import tls
-from gateway.config import GatewayConfig, GatewayError
+from gateway.config import Address, GatewayConfig, GatewayError
 from gateway.connection import Asked, Connection
 from gateway.door import Reply
 from gateway.metrics import GatewayMetrics
 from gateway.ports import Ports
-from gateway.rewriting import Address, Locate
+from gateway.rewriting import Locate
 from gateway.session import Backing, Session
 
 _METADATA_TIMEOUT_S = 15.0
@@ -47,6 +47,11 @@ class Front:
     def bootstrap_servers(self) -> str:
         """Where clients bootstrap; known once it was started."""
         return str(self._config.listen if self._ports is None else self._ports.bootstrap)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether clients can come."""
+        return self._ready.is_set() and self._thread.is_alive()
 
     def start(self) -> None:
         """Listen, and return when clients can come. Raises GatewayError."""

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from gateway.brokers import Node
-from gateway.config import GatewayConfig, GatewayError
-from gateway.rewriting import Address
+from gateway.config import Address, GatewayConfig, GatewayError
 from gateway.session import Backing
 
 _BACKLOG = 1_024

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from gateway import codec
+from gateway.config import Address
 from gateway.versions import HIDDEN_FEATURES, OtherApi, Versions, offered
 from schemas.error_codes import ErrorCode
 from schemas.wire import (
@@ -22,17 +23,6 @@ from schemas.wire import (
     encode_string,
     encode_unsigned_varint,
 )
-
-
-class Address(NamedTuple):
-    """Where something listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
 
 Locate = Callable[[int, Address], Address]
 """(node id, the broker's own address) -> the address at which the gateway stands for it."""

@@ -11,10 +11,10 @@ from typing import cast
 
 from msgspec import Struct
 
+from gateway.config import Address
 from gateway.connection import Asked, Connection
 from gateway.door import Reply
 from gateway.metrics import GatewayMetrics
-from gateway.rewriting import Address
 from gateway.translation import GroupResponse
 
 _CONNECT_TIMEOUT_S = 10.0

@@ -7,6 +7,7 @@ explained. Only clients that bootstrap at the tap are seen.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from gateway.config import GatewayConfig, GatewayError
-from gateway.connection import Asked, Bounds, Connection
+from gateway.config import Bounds, GatewayConfig, GatewayError
+from gateway.connection import Asked, Connection
 from gateway.door import Reply
 from gateway.frames import RequestHead, frame
 from gateway.front import Front
@@ -30,10 +31,14 @@ from schemas.records_file import Record, encode_record
 from schemas.wire import DecodeError
 
 _FLUSH_INTERVAL_S = 0.5
+_log = logging.getLogger(__name__)
 
 
 class TapOutput(Protocol):
-    """Where a tap writes; in the event loop's thread, so it must not block for long."""
+    """Where a tap writes; in the event loop's thread, so it must not block for long.
+
+    Raises OSError, BufferError or KafkaException when something cannot be written.
+    """
 
     def event(self, event: TappedEvent) -> None: ...
 
@@ -81,7 +86,9 @@ class TopicsOutput:
         """`properties`: librdkafka's, `bootstrap.servers` among them."""
         self._events = f"{prefix}.events"
         self._responses = f"{prefix}.responses"
-        self._producer = Producer({**properties, "enable.idempotence": "true", "linger.ms": "20"})
+        self._producer = Producer(
+            {**properties, "enable.idempotence": "true", "linger.ms": "20", "delivery.report.only.error": True, "on_delivery": _insist}
+        )
 
     def event(self, event: TappedEvent) -> None:
         self._producer.produce(self._events, event.value, event.key, partition=0, timestamp=event.time_ms)
@@ -94,6 +101,11 @@ class TopicsOutput:
 
     def close(self) -> None:
         self._producer.flush(10.0)
+
+
+def _insist(error: KafkaError, message: Message) -> None:
+    """Raised where the producer is polled."""
+    raise KafkaException(error)
 
 
 def _append(file: BinaryIO, offset: int, tapped: TappedEvent | TappedAnswer) -> None:
@@ -160,7 +172,9 @@ class Tap(Front):
         super().__init__(config)
         self._ours = taken(rewrites_addresses=not config.routes, taps=True)
         self._output = output
-        self._log = TapLog(output.event, output.answer)
+        self._log = TapLog(lambda event: self._write(partial(output.event, event)), lambda answer: self._write(partial(output.answer, answer)))
+        self.recording_failure: str | None = None
+        """Why nothing is written any more; clients do not feel it."""
         self._flusher: asyncio.TimerHandle | None = None
 
     @property
@@ -175,11 +189,27 @@ class Tap(Front):
         if self._flusher is not None:
             self._flusher.cancel()
         self._log.end(_now_ms())
-        self._output.close()
+        self._write(self._output.flush)
+        try:
+            self._output.close()
+        except (OSError, BufferError, KafkaException) as problem:
+            self._fail(problem)
 
     def _flush(self) -> None:
-        self._output.flush()
+        self._write(self._output.flush)
         self._flusher = asyncio.get_running_loop().call_later(_FLUSH_INTERVAL_S, self._flush)
+
+    def _write(self, write: Callable[[], None]) -> None:
+        if self.recording_failure is None:
+            try:
+                write()
+            except (OSError, BufferError, KafkaException) as problem:
+                self._fail(problem)
+
+    def _fail(self, problem: Exception) -> None:
+        if self.recording_failure is None:
+            self.recording_failure = str(problem)
+            _log.error("the recording ends here, clients go on: %s", problem)
 
     def _machine(self, locate: Locate | None) -> Connection:
         return TapConnection(self._ours, locate, self._config.bounds, self._note, requires_sasl=self._config.speaks_sasl)

@@ -8,9 +8,18 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 STALE_AFTER_S = 60.0
 """Signs of life older than this are none."""
+
+
+class Probes(Protocol):
+    """What probes ask; each answer is a list of reasons, empty when all is well."""
+
+    def not_live(self) -> list[str]: ...
+
+    def not_ready(self) -> list[str]: ...
 
 
 class Health:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from operations.health import Health
+from operations.health import Probes
 
 REQUEST_TIMEOUT_S = 10.0
 """A peer that says nothing holds a thread no longer than this."""
@@ -19,7 +19,7 @@ REQUEST_TIMEOUT_S = 10.0
 class OperationsServer:
     """The endpoint, in a thread of its own. A context manager."""
 
-    def __init__(self, host: str, port: int, registry: CollectorRegistry, health: Health) -> None:
+    def __init__(self, host: str, port: int, registry: CollectorRegistry, health: Probes) -> None:
         """Port 0: a free one. Raises OSError where it cannot listen."""
 
         class Handler(_Handler):
@@ -51,7 +51,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     registry: CollectorRegistry
-    health: Health
+    health: Probes
     timeout = REQUEST_TIMEOUT_S
     server_version, sys_version = "group-coordinator", ""
 

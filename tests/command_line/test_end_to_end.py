@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -56,16 +55,6 @@ def session_of(process: subprocess.Popen[str]) -> list[str]:
     """The processes of its session that are still alive."""
     found = subprocess.run(["ps", "-o", "pid=,args=", "-s", str(process.pid)], capture_output=True, text=True, check=False)
     return [line for line in found.stdout.splitlines() if "<defunct>" not in line]
-
-
-def test_run_stops_cleanly_on_sigterm(tmp_path: Path, kafka_jars: Path) -> None:
-    with command(tmp_path, "run", "--embedded", "--tick-interval-ms", "200") as process:
-        text = wait_for(process, tmp_path, r"kafka-console-consumer\.sh .*\n")
-        assert re.search(r"coordinator\.history +1 partition\(s\), created now", text)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(STOP_TIMEOUT_S) == 0
-    assert (tmp_path / "out").read_text().endswith("Stopped.\n")
-    assert session_of(process) == []
 
 
 def test_run_fails_with_the_cause_when_its_query_does(tmp_path: Path, kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from operations.gateway_metrics import GATEWAY_METRICS
 from operations.metrics import METRICS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
@@ -14,7 +15,7 @@ MARK = "<!-- generated: everything below is written by `make schemas` -->\n"
 
 def generated() -> str:
     lines = ["", "| metric | kind | labels | meaning |", "| --- | --- | --- | --- |"]
-    for metric in METRICS:
+    for metric in (*METRICS, *GATEWAY_METRICS):
         labels = ", ".join(f"`{label}`" for label in metric.labels)
         lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.meaning} |")
     return "\n".join(lines) + "\n"

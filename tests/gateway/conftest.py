@@ -9,8 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from gateway.config import GatewayConfig
-from gateway.rewriting import Address
+from gateway.config import Address, GatewayConfig
 from gateway.server import Gateway
 from streaming.embedded_kafka import EmbeddedKafka, free_port
 from streaming.topics import TopicSettings

@@ -14,8 +14,8 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
-from gateway.connection import Bounds, Connection
-from gateway.rewriting import Address
+from gateway.config import Address, Bounds
+from gateway.connection import Connection
 from gateway.versions import taken
 from schemas.error_codes import ErrorCode
 from schemas.messages import FindCoordinatorRequest as OurFindCoordinatorRequest

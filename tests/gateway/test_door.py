@@ -9,10 +9,10 @@ from kafka.protocol.consumer.group import OffsetFetchResponse as WireOffsetFetch
 
 from gateway.authorization import Authorizer, parse_rules
 from gateway.brokers import Node, coordinator_of
+from gateway.config import Address
 from gateway.connection import Asked
 from gateway.door import Door, GroupEvent
 from gateway.refusals import refusal
-from gateway.rewriting import Address
 from gateway.translation import GroupRequest, GroupResponse, write_response
 from gateway.versions import GROUP_APIS, GROUP_VERSIONS
 from schemas.error_codes import ErrorCode

@@ -16,8 +16,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from gateway.config import GatewayConfig, GatewayError
-from gateway.rewriting import Address
+from gateway.config import Address, GatewayConfig, GatewayError
 from gateway.server import Gateway
 from streaming.embedded_kafka import EmbeddedKafka, free_port
 from streaming.topics import TopicSettings, admin_client

@@ -13,8 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from msgspec.structs import replace
 
-from gateway.config import GatewayConfig, GatewayError, Route
-from gateway.rewriting import Address
+from gateway.config import Address, GatewayConfig, GatewayError, Route
 from gateway.server import Gateway
 from schemas.history import MemberExpired, RebalanceStarted
 from streaming.embedded_kafka import EmbeddedKafka, free_port

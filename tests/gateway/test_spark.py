@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.config import GatewayConfig
-from gateway.rewriting import Address
+from gateway.config import Address, GatewayConfig
 from gateway.server import Gateway
 from streaming.application import Application
 from streaming.config import StreamingConfig

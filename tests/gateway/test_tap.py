@@ -11,12 +11,13 @@ from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
 from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
-from gateway.config import GatewayConfig, GatewayError
-from gateway.rewriting import Address
+from gateway.config import Address, GatewayConfig, GatewayError
+from gateway.connection import Asked
 from gateway.tap import FilesOutput, Tap
 from gateway.translation import write_response
+from schemas.error_codes import ErrorCode
 from schemas.events import ResponseEnvelope, decode_request_event, decode_response_event, decode_tick
-from schemas.messages import JoinGroupResponse, OffsetFetchResponse, Response
+from schemas.messages import HeartbeatRequest, HeartbeatResponse, JoinGroupResponse, OffsetFetchResponse, Response
 from schemas.records_file import decode_event_record, decode_record
 from streaming.embedded_kafka import EmbeddedKafka
 from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share
@@ -89,6 +90,29 @@ def test_a_recording_of_three_libraries_replays_to_the_brokers_answers(
     assert theirs.keys() == ours.keys()
     for request_id, (envelope, response) in theirs.items():
         assert gist(envelope, ours[request_id]) == gist(envelope, response), f"{ours[request_id]}, the broker: {response}"
+
+
+def test_a_full_disk_ends_the_recording_and_disturbs_no_client() -> None:
+    class Full:
+        def event(self, event: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        answer = event
+
+        def flush(self) -> None: ...
+
+        def close(self) -> None: ...
+
+    tap = Tap(GatewayConfig(bootstrap_servers="127.0.0.1:9"), Full())
+    asked = Asked(
+        number=1, api="Heartbeat", api_version=4, client_id="c", client_host="127.0.0.1", principal="User:ANONYMOUS",
+        request=HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
+    )  # fmt: skip
+    for _ in range(2):
+        tapped = tap._note(asked)
+        assert tapped is not None
+        tapped.answered(HeartbeatResponse(error_code=ErrorCode.NONE), 1)
+    assert tap.recording_failure == "[Errno 28] No space left on device"
 
 
 def test_a_recording_is_not_overwritten(tmp_path: Path) -> None:

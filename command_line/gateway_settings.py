@@ -1,0 +1,168 @@
+"""The settings of `gateway` and `tap`, and what the gateway makes of them: `gateway_config`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec.structs import fields
+from pydantic import Field, create_model
+
+from gateway.config import Address, Bounds, GatewayConfig, Route
+from streaming.kafka_clients import librdkafka_properties, properties_problems
+from streaming.settings import DocumentedSettings, field_docs
+
+_BOUNDS = (*Bounds.__struct_fields__, "connections_max")
+_ANSWERS = ("answer_timeout_ms", "hands_out_member_ids", "answers_heartbeats", "heartbeat_patience_ms")
+_DOCS = field_docs(GatewayConfig) | field_docs(Bounds)
+_PORT_MAX = 65_535
+
+PANELS = {
+    "Clients": ("listen", "advertised_host", "routes", "tls_certificate", "tls_key", "authorization_rules"),
+    "Kafka": ("bootstrap_servers", "upstream", "kafka", "coordinator_bootstrap_servers", "coordinator_kafka", "topic_prefix"),
+    "Answers": _ANSWERS,
+    "Bounds": _BOUNDS,
+    "Operations": ("metrics_port", "metrics_host", "log_format", "log_level"),
+}
+
+
+def names(kind: type[DocumentedSettings]) -> tuple[str, ...]:
+    """The settings in the order of the panels."""
+    return tuple(name for panel in PANELS.values() for name in panel if name in kind.model_fields)
+
+
+def _documented(*names: str) -> dict[str, Any]:
+    """Fields as the gateway has and documents them."""
+    found = {field.name: field for kind in (GatewayConfig, Bounds) for field in fields(kind)}
+    return {name: (found[name].type, Field(default=found[name].default, description=_DOCS[name])) for name in names}
+
+
+_Bounds: type[DocumentedSettings] = create_model("_Bounds", __base__=DocumentedSettings, **_documented(*_BOUNDS))
+
+
+class FrontSettings(_Bounds):  # type: ignore[misc, valid-type]
+    """What a gateway and a tap have in common."""
+
+    listen: str = "127.0.0.1:9192"
+    """Where clients bootstrap, HOST:PORT. The broker with node id N is at the port that follows by N + 1. Port 0: any free ones."""
+    advertised_host: str | None = None
+    """The host that clients are told. Default: the one that is listened on."""
+    kafka: dict[str, str] = Field(default_factory=dict)
+    """Properties of the gateway's own Kafka clients with Java's names, for TLS and SASL (`security.protocol`,
+    `sasl.jaas.config` ...). Clients' connections go on to the brokers by the same `security.protocol`."""
+    routes: dict[str, str] = Field(default_factory=dict)
+    """Where each broker has a listener of its own that advertises the gateway, one HOST:PORT=HOST:PORT a broker: the port to
+    listen on, and that listener. Nothing is rewritten then. Default: a port for each broker, and addresses are rewritten."""
+    tls_certificate: str | None = None
+    """A certificate chain (PEM file) to show to clients. Default: clients speak plain text."""
+    tls_key: str | None = None
+    """The certificate's key (PEM file). Default: it is in the same file."""
+    metrics_port: int = 0
+    """Port of the endpoint with /metrics (Prometheus), /health/live and /health/ready. 0: there is none."""
+    metrics_host: str = "127.0.0.1"
+    """Address that the endpoint listens on. It has no password: beyond this machine let only a trusted network reach it."""
+    log_format: Literal["text", "json"] = "text"
+    """Form of the log on standard error: lines for people, or one JSON object a line."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least important that is logged. `info` has every connection that was closed for a reason."""
+
+    @property
+    def brokers(self) -> str:
+        """Where the brokers are that stand behind it."""
+        raise NotImplementedError
+
+    @property
+    def gateway_config(self) -> GatewayConfig:
+        """For `gateway.server` and `gateway.tap`."""
+        return GatewayConfig(**self._front())
+
+    def problems(self) -> list[str]:
+        """What is wrong, one sentence for each mistake."""
+        found = properties_problems(self.kafka)
+        for name, text in [("listen", self.listen), *(("routes", each) for pair in self.routes.items() for each in pair)]:
+            try:
+                _parse_address(text)
+            except ValueError:
+                found.append(f"{name} is {text!r}, but must be HOST:PORT, as 127.0.0.1:9192.")
+        for name in _BOUNDS:
+            if getattr(self, name) < 1:
+                found.append(f"{name} is {getattr(self, name)}, but must be at least 1.")
+        return found or self.gateway_config.problems()
+
+    def _front(self) -> dict[str, Any]:
+        return {
+            "listen": _parse_address(self.listen),
+            "advertised_host": self.advertised_host,
+            "bootstrap_servers": self.brokers,
+            "client_properties": librdkafka_properties(self.brokers, self.kafka),
+            "routes": tuple(Route(*map(_parse_address, pair)) for pair in self.routes.items()),
+            "tls_certificate": _path(self.tls_certificate),
+            "tls_key": _path(self.tls_key),
+            "bounds": Bounds(**{name: getattr(self, name) for name in Bounds.__struct_fields__}),
+            "connections_max": self.connections_max,
+        }
+
+
+_Answers: type[FrontSettings] = create_model("_Answers", __base__=FrontSettings, **_documented(*_ANSWERS))
+
+
+class GatewaySettings(_Answers):  # type: ignore[misc, valid-type]
+    """Everything that can be set of a gateway."""
+
+    bootstrap_servers: str = "localhost:9092"
+    """The Kafka cluster behind the gateway, `host:port`, separated by commas."""
+    coordinator_bootstrap_servers: str | None = None
+    """The cluster with the coordinator's topics. Default: the same."""
+    coordinator_kafka: dict[str, str] = Field(default_factory=dict)
+    """Properties of the clients of that cluster, where it is another one."""
+    topic_prefix: str = "coordinator"
+    """What the names of the coordinator's topics begin with, as of `run`."""
+    authorization_rules: str | None = None
+    """A file with lines `PRINCIPAL GROUP allow|deny`; the first that fits decides. Default: clients on this machine may use
+    every group, others none."""
+
+    @property
+    def brokers(self) -> str:
+        return str(self.bootstrap_servers)
+
+    @property
+    def gateway_config(self) -> GatewayConfig:
+        elsewhere = self.coordinator_bootstrap_servers
+        return GatewayConfig(
+            **self._front(),
+            coordinator_bootstrap_servers=elsewhere,
+            coordinator_properties=librdkafka_properties(elsewhere, self.coordinator_kafka) if elsewhere else None,
+            topic_prefix=self.topic_prefix,
+            authorization_rules=_path(self.authorization_rules),
+            **{name: getattr(self, name) for name in _ANSWERS},
+        )
+
+    def problems(self) -> list[str]:
+        found = properties_problems(self.coordinator_kafka)
+        if self.coordinator_kafka and self.coordinator_bootstrap_servers is None:
+            found.append("coordinator_kafka is set, but not coordinator_bootstrap_servers: say where that cluster is.")
+        return [*found, *super().problems()]
+
+
+class TapSettings(FrontSettings):
+    """Everything that can be set of a tap."""
+
+    upstream: str = "localhost:9092"
+    """The Kafka cluster whose groups are recorded, `host:port`, separated by commas. It goes on coordinating them."""
+
+    @property
+    def brokers(self) -> str:
+        return self.upstream
+
+
+def _parse_address(text: str) -> Address:
+    """Raises ValueError."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or int(port) > _PORT_MAX:
+        raise ValueError(text)
+    return Address(host, int(port))
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)

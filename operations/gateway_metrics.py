@@ -1,0 +1,124 @@
+"""A gateway's numbers for Prometheus, and whether it lives and takes clients, for probes.
+
+The gateway counts in plain objects (`gateway.metrics`); here they get names. `GATEWAY_METRICS` is their catalogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import inf
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
+
+from gateway.metrics import GatewayMetrics, Histogram
+from operations.metrics import PREFIX, Metric
+
+_MS = 1_000
+
+
+def _metric(kind: Literal["counter", "gauge", "histogram"], name: str, meaning: str, *labels: str) -> Metric:
+    return Metric(name=f"{PREFIX}gateway_{name}", kind=kind, labels=labels, meaning=meaning)
+
+
+CONNECTIONS = _metric("gauge", "connections", "Connections of clients.")
+ACCEPTED = _metric("counter", "connections_accepted_total", "Connections that were let in.")
+REFUSED = _metric("counter", "connections_refused_total", "Connections that were closed at once, beyond `connections_max`.")
+BROKEN = _metric(
+    "counter", "connections_broken_total", "Connections that the gateway closed, by the reason: not understood, not offered ...", "reason"
+)
+TO_BROKERS = _metric("counter", "to_brokers_bytes_total", "Bytes of clients that went on to brokers.")
+TO_CLIENTS = _metric("counter", "to_clients_bytes_total", "Bytes that went to clients, of brokers and of the coordinator.")
+REQUESTS = _metric("counter", "requests_total", "Group requests by Kafka's name of the API.", "api")
+PENDING = _metric("gauge", "pending_events", "Events that the coordinator has not answered yet.")
+IN_DOUBT = _metric(
+    "counter", "in_doubt_total", "Events that had no answer in time or could not be written: answered COORDINATOR_NOT_AVAILABLE."
+)
+UNEXPECTED = _metric(
+    "counter", "answers_unexpected_total", "Answers that nobody waits for: of another gateway on the same partition, late, or repeated."
+)
+ANSWER_SECONDS = _metric(
+    "histogram", "answer_seconds", "From a request's arrival to its answer: the whole way. JoinGroup waits for other members.", "api"
+)
+COORDINATOR_SECONDS = _metric(
+    "histogram", "coordinator_seconds", "Of that, from the sending of the event to the append of its answer: log, micro-batch, sink."
+)
+READING_SECONDS = _metric("histogram", "reading_seconds", "Of that, from the append of the answer until the gateway has read it.")
+
+GATEWAY_METRICS: tuple[Metric, ...] = tuple(each for each in list(globals().values()) if isinstance(each, Metric))
+"""All of them."""
+
+
+def gateway_registry(metrics: GatewayMetrics) -> CollectorRegistry:
+    """A registry with a gateway's numbers and those of its process."""
+    registry = CollectorRegistry()
+    registry.register(GatewayCollector(metrics))
+    ProcessCollector(registry=registry)
+    return registry
+
+
+class GatewayCollector(Collector):
+    """Reads a gateway's numbers at every scrape; the gateway writes on meanwhile, which costs at most the last digit."""
+
+    def __init__(self, metrics: GatewayMetrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Family]:
+        found = self._metrics
+        yield _gauge(CONNECTIONS, found.connections_open)
+        yield _counter(ACCEPTED, {(): found.connections_accepted})
+        yield _counter(REFUSED, {(): found.connections_refused})
+        yield _counter(BROKEN, _by_label(found.connections_broken))
+        yield _counter(TO_BROKERS, {(): found.bytes_to_brokers})
+        yield _counter(TO_CLIENTS, {(): found.bytes_to_clients})
+        yield _counter(REQUESTS, _by_label(found.requests))
+        yield _gauge(PENDING, found.pending)
+        yield _counter(IN_DOUBT, {(): found.in_doubt})
+        yield _counter(UNEXPECTED, {(): found.answers_unexpected})
+        yield _histogram(ANSWER_SECONDS, {(api,): each for api, each in found.answer_ms.copy().items()})
+        yield _histogram(COORDINATOR_SECONDS, {(): found.coordinator_ms})
+        yield _histogram(READING_SECONDS, {(): found.reading_ms})
+
+    def describe(self) -> list[Family]:
+        return []
+
+
+class GatewayHealth:
+    """A gateway that cannot go on ends its process, so it lives. Whether the coordinator answers is the coordinator's to say."""
+
+    def __init__(self, is_ready: Callable[[], bool]) -> None:
+        self._is_ready = is_ready
+
+    def not_live(self) -> list[str]:
+        """Why the process is to be restarted; empty: it is not."""
+        return []
+
+    def not_ready(self) -> list[str]:
+        """Why clients should not come; empty: they can."""
+        return [] if self._is_ready() else ["it does not listen"]
+
+
+def _by_label(counts: dict[str, int]) -> dict[tuple[str, ...], int]:
+    return {(label,): count for label, count in counts.copy().items()}
+
+
+def _gauge(metric: Metric, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(metric.name, metric.meaning, value=value)
+
+
+def _counter(metric: Metric, counts: dict[tuple[str, ...], int]) -> CounterMetricFamily:
+    family = CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+    for labels, count in counts.items():
+        family.add_metric(labels, count)
+    return family
+
+
+def _histogram(metric: Metric, histograms: dict[tuple[str, ...], Histogram]) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+    for labels, histogram in histograms.items():
+        buckets = [("+Inf" if bound == inf else str(bound / _MS), count) for bound, count in histogram.cumulative]
+        family.add_metric(labels, buckets, sum_value=histogram.sum / _MS)
+    return family

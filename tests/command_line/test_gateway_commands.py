@@ -1,0 +1,173 @@
+"""`gateway`, `tap` and `run --gateway` as processes: they say when they are ready, serve clients, end clean, fail with a cause."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import NewTopic
+
+from command_line.gateway_settings import GatewaySettings, TapSettings
+from streaming.embedded_kafka import EmbeddedKafka, free_port
+from streaming.settings import ConfigError
+from streaming.topics import TopicSettings, admin_client, ensure_topics
+from tests.command_line.test_end_to_end import STOP_TIMEOUT_S, command, session_of, wait_for
+from tests.command_line.test_main import call, text_of
+
+
+def consume(bootstrap_servers: str, group: str, topic: str, count: int) -> list[str]:
+    """Make a topic, produce, and read the records by a group; then leave it."""
+    admin = admin_client(bootstrap_servers)  # held: without it there is no answer
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "log_level": "0"})
+    for number in range(count):
+        producer.produce(topic, str(number))
+    assert producer.flush(20) == 0
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group, "client.id": "one", "log_level": "0", "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    found: list[str] = []
+    for _ in range(600):
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            found.append((message.value() or b"").decode())
+        if len(found) == count:
+            break
+    consumer.close()
+    return found
+
+
+# --------------------------------------------------------------------------------------------------------- settings
+
+
+@pytest.mark.parametrize(("name", "settings"), [("gateway", GatewaySettings), ("tap", TapSettings)])
+def test_a_flag_with_help_for_every_setting(name: str, settings: type[GatewaySettings | TapSettings]) -> None:
+    text = re.sub(r"\s+", " ", text_of(call(name, "--help")))
+    assert f"group-coordinator {name} " in text
+    for field, kind in settings.model_fields.items():
+        assert f"--{field.replace('_', '-')}" in text
+        assert kind.description, field
+
+
+def test_settings_become_the_gateways() -> None:
+    settings = GatewaySettings(
+        listen="[::1]:9192", bootstrap_servers="b:1", kafka={"security.protocol": "SSL"}, coordinator_bootstrap_servers="c:1",
+        routes={"127.0.0.1:9193": "b:2"}, held_bytes_max=7, connections_max=3, answers_heartbeats=True,
+    )  # fmt: skip
+    config = settings.gateway_config
+    assert (str(config.listen), config.brokers_speak_tls, config.bounds.held_bytes_max) == ("[::1]:9192", True, 7)
+    assert (config.connections_max, config.answers_heartbeats, str(config.routes[0].broker)) == (3, True, "b:2")
+    assert config.coordinator_client_properties == {"bootstrap.servers": "c:1"}, "the other cluster has its own properties"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"listen": "9192"}, "listen is '9192', but must be HOST:PORT"),
+        ({"listen": "h:70000"}, "listen is 'h:70000'"),
+        ({"listen": "0.0.0.0:9192"}, "say by which host clients are to reach it"),
+        ({"connections_max": 0}, "connections_max is 0, but must be at least 1"),
+        ({"routes": {"a:1": "b"}}, "routes is 'b', but must be HOST:PORT"),
+        ({"coordinator_kafka": {"client.id": "x"}}, "say where that cluster is"),
+        ({"tls_key": "k.pem"}, "a TLS key without a certificate"),
+        ({"answer_timeout_ms": 1}, "answer_timeout_ms is 1"),
+    ],
+)
+def test_what_is_wrong_is_told(given: dict[str, object], told: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        GatewaySettings.load(given)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("tap", "--upstream", "b:1"), "Name either --out FILE or --to-topics PREFIX."),
+        (("run", "--gateway-config-file", "x.toml"), "say by --gateway where it listens"),
+        (("run", "--gateway", "here"), "listen is 'here', but must be HOST:PORT"),
+    ],
+)
+def test_wrong_use_is_told_before_anything_starts(arguments: tuple[str, ...], told: str) -> None:
+    result = call(*arguments)
+    assert (result.exit_code, told in result.stderr) == (2, True), result.output
+
+
+# -------------------------------------------------------------------------------------------------------- processes
+
+
+@pytest.mark.end_to_end
+def test_a_gateway_without_a_coordinator_says_so(kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path) -> None:
+    arguments = ("gateway", "--bootstrap-servers", kafka.bootstrap_servers, "--topic-prefix", topic_prefix, "--listen", "127.0.0.1:0")
+    with command(tmp_path, *arguments) as process:
+        assert process.wait(STOP_TIMEOUT_S) == 1
+    assert "start the coordinator first, it creates its topics." in (tmp_path / "err").read_text()
+
+
+@pytest.mark.end_to_end
+def test_a_gateway_listens_is_measured_and_ends(kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path) -> None:
+    ensure_topics(admin_client(kafka.bootstrap_servers), TopicSettings(prefix=topic_prefix, offsets_partitions=1))
+    metrics_port = free_port()
+    arguments = (
+        "gateway", "--bootstrap-servers", kafka.bootstrap_servers, "--topic-prefix", topic_prefix,
+        "--listen", "127.0.0.1:0", "--metrics-port", str(metrics_port), "--log-format", "json",
+    )  # fmt: skip
+    with command(tmp_path, *arguments) as process:
+        wait_for_log(tmp_path, "The gateway is ready")
+        lines = [json.loads(line)["message"] for line in (tmp_path / "err").read_text().splitlines()]
+        (address,) = re.findall(r"clients bootstrap at (\S+)\.$", "\n".join(lines), re.MULTILINE)
+        host, port = address.rsplit(":", 1)
+        with socket.create_connection((host, int(port))):
+            text = scrape(f"http://127.0.0.1:{metrics_port}/metrics")
+        assert "group_coordinator_gateway_connections_accepted_total 1.0" in text
+        assert 'group_coordinator_gateway_coordinator_seconds_bucket{le="0.025"} 0.0' in text
+        assert json.loads(scrape(f"http://127.0.0.1:{metrics_port}/health/ready"))["status"] == "ok"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP_TIMEOUT_S) == 0
+    assert (tmp_path / "out").read_text() == ""
+
+
+@pytest.mark.end_to_end
+def test_a_tap_records_and_its_recording_is_explained(kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path) -> None:
+    recording = tmp_path / "recording.jsonl"
+    arguments = ("tap", "--listen", "127.0.0.1:0", "--upstream", kafka.bootstrap_servers, "--out", str(recording))
+    with command(tmp_path, *arguments) as process:
+        (address,) = re.findall(r"bootstrap at (\S+) instead of", wait_for(process, tmp_path, "is ready"))
+        assert len(consume(address, f"{topic_prefix}-group", topic_prefix, 10)) == 10
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP_TIMEOUT_S) == 0
+    assert re.search(r"^\d+ events in ", (tmp_path / "out").read_text(), re.MULTILINE)
+    assert call("replay", recording, "--in-process", "--out", tmp_path / "replayed").exit_code == 0
+    told = call("explain", "--group", f"{topic_prefix}-group", "--generation", "1", "--from", tmp_path / "replayed")
+    assert "one-" in told.stdout, told.output
+
+
+@pytest.mark.end_to_end
+def test_run_with_a_gateway_of_its_own_ends_cleanly(tmp_path: Path, kafka_jars: Path) -> None:
+    port = free_port()
+    arguments = ("run", "--embedded", "--group-initial-rebalance-delay-ms", "0", "--gateway", f"127.0.0.1:{port}")
+    with command(tmp_path, *arguments) as process:
+        text = wait_for(process, tmp_path, rf"The gateway is ready: Kafka clients bootstrap at 127\.0\.0\.1:{port}\.")
+        assert re.search(r"coordinator\.history +1 partition\(s\), created now", text)
+        assert consume(f"127.0.0.1:{port}", "own", "data", 10) == [str(number) for number in range(10)]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP_TIMEOUT_S) == 0
+    assert (tmp_path / "out").read_text().endswith("Stopped.\n")
+    assert session_of(process) == []
+
+
+def wait_for_log(tmp_path: Path, pattern: str) -> None:
+    """As `wait_for`, in the log."""
+    deadline = time.monotonic() + 60
+    while not re.search(pattern, (tmp_path / "err").read_text()):
+        assert time.monotonic() < deadline, (tmp_path / "err").read_text()
+        time.sleep(0.1)
+
+
+def scrape(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return str(answer.read().decode())
