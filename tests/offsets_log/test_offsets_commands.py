@@ -1,0 +1,161 @@
+"""`offsets export` and `offsets import` between a coordinator's topics, a replayed history, Kafka's tool and a real cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from typer.testing import CliRunner
+
+from command_line.committed_offsets import CommittedOffsets, from_csv
+from command_line.main import app
+from command_line.offsets_target import Target
+from schemas.events import encode_request_event, encode_tick
+from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from schemas.records_file import Record, encode_record
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka
+from tests.offsets_log.kafka_tools import consumer_groups
+from tests.offsets_log.live_topic import make_topics, outputs_of, write
+
+START_MS = 1_767_225_600_000
+RECORDS = 10
+"""In each partition of the topic that is consumed."""
+
+
+class Log:
+    """A log of events with commits, one a second."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.records: list[Record] = []
+        self._now_ms = START_MS
+
+    def commit(self, group_id: str, offsets: dict[int, int]) -> int:
+        """Returns the moment of it."""
+        self._now_ms += 1_000
+        partitions = tuple(OffsetCommitRequestPartition(partition_index=each, committed_offset=offset) for each, offset in offsets.items())
+        request = OffsetCommitRequest(group_id=group_id, topics=(OffsetCommitRequestTopic(name=self.topic, partitions=partitions),))
+        number = len(self.records)
+        value = encode_request_event("OffsetCommit", 9, request, request_id=f"r-{number}", reply_partition=0, client_id="c")
+        self._add(None, encode_tick(self._now_ms))
+        self._add(group_id.encode(), value)
+        return self._now_ms
+
+    def _add(self, key: bytes | None, value: bytes) -> None:
+        self.records.append(Record(partition=0, offset=len(self.records), timestamp_ms=self._now_ms, key=key, value=value))
+
+
+@pytest.fixture
+def config(kafka: EmbeddedKafka, topic_prefix: str) -> StreamingConfig:
+    return make_topics(kafka.bootstrap_servers, topic_prefix)
+
+
+def call(config: StreamingConfig, *arguments: str, exit_code: int = 0) -> str:
+    """What the command prints, to either stream."""
+    flags = [*arguments, "--bootstrap-servers", config.bootstrap_servers]
+    result = CliRunner().invoke(app, ["offsets", *flags], env={"TZ": "UTC", "COLUMNS": "200"})
+    assert result.exit_code == exit_code, result.output
+    return result.output
+
+
+def rows(printed: str) -> list[list[str]]:
+    return [line.split() for line in printed.splitlines() if line.split()]
+
+
+def make_consumed(config: StreamingConfig, admin: AdminClient, topic: str) -> None:
+    for future in admin.create_topics([NewTopic(topic, 2, 1)]).values():
+        future.result(30)
+    producer = Producer({"log_level": 0, **config.client_properties})
+    for number in range(2 * RECORDS):
+        producer.produce(topic, b"record", partition=number % 2)
+    assert producer.flush(30) == 0
+
+
+def test_out_of_the_topics_through_kafkas_tool_and_onto_a_cluster(
+    kafka: EmbeddedKafka, admin: AdminClient, config: StreamingConfig, tmp_path: Path
+) -> None:
+    topic = f"{config.topic_prefix}-consumed"
+    one, other = f"{config.topic_prefix}-one", f"{config.topic_prefix}, the other"
+    log = Log(topic)
+    log.commit(one, {0: 1, 1: 1})
+    then_ms = log.commit(other, {0: 7})
+    log.commit(one, {1: 5})
+    log.commit(other, {0: 40, 1: 3})  # 40 lies beyond the end of the partition
+    outputs = list(outputs_of(log.records, config))
+    write(config, outputs)
+    make_consumed(config, admin, topic)
+    now: CommittedOffsets = {one: {(topic, 0): 1, (topic, 1): 5}, other: {(topic, 0): 40, (topic, 1): 3}}
+    then: CommittedOffsets = {one: {(topic, 0): 1, (topic, 1): 1}, other: {(topic, 0): 7}}
+
+    # Export: now, as of a moment, of one group; from the topics and from the files of a replay the same.
+    prefix = ("--topic-prefix", config.topic_prefix)
+    of_all, of_one, before = (tmp_path / name for name in ("all.csv", "one.csv", "before.csv"))
+    assert "4 offsets of 2 groups" in call(config, "export", *prefix, "--out", str(of_all))
+    call(config, "export", *prefix, "--group", one, "--out", str(of_one))
+    call(config, "export", *prefix, "--at", str(then_ms), "--out", str(before))
+    assert from_csv(of_all.read_text()) == now
+    assert of_one.read_text() == f"{topic},0,1\n{topic},1,5\n"
+    assert from_csv(before.read_text()) == then
+    for name in ("offsets", "history"):
+        written = [each for each in outputs if each.topic.endswith(f".{name}")]
+        lines = [encode_record(Record(partition=None, key=each.key, value=each.value)) for each in written]
+        (tmp_path / f"{name}.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+    replayed = ("--replayed", str(tmp_path))
+    assert from_csv(call(config, "export", *replayed)) == now
+    assert from_csv(call(config, "export", *replayed, "--at", "2026-01-01T00:00:02Z")) == then
+    assert "had no committed offsets" in call(config, "export", *prefix, "--group", "nobody", exit_code=1)
+
+    # Kafka's own tool takes both forms of the file.
+    target = Target(config.client_properties)
+    reset = ("--reset-offsets", "--from-file")
+    printed = consumer_groups(kafka.bootstrap_servers, *reset, str(before), "--group", one, "--group", other, "--dry-run")
+    assert [one, topic, "1", "1"] in [row[:4] for row in rows(printed)]
+    assert target.committed(one) == {}
+    consumer_groups(kafka.bootstrap_servers, *reset, str(of_one), "--group", one, "--execute")
+    assert target.committed(one) == now[one]
+
+    # Ours: shown first, then done; an offset that the log does not reach is moved to its end, as Kafka's tool does.
+    shown = call(config, "import", str(before))
+    assert [one, topic, "1", "5", "1"] in rows(shown)
+    assert [one, topic, "0", "1", "1", "unchanged"] in rows(shown)
+    assert "would commit 2 offsets of 2 groups" in shown
+    assert target.committed(one) == now[one]
+    call(config, "import", str(of_all), "--execute")
+    assert target.committed(one) == now[one]
+    assert target.committed(other) == {(topic, 0): RECORDS, (topic, 1): 3}
+    call(config, "import", str(before), "--group", other, "--execute")
+    assert target.committed(other) == {(topic, 0): 7, (topic, 1): 3}
+
+    # A real consumer begins where it was told; while it lives, and where a partition does not exist, nothing is changed.
+    consumer = Consumer({**config.client_properties, "group.id": one, "log_level": 0, "auto.offset.reset": "earliest"})
+    try:
+        consumer.subscribe([topic])
+        messages = consumer.consume(2 * RECORDS - 6, timeout=30)
+        firsts = {number: min(m.offset() or 0 for m in messages if m.partition() == number) for number in (0, 1)}
+        assert firsts == {0: 1, 1: 5}
+        refused = call(config, "import", str(before), "--execute", exit_code=1)
+        assert f"Group '{one}' is stable with 1 members: stop them first." in refused
+        assert "Nothing was changed." in refused
+    finally:
+        consumer.close()
+    of_one.write_text(f"{topic},0,2\n{topic},2,0\nno-such-topic,0,0\n")
+    refused = call(config, "import", str(of_one), "--group", one, "--execute", exit_code=1)
+    assert f"There is no partition 2 of a topic {topic}." in refused
+    assert "There is no partition 0 of a topic no-such-topic." in refused
+    assert target.committed(one)[topic, 0] != 2
+
+
+def test_a_history_that_does_not_reach_back_says_so(config: StreamingConfig, admin: AdminClient) -> None:
+    log = Log("consumed")
+    for offset in range(3):
+        log.commit("g", {0: offset})
+    write(config, outputs_of(log.records, config))
+    history = config.topic_settings.topics.history
+    for future in admin.delete_records([TopicPartition(history, 0, 2)]).values():
+        future.result(30)
+    said = call(config, "export", "--topic-prefix", config.topic_prefix, "--at", str(START_MS), exit_code=1)
+    assert f"{history} begins at" in said
+    assert "is known no more" in said
