@@ -7,12 +7,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from command_line.errors import CommandError
 from command_line.spark_jvm import end_jvm, quiet_start
 from streaming.config import StreamingConfig
 from streaming.topics import TopicReport
 from streaming.watcher import ShardProgress, Watcher
+
+if TYPE_CHECKING:
+    from streaming.application import Beside
 
 JOIN_INTERVAL_S = 0.2
 
@@ -21,11 +25,17 @@ class CoordinatorThread:
     """Runs `streaming.application.Application`; `stop` ends it after the running batch."""
 
     def __init__(
-        self, config: StreamingConfig, *, quiet: bool = False, rebuild: bool = False, watcher: Watcher | None = None
+        self,
+        config: StreamingConfig,
+        *,
+        quiet: bool = False,
+        rebuild: bool = False,
+        watcher: Watcher | None = None,
+        beside: Beside | None = None,
     ) -> None:
         """`quiet`: what the JVM says while it starts is shown only when it does not start.
 
-        `rebuild`, `watcher`: as of `Application`.
+        `rebuild`, `watcher`, `beside`: as of `Application`.
         """
         self.progress: dict[int, ShardProgress] = {}
         """The last batch of each shard."""
@@ -35,6 +45,7 @@ class CoordinatorThread:
         self._quiet = quiet
         self._rebuild = rebuild
         self._watcher = watcher
+        self._beside = beside
         self._begun = False
         self._go = threading.Event()
         self._started = threading.Event()
@@ -105,7 +116,13 @@ class CoordinatorThread:
                 self._go.wait()
                 if not self._stop.is_set():
                     app = Application(
-                        config, on_start=started, on_progress=note, watcher=self._watcher, spark=spark, rebuild=self._rebuild
+                        config,
+                        on_start=started,
+                        on_progress=note,
+                        watcher=self._watcher,
+                        spark=spark,
+                        rebuild=self._rebuild,
+                        beside=self._beside,
                     )
                     app.run(self._stop)
             finally:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from command_line import what_if
 from command_line.errors import WRONG_USE, CommandError
 from command_line.options import CONNECTION, Settings, with_settings
 from command_line.tables import say
@@ -25,6 +26,7 @@ from streaming.config import StreamingConfig
 
 _SETTINGS = (*CONNECTION, "offsets_retention_minutes")
 _MIB = 1024 * 1024
+TOKEN_VARIABLE = "GROUP_COORDINATOR_DASHBOARD_TOKEN"
 
 
 @with_settings(*_SETTINGS)
@@ -39,7 +41,7 @@ def dashboard(
         str | None,
         typer.Option(
             metavar="TOKEN",
-            envvar="GROUP_COORDINATOR_DASHBOARD_TOKEN",
+            envvar=TOKEN_VARIABLE,
             help="Whoever looks must have it. [default: none on this machine, elsewhere a new one]",
         ),
     ] = None,
@@ -58,9 +60,11 @@ def dashboard(
         group-coordinator dashboard --from replayed/
         group-coordinator dashboard --host 0.0.0.0 --port 8450
     """
-    source = ReplaySource(directory) if directory is not None else live_source(settings.config)
+    config = settings.config
+    source = ReplaySource(directory) if directory is not None else live_source(config)
+    play = what_if.of_topics(config) if directory is None else what_if.of_directory(directory, config)
     try:
-        serve(source, host, port, token, settings=dashboard_settings(settings.config, memory_mib), announce=_announce)
+        serve(source, host, port, token, settings=dashboard_settings(config, memory_mib), what_if=play, announce=_announce)
     except SourceError as problem:
         raise CommandError(str(problem), WRONG_USE if directory is not None else 1) from problem
 

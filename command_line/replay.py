@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -15,8 +17,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Struct
 
+from command_line import history_tables
 from command_line.dashboard import dashboard_settings
 from command_line.errors import WRONG_USE, CommandError
+from command_line.history_tables import FormatOption, TablesFormat
 from command_line.import_log import DeadLetters, TimeZone, zone
 from command_line.options import OPERATIONS, Settings, with_settings
 from command_line.progress import Advance, bytes_progress, count_progress
@@ -24,6 +28,7 @@ from command_line.spark_jvm import end_jvm, quiet_start
 from command_line.summary import Summary
 from command_line.tables import say
 from command_line.topic_reader import partition_count
+from command_line.what_if import EVENTS_FILE, ReplayedLog
 from dashboard.index import Index
 from dashboard.report import report_of_index
 from narrative import words
@@ -57,6 +62,19 @@ class _Source(Struct, frozen=True, kw_only=True):
 
     files: tuple[Path, ...] = ()
     topic: str | None = None
+    kept: tuple[str, ...] = ()
+    """Where the files will be found later."""
+
+
+class _Wanted(Struct, frozen=True, kw_only=True):
+    """What is to be written."""
+
+    out: Path | None
+    kind: Format
+    to_topics: str | None
+    tables: str | None
+    tables_kind: TablesFormat
+    report: Path | None
 
 
 @with_settings(but=OPERATIONS)
@@ -74,6 +92,10 @@ def replay(
     in_process: Annotated[
         bool, typer.Option("--in-process", help="Without Spark: quick for logs that fit into memory; the outputs are the same.")
     ] = False,
+    tables: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Write the tables of history there: events, rebalances, ownership ...")
+    ] = None,
+    tables_format: FormatOption = TablesFormat.delta,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write what the dashboard shows into one file, to be opened anywhere.")
     ] = None,
@@ -96,6 +118,7 @@ def replay(
         group-coordinator replay events.jsonl.gz --out replayed/
         group-coordinator explain --group billing --from replayed/
         group-coordinator replay kafka-request.log.gz --in-process --report incident.html
+        group-coordinator replay kafka-request.log.gz --in-process --tables tables/
         group-coordinator replay coordinator.events --bootstrap-servers broker:9092 --out replayed/ --format parquet
     """
     if out is not None and to_topics is not None:
@@ -103,7 +126,8 @@ def replay(
     if streaming and in_process:
         raise CommandError("Choose one of --streaming and --in-process.", WRONG_USE)
     shown_zone = UTC if utc else datetime.now().astimezone().tzinfo or UTC
-    job = _Job(settings, out, to_topics, kind, _until_ms(until), shown_zone, wants_report=report is not None)
+    wanted = _Wanted(out=out, kind=kind, to_topics=to_topics, tables=tables, tables_kind=tables_format, report=report)
+    job = _Job(settings, wanted, _until_ms(until), shown_zone)
     began_s = time.monotonic()
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-coordinator-replay-")))
@@ -112,6 +136,7 @@ def replay(
             job.run_in_process(source)
         else:
             job.run_on_spark(source, scratch if streaming else None)
+        job.note_source(source)
     if report is not None:
         job.write_report(report, ", ".join(sources))
     for line in job.summary.lines(shown_zone):
@@ -120,32 +145,28 @@ def replay(
     say(f"{job.written()} in {words.duration(int((time.monotonic() - began_s) * 1000))}.")
     if report is not None:
         say(f"Look at it: {report}")
+    if tables is not None:
+        say(f"Tables ({tables_format.value}): {tables}")
     if out is not None:
         say(f"Ask why: group-coordinator explain --from {out} --group GROUP")
+        say(f"See it:  group-coordinator dashboard --from {out}")
 
 
 class _Job:
     """One replay: outputs go where they were asked for, and into the summary."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        out: Path | None,
-        to_topics: str | None,
-        kind: Format,
-        until_ms: int,
-        shown_zone: tzinfo,
-        *,
-        wants_report: bool,
-    ) -> None:
+    def __init__(self, settings: Settings, wanted: _Wanted, until_ms: int, shown_zone: tzinfo) -> None:
         self.summary = Summary()
         self._settings = settings
         self._config: StreamingConfig = settings.config
-        self._out, self._to_topics, self._kind = out, to_topics, kind
+        self._wanted = wanted
+        self._out, self._to_topics = wanted.out, wanted.to_topics
         self._until_ms = until_ms
         self._zone = shown_zone
         self._counts: dict[str, int] = {}
-        self._index = Index(dashboard_settings(settings.config)) if wants_report else None
+        self._index = None if wanted.report is None else Index(dashboard_settings(settings.config))
+        self._for_tables: list[bytes] | None = None
+        """The history, where this process makes the tables."""
 
     def run_in_process(self, source: _Source) -> None:
         from streaming.event_log import read_records
@@ -155,9 +176,12 @@ class _Job:
             raise CommandError("--in-process reads files; a topic is replayed by Spark.", WRONG_USE)
         if self._to_topics is not None:
             raise CommandError("--in-process writes files; Spark writes topics.", WRONG_USE)
+        self._for_tables = None if self._wanted.tables is None else []
         with count_progress("groups") as advance, _told_by_replay():
             groups = replay_in_process(read_records(source.files), self._config, until_ms=self._until_ms)
             self._take(_counted(groups, advance))
+        if self._wanted.tables is not None:
+            history_tables.write_in_process(self._for_tables or (), Path(self._wanted.tables), self._wanted.tables_kind)
 
     def run_on_spark(self, source: _Source, streaming_directory: Path | None) -> None:
         from streaming.replay import output_records, replay_batch, replay_streaming, write_topics
@@ -169,6 +193,8 @@ class _Job:
         if self._to_topics is not None:
             self._config = self._config.model_copy(update={"topic_prefix": self._to_topics})
             ensure_topics(admin_client(self._config.bootstrap_servers, self._config.client_properties), self._config.topic_settings)
+        if self._wanted.tables is not None:
+            self._config = history_tables.for_tables(self._config, self._wanted.tables_kind)
         with quiet_start():
             spark = open_session(self._config)
         try:
@@ -178,13 +204,21 @@ class _Job:
                     outputs = replay_batch(records, self._config, until_ms=self._until_ms)
                 else:
                     outputs = replay_streaming(records, self._config, streaming_directory / "stream", until_ms=self._until_ms)
-                if self._to_topics is not None:
+                if self._to_topics is not None or self._wanted.tables is not None:
                     outputs = outputs.persist()
+                if self._to_topics is not None:
                     write_topics(outputs, self._config)
+                if self._wanted.tables is not None:
+                    history_tables.write_with_spark(outputs, self._config, self._wanted.tables, self._wanted.tables_kind)
                 self._take(_counted_outputs(output_records(outputs), advance))
         finally:
             spark.stop()
             end_jvm()
+
+    def note_source(self, source: _Source) -> None:
+        """Say beside the outputs what was replayed, for those who want to play it again."""
+        if self._out is not None:
+            ReplayedLog(files=source.kept, topic=source.topic, group=self._config.group).write(self._out)
 
     def write_report(self, path: Path, title: str) -> None:
         """What the dashboard would show, in one file."""
@@ -208,7 +242,7 @@ class _Job:
         from streaming.replay import write_files
 
         if self._out is not None:
-            write_files(records, self._config, self._out, self._kind.value, self._note)
+            write_files(records, self._config, self._out, self._wanted.kind.value, self._note)
         else:
             for record in records:
                 self._note(record)
@@ -219,6 +253,8 @@ class _Job:
         self._counts[name] = self._counts.get(name, 0) + 1
         if record.topic == topics.history and record.value is not None:
             self.summary.add(decode_history(record.value), self._zone)
+            if self._for_tables is not None:
+                self._for_tables.append(record.value)
             if self._index is not None:
                 self._index.add(record.value)
         elif record.topic == topics.dead_letters and self._index is not None:
@@ -237,10 +273,10 @@ def _source(names: list[str], scratch: Path, out: Path | None, time_zone: tzinfo
         raise CommandError(f"{absent[0]} is no file" + (" (and only one topic can be replayed at a time)." if len(names) > 1 else "."))
     are_events = {path.name.endswith(_EVENT_SUFFIXES) for path in paths}
     if are_events == {True}:
-        return _Source(files=tuple(paths))
+        return _Source(files=tuple(paths), kept=tuple(str(path.absolute()) for path in paths))
     if are_events == {True, False}:
         raise CommandError("Files of events (.jsonl, .parquet) and request logs cannot be replayed together.", WRONG_USE)
-    return _Source(files=(_import(paths, scratch, out, time_zone),))
+    return _Source(files=(_import(paths, scratch, out, time_zone),), kept=(EVENTS_FILE,))
 
 
 def _import(paths: list[Path], scratch: Path, out: Path | None, time_zone: tzinfo) -> Path:
@@ -256,6 +292,10 @@ def _import(paths: list[Path], scratch: Path, out: Path | None, time_zone: tzinf
             lines.write(encode_record(record) + b"\n")
     if not events.counts.events:
         raise CommandError(f"{', '.join(map(str, paths))}: no group requests in {words.count(log.counts.lines, 'line')}. Is it a broker's request log at DEBUG?")
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        with file.open("rb") as plain, gzip.open(out / EVENTS_FILE, "wb", compresslevel=1) as packed:
+            shutil.copyfileobj(plain, packed)
     if letters.count:
         where = f": see {letters.path}" if out is not None else ""
         say(f"{words.count(letters.count, 'damaged line')} of the request log left out{where}", error=True)

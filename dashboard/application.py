@@ -25,9 +25,8 @@ _GZIP_MIN_BYTES = 1_000
 _KEEP_ALIVE_S = 15.0
 
 
-def application(documents: Documents, source: Source, token: str | None = None) -> App:
+def application(documents: Documents, source: Source, news: News, token: str | None = None) -> App:
     """The ASGI app. `source` has been started; it is asked how far it has come."""
-    news = News(documents)
 
     async def stream(_: Request) -> Response:
         return StreamingResponse(_events(news), media_type="text/event-stream", headers={"cache-control": "no-store"})

@@ -97,18 +97,26 @@ class Documents:
             return {"now": self.now_ms, "dead_letters": list(reversed(self.index.dead_letters))}
 
     def what_if(self, group_id: str, change: Change) -> dict[str, Any]:
-        """The group under other settings, beside what happened. Raises NotFound, and ValueError for what cannot be."""
+        """The group under other settings, beside what happened; and played without a change, as a check on the player.
+
+        Raises NotFound, and ValueError for what cannot be.
+        """
         if self._what_if is None:
             raise NotFound("Only a replay can be run again under other settings.")
         before = self.group(group_id)
+        after = self._played(group_id, change)
+        unchanged = after if change == Change() else self._played(group_id, Change())
+        return {"page": after, "before": summary(before), "after": summary(after), "unchanged": summary(unchanged)}
+
+    def _played(self, group_id: str, change: Change) -> dict[str, Any]:
+        assert self._what_if is not None
         index = Index(DashboardSettings(health=self.index.settings.health))
         for value in self._what_if(group_id, change):
             index.add(value)
         kept = index.kept(group_id)
         if kept is None:
             raise ValueError(f"Under these settings nothing happens in group {group_id}.")
-        after = self._page(group_id, index, Window(group_id, kept), max(self.now_ms, index.last_ms))
-        return {"page": after, "before": summary(before), "after": summary(after)}
+        return self._page(group_id, index, Window(group_id, kept), max(self.index.last_ms, index.last_ms))
 
     def _page(self, group_id: str, index: Index, window: Window, now_ms: int) -> dict[str, Any]:
         row = index.row(group_id, now_ms)

@@ -30,16 +30,25 @@ class News:
         self._queues: list[asyncio.Queue[Item | None]] = []
         self._last_sent: dict[str, GroupRow] = {}
         self._seen = documents.index.records
+        self._closed = False
 
     @contextmanager
     def listener(self) -> Iterator[asyncio.Queue[Item | None]]:
         queue: asyncio.Queue[Item | None] = asyncio.Queue(_QUEUE_MAX)
         self._queues.append(queue)
+        if self._closed:
+            self._cut_off(queue)
         try:
             yield queue
         finally:
             if queue in self._queues:
                 self._queues.remove(queue)
+
+    def close(self) -> None:
+        """No more news: whoever listens is let go. In the thread of the server's loop."""
+        self._closed = True
+        for queue in list(self._queues):
+            self._cut_off(queue)
 
     async def gather(self) -> None:
         """Go on until cancelled."""
@@ -73,6 +82,10 @@ class News:
             try:
                 queue.put_nowait(item)
             except asyncio.QueueFull:
-                self._queues.remove(queue)
-                queue.get_nowait()
-                queue.put_nowait(None)
+                self._cut_off(queue)
+
+    def _cut_off(self, queue: asyncio.Queue[Item | None]) -> None:
+        self._queues.remove(queue)
+        if queue.full():
+            queue.get_nowait()
+        queue.put_nowait(None)

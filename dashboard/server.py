@@ -14,6 +14,7 @@ from dashboard.access import is_loopback
 from dashboard.application import application
 from dashboard.documents import Documents
 from dashboard.index import Index
+from dashboard.news import News
 from dashboard.settings import DashboardSettings
 from dashboard.sources import Source, SourceError
 from dashboard.what_if import ReplayFunction
@@ -51,7 +52,6 @@ class RunningServer:
 
     def stop(self) -> None:
         self._server.should_exit = True
-        self._server.force_exit = True  # streams never end by themselves
         if self._thread.is_alive():
             self._thread.join(_START_TIMEOUT_S)
         self._source.stop()
@@ -124,20 +124,25 @@ def _prepare(
         listening.close()
         raise
     documents = Documents(index, (lambda: time.time_ns() // 1_000_000) if source.is_live else None, what_if)
-    config = uvicorn.Config(
-        application(documents, source, token), log_level="warning", access_log=False, timeout_graceful_shutdown=1
-    )
+    news = News(documents)
+    app = application(documents, source, news, token)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
     shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
     address = f"http://{shown}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
-    return RunningServer(_Server(config, listening), source, address, index)
+    return RunningServer(_Server(config, listening, news), source, address, index)
 
 
 class _Server(uvicorn.Server):
     """A server on a socket that is bound already."""
 
-    def __init__(self, config: uvicorn.Config, listening: socket.socket) -> None:
+    def __init__(self, config: uvicorn.Config, listening: socket.socket, news: News) -> None:
         super().__init__(config)
         self._listening = listening
+        self._news = news
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         super().run(sockets or [self._listening])
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._news.close()  # streams never end by themselves
+        await super().shutdown(sockets)

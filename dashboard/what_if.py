@@ -24,7 +24,8 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 ReplayFunction = Callable[[str, Change], Iterable[bytes]]
-"""(group id, change) -> the values of the group's history records, as they would lie on the history topic.
+"""(group id, change) -> the values of the group's history records, as they would lie on the history topic. It is asked
+for `Change()`, too: how near that comes to what happened says how far the rest can be believed.
 
 Raises ValueError, with a sentence for the user, for what cannot be replayed.
 """

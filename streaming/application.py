@@ -38,12 +38,16 @@ REBUILD_EVENTS_PER_BATCH = 50_000
 """Of a rebuild, unless `max_events_per_batch` says otherwise."""
 
 
-class QueryFailed(RuntimeError):
-    """A shard's query ended by itself. The message is the cause: the Python traceback where there is one."""
+Beside = Callable[[SparkSession, TopicReport], StreamingQuery]
+"""Starts a further query in the coordinator's session. It reads what the coordinator writes; it is stopped with it."""
 
-    def __init__(self, shard: int, cause: str) -> None:
-        super().__init__(f"The query of shard {shard} failed.\n{cause}")
-        self.shard = shard
+
+class QueryFailed(RuntimeError):
+    """A query ended by itself. The message is the cause: the Python traceback where there is one."""
+
+    def __init__(self, what: str, cause: str) -> None:
+        """`what`: which query, for people."""
+        super().__init__(f"The query of {what} failed.\n{cause}")
 
 
 class SparkLost(RuntimeError):
@@ -67,6 +71,7 @@ class Application:
         watcher: Watcher | None = None,
         spark: SparkSession | None = None,
         rebuild: bool = False,
+        beside: Beside | None = None,
     ) -> None:
         """`on_start` is called once everything runs, `on_progress` after each batch, both in the thread of `run`.
         The `watcher` is told more.
@@ -83,6 +88,7 @@ class Application:
         self._watcher = watcher or Watcher()
         self._spark = spark
         self._rebuild = rebuild
+        self._beside = beside
 
     def run(self, stop: threading.Event) -> None:
         """Coordinate until `stop` is set, then end after the running batch.
@@ -102,23 +108,39 @@ class Application:
 
     def _coordinate(self, spark: SparkSession, report: TopicReport, stop: threading.Event) -> None:
         shards: list[_Shard] = []
+        beside: StreamingQuery | None = None
         try:
             require_checkpoints(spark, self._config, report, rebuild=self._rebuild)
             self._watcher.topics_found(report)
             for number in self._config.shards_here:
                 shards.append(_Shard(spark, self._config, report, number, partial(self._watcher.tick_written, number)))
+            beside = self._start_beside(spark, report)
             self._on_start(report)
             while not stop.wait(POLL_INTERVAL_S):
                 for progress in (each for shard in shards for each in shard.poll()):
                     self._watcher.batch_ended(progress)
                     self._on_progress(progress)
                 self._watcher.turned()
+                if beside is not None and not beside.isActive:
+                    raise QueryFailed(f"the {beside.name}", _cause(beside))
         finally:
             for shard in shards:
                 shard.stop_ticking()
             _stop_queries(shards)
+            if beside is not None:
+                beside.stop()  # in the midst of a batch, perhaps: it is made again at the next start
             if self._spark is None:
                 spark.stop()
+
+    def _start_beside(self, spark: SparkSession, report: TopicReport) -> StreamingQuery | None:
+        """In a pool of its own: with `spark.scheduler.mode=FAIR` it cannot take all cores from the coordinator."""
+        if self._beside is None:
+            return None
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", "beside")
+        try:
+            return self._beside(spark, report)
+        finally:
+            spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
 
 
 class _Shard:
@@ -152,7 +174,7 @@ class _Shard:
     def poll(self) -> list[ShardProgress]:
         """The batches since the last call; the ticker is told. Raises QueryFailed."""
         if not self.query.isActive:
-            raise QueryFailed(self.number, _cause(self.query))
+            raise QueryFailed(f"shard {self.number}", _cause(self.query))
         last = self.query.lastProgress
         if last is None or (last["batchId"], last["timestamp"]) == self._seen:
             return []

@@ -13,7 +13,7 @@ export function compareView(app, id, page) {
   const delay = h("input", { type: "number", min: 0, step: "any", placeholder: "as it was", id: "wi-delay" });
   const fixed = h("input", { type: "checkbox", id: "wi-static" });
   const assignor = h("select", { id: "wi-assignor" }, ASSIGNORS.map((name) => h("option", { value: name }, name || "as it was")));
-  const result = h("div", { class: "compared", "aria-live": "polite" }, h("p", { class: "note" }, "Change something, and the log of this group is replayed through the same coordinator."));
+  const result = h("div", { class: "compared", "aria-live": "polite" }, h("p", { class: "note" }, "Change something. Each client of the log is then played by a member that does what Kafka's consumer does: it comes, falls silent, stalls and leaves when the recorded one did, and rejoins when it is told to."));
   const field = (label, input, unit) => h("label", {}, h("span", {}, label), input, unit ? h("span", { class: "muted" }, unit) : null);
   const form = h("form", { class: "whatif", onsubmit: run }, field("Session timeout", session, "s"), field("Initial delay", delay, "s"), field("Assignor", assignor), h("label", { class: "check" }, fixed, " every client static"), h("button", { type: "submit", class: "primary" }, "Replay"));
 
@@ -28,7 +28,7 @@ export function compareView(app, id, page) {
     }
   }
 
-  function show({ page: other, before, after }) {
+  function show({ page: other, before, after, unchanged }) {
     const both = [page, other];
     const from = Math.min(...both.map((each) => each.window.from));
     const to = Math.max(...both.map((each) => each.window.to));
@@ -40,7 +40,7 @@ export function compareView(app, id, page) {
       twin.to = right;
       twin.draw();
     }
-    replace(result, numbers(before, after), h("h2", {}, "As it was"), lanes[0].element, h("h2", {}, "As it would have been"), lanes[1].element);
+    replace(result, numbers(before, after), check(before, unchanged), h("h2", {}, "As it was"), lanes[0].element, h("h2", {}, "As it would have been"), lanes[1].element);
     for (const each of lanes) {
       each.layout();
       each.show(from, to);
@@ -48,6 +48,12 @@ export function compareView(app, id, page) {
   }
 
   return { element: h("div", { class: "compare" }, h("h2", {}, "What if …"), form, result) };
+}
+
+/** How far the player can be believed: what it makes of the log when nothing is changed. */
+function check(before, unchanged) {
+  const part = (title, left, right, format) => `${format(right)} ${title} (there were ${format(left)})`;
+  return h("p", { class: "note" }, `Played without any change: ${part("rebalances", before.rebalances, unchanged.rebalances, number)}, ${part("in rebalances", before.rebalancing_ms, unchanged.rebalancing_ms, duration)}.`);
 }
 
 function numbers(before, after) {

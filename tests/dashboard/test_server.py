@@ -7,7 +7,6 @@ import http.client
 import json
 import threading
 import time
-from typing import Any
 
 import pytest
 
@@ -15,26 +14,7 @@ from dashboard.index import Index
 from dashboard.server import RunningServer, serve, start_server
 from dashboard.sources import SourceError, ValuesSource
 from tests.dashboard import scene
-
-
-def port_of(server: RunningServer) -> int:
-    return int(server.address.split("?")[0].rstrip("/").rsplit(":", 1)[1])
-
-
-def ask(server: RunningServer, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port_of(server), timeout=10)
-    try:
-        connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
-        answer = connection.getresponse()
-        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
-    finally:
-        connection.close()
-
-
-def document(server: RunningServer, path: str) -> Any:
-    status, _, body = ask(server, path)
-    assert status == 200, body
-    return json.loads(body)
+from tests.dashboard.http import ask, document, port_of
 
 
 def test_documents(served: RunningServer) -> None:
@@ -140,7 +120,7 @@ def test_a_port_that_is_taken_and_a_source_that_cannot_be_read(served: RunningSe
         serve(Broken("x", []), port=0)
 
 
-def test_stop_ends_it_though_somebody_listens() -> None:
+def test_stop_ends_it_though_somebody_listens(caplog: pytest.LogCaptureFixture) -> None:
     server = start_server(ValuesSource("x", scene.values()[:50]))
     connection = http.client.HTTPConnection("127.0.0.1", port_of(server), timeout=10)
     connection.request("GET", "/api/stream")
@@ -150,3 +130,4 @@ def test_stop_ends_it_though_somebody_listens() -> None:
     stopper.join(10)
     assert not stopper.is_alive()
     connection.close()
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []

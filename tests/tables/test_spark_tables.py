@@ -108,7 +108,7 @@ def test_delta_stream_whose_driver_is_killed(
         [sys.executable, "-m", "tests.tables.killed_query", str(tmp_path / "in"), str(tables), "1", "rebalances"],
         start_new_session=True,
         capture_output=True,
-        timeout=300,
+        timeout=900,
         cwd=Path(__file__).parents[2],
     )
     assert killed.returncode == -9, killed.stderr.decode()[-3_000:]

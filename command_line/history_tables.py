@@ -1,0 +1,83 @@
+"""The tables of history as `run --tables` and `replay --tables` write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from command_line.errors import CommandError
+from schemas.history import decode_history
+from streaming.config import StreamingConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from streaming.topics import TopicReport
+
+INTERVAL_S = 60
+
+
+class TablesFormat(StrEnum):
+    """Of the tables."""
+
+    delta = "delta"
+    parquet = "parquet"
+
+
+FormatOption = Annotated[TablesFormat, typer.Option("--tables-format", help="Of the tables.")]
+
+
+def for_tables(config: StreamingConfig, kind: TablesFormat) -> StreamingConfig:
+    """The settings with what a session needs that writes tables, too; what was set by hand holds."""
+    from tables.spark_sinks import DELTA_SESSION_SETTINGS
+
+    # Pools that share fairly: while a batch of the tables is written the coordinator's batches go on.
+    needed = {"spark.scheduler.mode": "FAIR", **(DELTA_SESSION_SETTINGS if kind is TablesFormat.delta else {})}
+    changed: StreamingConfig = config.model_copy(update={"spark": {**needed, **config.spark}})
+    return changed
+
+
+def tables_query(
+    config: StreamingConfig, directory: str, kind: TablesFormat, interval_s: int
+) -> Callable[[SparkSession, TopicReport], StreamingQuery]:
+    """Starts the query that writes the tables, in the coordinator's session. It raises CommandError."""
+
+    def start(spark: SparkSession, report: TopicReport) -> StreamingQuery:
+        from tables.layout import TablesError
+        from tables.spark_tables import history_stream, start_tables_query
+
+        history = history_stream(spark, report.topics.history, config.source_options)
+        try:
+            return start_tables_query(history, directory, kind.value, trigger_interval_ms=interval_s * 1_000)
+        except TablesError as problem:
+            raise CommandError(str(problem)) from problem
+
+    return start
+
+
+def write_with_spark(outputs: DataFrame, config: StreamingConfig, directory: str, kind: TablesFormat) -> None:
+    """Write the tables of a replay's outputs. Raises CommandError."""
+    from tables.layout import TablesError
+    from tables.spark_tables import write_tables_batch
+
+    history = outputs.where(outputs.topic == config.topic_settings.topics.history).select("key", "value")
+    try:
+        write_tables_batch(outputs.sparkSession, history, directory, kind.value)
+    except TablesError as problem:
+        raise CommandError(str(problem)) from problem
+
+
+def write_in_process(values: Iterable[bytes], directory: Path, kind: TablesFormat) -> None:
+    """Write the tables of history values. Raises CommandError."""
+    from tables.files import write_tables
+    from tables.layout import TablesError
+
+    try:
+        write_tables((decode_history(value) for value in values), directory, kind.value)
+    except TablesError as problem:
+        raise CommandError(str(problem)) from problem

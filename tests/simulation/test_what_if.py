@@ -1,0 +1,133 @@
+"""What if: without a change the players do what the recorded clients did; with one, what clients would have done."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from coordinator_state import GroupConfig
+from coordinator_state.assignors import ASSIGNORS
+from recordings.events_import import EventsImport
+from recordings.kafka_request_log import RequestLog
+from schemas.history import decode_history
+from schemas.records_file import Record
+from simulation.lives import GroupLog, LifeError, LogClock, group_log, read_lives
+from simulation.what_if import play
+from streaming.config import StreamingConfig
+from streaming.replay import replay_in_process
+from tables.fold import fold
+from tables.rows import Ownership, Rebalance
+
+RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
+GROUPS = ("crash", "coop", "deploy", "poll", "static")
+"""Each is the main group of the recording of its name."""
+
+
+@cache
+def records(name: str) -> tuple[Record, ...]:
+    log = RequestLog([RECORDINGS / f"{name}.request.log.gz"], time_zone=UTC)
+    log.read()
+    return tuple(EventsImport(log))
+
+
+@cache
+def log_of(name: str) -> GroupLog:
+    return group_log(records(name), name)
+
+
+@cache
+def recorded(name: str) -> tuple[bytes, ...]:
+    """The history of the recording itself."""
+    groups = dict(replay_in_process(records(name), StreamingConfig()))
+    return tuple(each.value or b"" for each in groups[name.encode()] if each.topic == "coordinator.history")
+
+
+def rebalances(values: list[bytes] | tuple[bytes, ...]) -> list[Rebalance]:
+    return [row for row in fold([decode_history(value) for value in values]) if isinstance(row, Rebalance)]
+
+
+def triggers(values: list[bytes] | tuple[bytes, ...]) -> Counter[str]:
+    return Counter(row.trigger for row in rebalances(values))
+
+
+def owners(values: list[bytes] | tuple[bytes, ...]) -> Counter[str]:
+    """How many partitions each member id ever owned."""
+    return Counter(row.member_id for row in fold([decode_history(value) for value in values]) if isinstance(row, Ownership))
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_without_a_change_it_is_as_it_was(name: str) -> None:
+    """The same rebalances for the same reasons, among the same members; but for how long clients take to react."""
+    played = play(log_of(name), GroupConfig(), ASSIGNORS)
+    assert triggers(played) == triggers(recorded(name))
+    was, would = rebalances(recorded(name)), rebalances(played)
+    assert sum(row.total_ms or 0 for row in would) == pytest.approx(sum(row.total_ms or 0 for row in was), rel=0.25, abs=500)
+    for one, other in zip(was, would, strict=True):
+        assert abs(one.started_ms - other.started_ms) < 1_500
+    assert set(owners(played)) & set(owners(recorded(name))), "members have the ids that they had"
+
+
+def test_the_same_twice() -> None:
+    assert play(log_of("crash"), GroupConfig(), ASSIGNORS) == play(log_of("crash"), GroupConfig(), ASSIGNORS)
+
+
+def test_a_longer_session_timeout_and_a_client_that_is_silent_for_a_while() -> None:
+    """`poll`: a client is silent, expires, and comes back. With a longer session it is never missed."""
+    assert triggers(recorded("poll"))["member_expired"] == 1
+    played = play(log_of("poll"), GroupConfig(), ASSIGNORS, session_timeout_ms=60_000)
+    assert triggers(played)["member_expired"] == 0
+    assert len(rebalances(played)) < len(rebalances(recorded("poll")))
+
+
+def test_a_longer_session_timeout_and_a_client_that_died() -> None:
+    """`crash`: now the group waits for the dead one, and its partitions have nobody at work on them for longer."""
+    played = rebalances(play(log_of("crash"), GroupConfig(), ASSIGNORS, session_timeout_ms=30_000))
+    assert max(row.total_ms or 0 for row in played) > 2 * max(row.total_ms or 0 for row in rebalances(recorded("crash")))
+
+
+def test_a_shorter_initial_delay() -> None:
+    first = rebalances(play(log_of("crash"), GroupConfig(), ASSIGNORS, initial_delay_ms=0))[0]
+    assert (first.join_ms or 0) < 1_000
+    assert (rebalances(recorded("crash"))[0].join_ms or 0) >= 3_000
+
+
+def test_static_members_do_not_leave() -> None:
+    """`deploy`, where the new version comes under other names, and `crash`, whose clients leave at the end."""
+    assert triggers(recorded("crash"))["member_left"] == 3
+    assert triggers(play(log_of("crash"), GroupConfig(), ASSIGNORS, static_members=True))["member_left"] == 0
+
+
+def test_another_assignor_moves_less() -> None:
+    """`deploy` with cooperative-sticky in place of range: partitions that stay have an owner all the time."""
+    played = [decode_history(value) for value in play(log_of("deploy"), GroupConfig(), ASSIGNORS, assignor="cooperative-sticky")]
+    kept = [row for row in fold(played) if isinstance(row, Ownership)]
+    assert len(kept) < sum(owners(recorded("deploy")).values()) / 2
+
+
+def test_what_cannot_be_played() -> None:
+    with pytest.raises(LifeError, match="between 6 s and 1800 s"):
+        play(log_of("crash"), GroupConfig(), ASSIGNORS, session_timeout_ms=3_000)
+    with pytest.raises(LifeError, match="no assignor 'mine'"):
+        play(log_of("crash"), GroupConfig(), ASSIGNORS, assignor="mine")
+    with pytest.raises(LifeError, match="no request of group nobodys"):
+        group_log(records("crash"), "nobodys")
+    with pytest.raises(LifeError, match="not known here"):
+        play(log_of("crash"), GroupConfig(), {})
+
+
+def test_lives_of_a_crash() -> None:
+    lives = {life.client_id: life for life in read_lives(log_of("crash"), GroupConfig()).lives}
+    assert len(lives) == 4
+    assert (lives["b"].says_goodbye, lives["b"].ends_ms is not None) == (False, True)
+    assert [lives[name].says_goodbye for name in "acd"] == [True, True, True]
+
+
+def test_the_clock_of_a_log() -> None:
+    clock = LogClock([(1_000, 1_000), (2_000, 2_000), (62_000, 3_000), (63_000, 4_000)])
+    assert [clock.at(time_ms) for time_ms in (500, 1_500, 32_000, 64_000)] == [500, 1_500, 2_500, 5_000]
+    assert [clock.when(clock_ms) for clock_ms in (500, 1_500, 2_500, 5_000)] == [500, 1_500, 32_000, 64_000]
+    assert LogClock([]).at(7) == 7
