@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from streaming.topics import TopicReport
 
 INTERVAL_S = 60
+"""From one batch of the tables to the next: what a merge into Delta costs is not paid every second."""
 
 
 class TablesFormat(StrEnum):
@@ -43,7 +44,7 @@ def for_tables(config: StreamingConfig, kind: TablesFormat) -> StreamingConfig:
 
 
 def tables_query(
-    config: StreamingConfig, directory: str, kind: TablesFormat, interval_s: int
+    config: StreamingConfig, directory: str, kind: TablesFormat, interval_s: int = INTERVAL_S
 ) -> Callable[[SparkSession, TopicReport], StreamingQuery]:
     """Starts the query that writes the tables, in the coordinator's session. It raises CommandError."""
 

@@ -11,7 +11,10 @@ from typing import Annotated
 import typer
 from rich.status import Status
 
+from command_line import history_tables
 from command_line.coordinator_thread import CoordinatorThread, asked_to_stop
+from command_line.dashboard_thread import host_and_port, start_dashboard
+from command_line.history_tables import FormatOption, TablesFormat
 from command_line.live_groups import LiveGroups
 from command_line.options import Settings, with_settings
 from command_line.own_gateway import OwnGateway
@@ -47,6 +50,14 @@ def run(
     gateway_config_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Further settings of that gateway in TOML, by the names of `gateway --help`.")
     ] = None,
+    dashboard: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Show the groups in a browser there: as `group-coordinator dashboard` does."),
+    ] = None,
+    tables: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Keep the tables of history there (a directory or a URI), exactly once.")
+    ] = None,
+    tables_format: FormatOption = TablesFormat.delta,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved settings, each with its source, and end.")] = False,
 ) -> None:
     """Run the coordinator until Ctrl-C or SIGTERM: group requests from the events topic in, decisions out.
@@ -60,8 +71,8 @@ def run(
 
     Examples:
 
-        group-coordinator run --embedded --gateway 127.0.0.1:9192
-        group-coordinator run --bootstrap-servers broker:9092 --checkpoint s3a://state/coordinator
+        group-coordinator run --embedded --gateway 127.0.0.1:9192 --dashboard 127.0.0.1:8450
+        group-coordinator run --bootstrap-servers broker:9092 --checkpoint s3a://state/coordinator --tables s3a://state/tables
         group-coordinator run --config-file coordinator.toml --dry-run > resolved.toml
     """
     if dry_run:
@@ -69,6 +80,8 @@ def run(
             say(line)
         return
     own_gateway = OwnGateway(gateway, gateway_config_file)
+    if dashboard is not None:
+        host_and_port(dashboard)  # what is wrong with it is said before anything is started
     config = settings.config
     voice = Voice(config.log_format, config.log_level)
     with voice.failures_told(), ExitStack() as stack:
@@ -78,11 +91,20 @@ def run(
         operations = stack.enter_context(Operations(config))
         if operations.url is not None:
             voice.say(f"Metrics and health: {operations.url}/metrics, /health/live, /health/ready.")
-        coordinator = CoordinatorThread(config, rebuild=rebuild, watcher=operations)
+        beside = None
+        if tables is not None:
+            config = history_tables.for_tables(config, tables_format)
+            beside = history_tables.tables_query(config, tables, tables_format)
+        coordinator = CoordinatorThread(config, rebuild=rebuild, watcher=operations, beside=beside)
         voice.say(f"Starting Spark for {config.bootstrap_servers} ...")
         report = coordinator.start(lambda: coordinator.ask_to_stop() if asked.is_set() else None)
         if report is not None:
             _introduce(report, config, voice)
+            if dashboard is not None:
+                address = stack.enter_context(start_dashboard(config, dashboard)).address
+                voice.say(f"The dashboard: {address}")
+            if tables is not None:
+                voice.say(f"Tables of history ({tables_format.value}), every {history_tables.INTERVAL_S} s: {tables}")
             own_gateway.start(config, operations, voice)
             stack.callback(own_gateway.stop)
             _watch(coordinator, config, lambda: asked.is_set() or own_gateway.has_ended, voice)
