@@ -1,4 +1,4 @@
-"""`demo`: a broker, the coordinator and six groups with real members, to watch for a while."""
+"""`demo`: a broker, the coordinator and seven groups with real members, to watch for a while."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from confluent_kafka.admin import NewTopic
 
 from command_line.actors import RecordSource
 from command_line.coordinator_thread import CoordinatorThread, asked_to_stop
+from command_line.dashboard_thread import start_dashboard
 from command_line.demo_view import DemoView
 from command_line.durations import parse_duration_s
 from command_line.explanation import explanation
@@ -23,6 +24,7 @@ from command_line.status_line import StatusLine
 from command_line.story import PARTITIONS, RECORDS_PER_SECOND, Story
 from command_line.summary import Summary
 from command_line.tables import say
+from gateway.config import Address, GatewayConfig
 from members.host import MemberHost
 from narrative import words
 from narrative.rebalances import GroupStory, Rebalance, headline
@@ -34,6 +36,9 @@ from streaming.embedded_kafka import EmbeddedKafka, free_port
 from streaming.jars import resolve_jars
 from streaming.topics import admin_client
 
+if TYPE_CHECKING:
+    from gateway.server import Gateway
+
 _POLL_S = 0.2
 
 
@@ -42,13 +47,14 @@ def demo(
         str | None, typer.Option(metavar="TIME", help="End after this time: 90s, 5m. [default: at Ctrl-C]")
     ] = None,
 ) -> None:
-    """Watch groups live: a Kafka broker, the coordinator on Spark, and six groups whose members crash, roll and flap.
+    """Watch groups live: a Kafka broker, the coordinator on Spark, and seven groups whose members crash, roll and flap.
 
     Everything is real, and everything is gone afterwards: the broker (Apache Kafka, a child process), the Spark query, and
-    members that consume records which the demo produces. The first start fetches Kafka's and Spark's jars (a minute).
+    members that consume records which the demo produces. One group is of unmodified Kafka clients of three libraries, which
+    come in by the gateway; yours can come, too. The first start fetches Kafka's and Spark's jars (a minute).
 
-    Whatever the story does to a group, the coordinator says what it decided, and why. At the end there is a summary, and
-    the history is kept for `explain`.
+    Whatever the story does to a group, the coordinator says what it decided, and why; the dashboard, whose address is
+    printed, shows it. At the end there is a summary, and the history is kept for `explain`.
 
     Examples:
 
@@ -81,12 +87,17 @@ def demo(
         progress("The coordinator runs; its first batch takes longest ...")
         while not coordinator.progress and not asked.wait(_POLL_S):
             coordinator.check()
-        progress("Six groups come on stage.")
+        dashboard = stack.enter_context(start_dashboard(config, None))
+        gateway = stack.enter_context(_gateway(config))
+        progress("Seven groups come on stage.")
+        say(f"In a browser: {dashboard.address}")
         say("From another terminal:")
         say(f"  group-coordinator groups --bootstrap-servers {kafka.bootstrap_servers}")
         say(f"  group-coordinator explain --group payments --bootstrap-servers {kafka.bootstrap_servers}")
+        say("Any Kafka client can join, by the gateway:")
+        say(f"  kafka-console-consumer.sh --bootstrap-server {gateway.bootstrap_servers} --group mine --topic payments")
         say()
-        play = _Play(config, coordinator, zone)
+        play = _Play(config, coordinator, gateway.bootstrap_servers, zone)
         play.run(asked.is_set, duration_s)
         say()
         say("Ending the demo ...")
@@ -96,8 +107,8 @@ def demo(
 class _Play:
     """The demo from the first member's start to the summary."""
 
-    def __init__(self, config: StreamingConfig, coordinator: CoordinatorThread, zone: tzinfo) -> None:
-        self._config, self._coordinator, self._zone = config, coordinator, zone
+    def __init__(self, config: StreamingConfig, coordinator: CoordinatorThread, gateway: str, zone: tzinfo) -> None:
+        self._config, self._coordinator, self._gateway, self._zone = config, coordinator, gateway, zone
         self._view = DemoView()
         self._summary = Summary()
         self._stories: dict[str, GroupStory] = {}
@@ -115,7 +126,7 @@ class _Play:
             records = RecordSource(config.client_properties, PARTITIONS, RECORDS_PER_SECOND)
             records.start()
             stack.callback(records.stop)
-            story = Story(host, lambda text: self._view.tell(text, is_story=True))
+            story = Story(host, self._gateway, lambda text: self._view.tell(text, is_story=True))
             stack.callback(story.end)
             groups = stack.enter_context(LiveGroups(config, with_history=True, on_history=self._hear))
             stack.enter_context(self._view)
@@ -176,6 +187,20 @@ def _config(bootstrap_servers: str, directory: Path) -> StreamingConfig:
         }
     )
     return config
+
+
+def _gateway(config: StreamingConfig) -> Gateway:
+    """Where Kafka clients come in: at any free ports."""
+    from gateway.server import Gateway  # it takes its time to import
+
+    return Gateway(
+        GatewayConfig(
+            listen=Address("127.0.0.1", 0),
+            bootstrap_servers=config.bootstrap_servers,
+            client_properties={"log_level": "0"},
+            topic_prefix=config.topic_prefix,
+        )
+    )
 
 
 def _create_topics(config: StreamingConfig) -> None:

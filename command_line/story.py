@@ -1,19 +1,21 @@
-"""The demo's story: six groups, and what happens to each. A plot is a generator that yields what to wait for."""
+"""The demo's story: seven groups, and what happens to each. A plot is a generator that yields what to wait for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
 from command_line.actors import Actor
+from command_line.client_actors import ClientActor, JavaActor, KafkaPythonActor, LibrdkafkaActor
 from members.host import MemberHost
 from schemas.history import GroupSnapshot
 
-PARTITIONS = {"payments": 6, "orders": 4, "clicks": 8}
+PARTITIONS = {"payments": 6, "orders": 4, "clicks": 8, "invoices": 3}
 """The topics that the groups consume."""
 RECORDS_PER_SECOND = 24
 
 SESSION_TIMEOUT_MS = 6_000
 _QUICK = {"session_timeout_ms": SESSION_TIMEOUT_MS, "heartbeat_interval_ms": 1_000, "auto_commit_interval_ms": 2_000}
+_CLIENTS_MS = {"session.timeout": SESSION_TIMEOUT_MS, "heartbeat.interval": 1_000, "auto.commit.interval": 2_000}
 _EAGER, _COOPERATIVE = ("range",), ("cooperative-sticky",)
 
 Condition = Callable[[], bool]
@@ -24,13 +26,15 @@ Plot = Iterator[float | Condition]
 class Story:
     """Plays the plots by the clock; `tell` hears what is done to whom, before the coordinator knows of it."""
 
-    def __init__(self, host: MemberHost, tell: Callable[[str], None]) -> None:
-        self.actors: list[Actor] = []
+    def __init__(self, host: MemberHost, gateway: str, tell: Callable[[str], None]) -> None:
+        """`gateway`: where Kafka clients bootstrap."""
+        self.actors: list[Actor | ClientActor] = []
         self._host = host
+        self._gateway = gateway
         self._tell = tell
         self._now_s = 0.0
         self._snapshots: Mapping[str, GroupSnapshot] = {}
-        plots = (self._payments, self._orders, self._clicks, self._ledger, self._reports, self._audit)
+        plots = (self._payments, self._orders, self._clicks, self._ledger, self._reports, self._audit, self._invoices)
         self._waiting: list[tuple[Condition, Plot]] = [(lambda: True, plot()) for plot in plots]
 
     def play(self, now_s: float, snapshots: Mapping[str, GroupSnapshot]) -> None:
@@ -126,6 +130,32 @@ class Story:
         while True:
             yield 3_600
 
+    def _invoices(self) -> Plot:
+        """Unmodified clients of three libraries in one group; one is killed, one leaves."""
+        kinds = {"librdkafka": LibrdkafkaActor, "kafka-python": KafkaPythonActor, "java": JavaActor}
+        team = [
+            kind(self._gateway, "invoices", f"invoices-{library}", "invoices", _CLIENTS_MS) for library, kind in kinds.items()
+        ]
+        rdkafka, python, java = team
+        yield 6
+        self._tell("invoices: real Kafka clients join by the gateway: librdkafka, kafka-python, Apache Kafka's own for Java")
+        self._start(*team)
+        while True:
+            yield self._stable(*team)
+            yield 8
+            self._tell("invoices-java is killed, a process with Apache Kafka's console consumer")
+            java.end("crash")
+            yield self._stable(rdkafka, python)
+            yield 4
+            java.start()
+            yield self._stable(*team)
+            yield 10
+            self._tell("invoices-kafka-python is closed and started again")
+            python.end("leave")
+            yield self._stable(rdkafka, java)
+            python.start()
+            yield 20
+
     # ---------------------------------------------------------------------------------------------------------- inside
 
     def _condition(self, wait: float | Condition) -> Condition:
@@ -134,7 +164,7 @@ class Story:
         due_s = self._now_s + wait
         return lambda: self._now_s >= due_s
 
-    def _stable(self, *actors: Actor) -> Condition:
+    def _stable(self, *actors: Actor | ClientActor) -> Condition:
         """The actors' group is stable, with these members and no others."""
         group_id, names = actors[0].group_id, sorted(actor.name for actor in actors)
 
@@ -157,7 +187,10 @@ class Story:
         )
 
     def _started(self, *actors: Actor) -> tuple[Actor, ...]:
+        self._start(*actors)
+        return actors
+
+    def _start(self, *actors: Actor | ClientActor) -> None:
         self.actors += actors
         for actor in actors:
             actor.start()
-        return actors

@@ -226,7 +226,7 @@ class _RequestId(Struct):
 def partition_counts(properties: dict[str, str], topics: list[str]) -> dict[str, int]:
     """How many partitions each topic has. Raises GatewayError when one is not there, or Kafka is not."""
     try:
-        metadata = AdminClient({**properties, "log_level": "3"}).list_topics(timeout=_METADATA_TIMEOUT_S)
+        metadata = AdminClient({"log_level": "3", **properties}).list_topics(timeout=_METADATA_TIMEOUT_S)
     except KafkaException as problem:
         raise GatewayError(f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}.") from problem
     absent = [topic for topic in topics if topic not in metadata.topics]

@@ -125,6 +125,7 @@ class Front:
             await ports.close()
             for session in list(self._sessions):
                 session.end()
+            self._admin = None  # it would go on looking for its brokers
             await self._finish()
 
     def _accept(self, backing: Backing) -> asyncio.Protocol:
@@ -148,7 +149,7 @@ class Front:
         routes = self._config.routes
         servers = ",".join(str(route.broker) for route in routes) if routes else self._config.bootstrap_servers
         if self._admin is None:
-            self._admin = AdminClient({**self._config.client_properties, "bootstrap.servers": servers, "log_level": "3"})
+            self._admin = AdminClient({"log_level": "3", **self._config.client_properties, "bootstrap.servers": servers})
         try:
             brokers = self._admin.list_topics(timeout=_METADATA_TIMEOUT_S).brokers
         except KafkaException as problem:

@@ -81,6 +81,7 @@ def test_the_demo_tells_its_story_and_leaves_nothing_behind(tmp_path: Path, kafk
     text = (tmp_path / "out").read_text()
     assert re.search(r"payments: generation 1 because payments-\w-[0-9a-f]{8} joined the empty group", text)
     assert ">> payments-b is killed" in text
+    assert re.search(r"invoices: generation 1 because invoices-[\w-]+ joined the empty group", text), "real clients, by the gateway"
     assert re.search(r"^GROUP +STATE ", text, re.MULTILINE)
     history = re.search(r"explain --group payments --from (\S+)$", text, re.MULTILINE)
     assert history is not None
