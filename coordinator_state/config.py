@@ -36,6 +36,8 @@ class GroupConfig(Struct, frozen=True, kw_only=True):
     group_max_bytes: int = 1_048_576
     """Most bytes that the ids, metadata and assignments of one group's members may take together: what keeps its record
     and its answers within the topics' limits. Kafka's limit is that of one record (`max.message.bytes`)."""
+    member_max_protocols: int = 100
+    """Most protocols that one JoinGroup may list; more get INCONSISTENT_GROUP_PROTOCOL (Kafka has no such limit)."""
     group_max_offsets: int = 100_000
     """Most partitions that one group may have committed offsets for; a further one gets INVALID_COMMIT_OFFSET_SIZE (Kafka
     has no such limit)."""
@@ -56,6 +58,7 @@ class GroupConfig(Struct, frozen=True, kw_only=True):
             "group_initial_rebalance_delay_ms": 0,
             "group_max_size": 1,
             "group_max_bytes": 1_000,
+            "member_max_protocols": 1,
             "group_max_offsets": 1,
             "offset_metadata_max_bytes": 0,
             "offsets_retention_minutes": 1,

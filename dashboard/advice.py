@@ -24,6 +24,7 @@ ADVICE: Mapping[str, str] = {
     "(group.min.session.timeout.ms, group.max.session.timeout.ms). Change one of the two.",
     "group_is_full": "The group has group.max.size members. Raise it, or start fewer.",
     "group_is_too_large": "The members' metadata together are too large for a record. Shorten subscriptions, or split the group.",
+    "too_many_protocols": "The client lists more assignors than one JoinGroup may (member_max_protocols): hardly a consumer.",
     "member_id_is_taken": "Somebody sent an id of its own choosing that is in use. Only this coordinator's own members do that.",
     "commit_before_sync": "The member committed between joining and receiving its assignment. The client tries again; offsets "
     "of partitions that it gave up may be lost and their records read twice.",

@@ -45,7 +45,6 @@ class EventProblem(StrEnum):
     GROUP_DIFFERS_FROM_KEY = "group_differs_from_key"
     NO_SUCH_REPLY_PARTITION = "no_such_reply_partition"
     STRING_TOO_LONG = "string_too_long"
-    EVENT_TOO_LARGE = "event_too_large"
     MALFORMED_TICK = "malformed_tick"
     DAMAGED_LOG_LINE = "damaged_log_line"
 

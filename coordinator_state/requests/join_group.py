@@ -49,6 +49,7 @@ def join_group(turn: Turn, request: JoinGroupRequest) -> None:
     """A member joins, or joins again. The answer comes at once or when the join phase ends."""
     require_group_id(request.group_id)
     _require_session_timeout(turn, request)
+    _require_few_protocols(turn, request)
     if turn.group is None:
         if request.member_id:
             raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "unknown_group", "there is no such group, so no such member")
@@ -89,6 +90,17 @@ def _require_session_timeout(turn: Turn, request: JoinGroupRequest) -> None:
             ErrorCode.INVALID_SESSION_TIMEOUT,
             "session_timeout_out_of_bounds",
             f"the session timeout of {request.session_timeout_ms} ms is not between {least} and {most} ms",
+        )
+
+
+def _require_few_protocols(turn: Turn, request: JoinGroupRequest) -> None:
+    """They cost time and memory in every later event of the group, however short their names are."""
+    most = turn.config.member_max_protocols
+    if len(request.protocols) > most:
+        raise Refusal(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            "too_many_protocols",
+            f"the request lists {len(request.protocols)} protocols, more than member_max_protocols ({most})",
         )
 
 
