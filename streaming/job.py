@@ -15,9 +15,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
+from streaming.buckets import bucket_of, bucket_operator
 from streaming.operator import batch_operator, streaming_operator
 from streaming.operator_config import OperatorConfig
-from streaming.rows import OUTPUT_SCHEMA, PRODUCER_COLUMNS, RECORD_SCHEMA, STATE_SCHEMA
+from streaming.rows import BUCKET_STATE_SCHEMA, OUTPUT_SCHEMA, PRODUCER_COLUMNS, RECORD_SCHEMA, STATE_SCHEMA
 from streaming.ticks import NO_CLOCK, mark_ticks
 
 
@@ -31,6 +32,11 @@ def coordinate_stream(events: DataFrame, config: OperatorConfig) -> DataFrame:
         .where("tick is null")
         .select("key", "offset", "value", "timestamp_ms", "clock_ms", "tick")
     )
+    if config.group_buckets:
+        requests = requests.withColumn("bucket", bucket_of("key", config.group_buckets))
+        return requests.groupBy("bucket").applyInPandasWithState(
+            bucket_operator(config), OUTPUT_SCHEMA, BUCKET_STATE_SCHEMA, "append", GroupStateTimeout.EventTimeTimeout
+        )
     return requests.groupBy("key").applyInPandasWithState(
         streaming_operator(config), OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.EventTimeTimeout
     )

@@ -46,13 +46,13 @@ def streaming_operator(config: OperatorConfig) -> StreamingFunction:
         (group_key,) = key
         # The largest tick of the earlier batches: a row with no tick before it in this batch has that clock.
         watermark_ms = state.getCurrentWatermarkMs()
-        with _blame(group_key, config):
+        with blame(group_key, config):
             group = decode_group(*state.get) if state.exists else None
-            rows = [] if state.hasTimedOut else [row for frame in frames for row in _rows(frame, watermark_ms)]
+            rows = [] if state.hasTimedOut else [row for frame in frames for row in event_rows(frame, watermark_ms)]
             outcome = coordinate_rows(group_key, rows, config, group=group, clock_ms=watermark_ms)
             _store(outcome, state, watermark_ms)
         if outcome.records:
-            yield output_frame(group_key, outcome.records)
+            yield output_frame([(group_key, outcome.records)])
 
     return coordinate
 
@@ -66,10 +66,10 @@ def batch_operator(config: OperatorConfig) -> BatchFunction:
     def coordinate(key: tuple[int, bytes | None], frame: pd.DataFrame) -> pd.DataFrame:
         group_key = key[1]
         own = msgspec.structs.replace(config, partition=int(key[0]))
-        with _blame(group_key, own):
+        with blame(group_key, own):
             end_ms = int(frame["end_ms"].iloc[0])
-            outcome = coordinate_rows(group_key, _rows(frame, NO_CLOCK), own, group=None, clock_ms=end_ms)
-        return output_frame(group_key, outcome.records)
+            outcome = coordinate_rows(group_key, event_rows(frame, NO_CLOCK), own, group=None, clock_ms=end_ms)
+        return output_frame([(group_key, outcome.records)])
 
     return coordinate
 
@@ -112,7 +112,8 @@ def _without_key(row: EventRow) -> EventError:
     raise AssertionError(f"the tick at offset {row.offset} was taken for a request")
 
 
-def _rows(frame: pd.DataFrame, clock_floor_ms: int) -> list[EventRow]:
+def event_rows(frame: pd.DataFrame, clock_floor_ms: int) -> list[EventRow]:
+    """The rows of a frame; their clocks are at least `clock_floor_ms`."""
     columns = (frame[name].tolist() for name in EventRow._fields)
     return [
         EventRow(offset, max(clock_ms, clock_floor_ms), timestamp_ms, value)
@@ -127,13 +128,18 @@ def _store(outcome: Outcome, state: GroupState, watermark_ms: int) -> None:
             state.remove()
         return
     state.update(encode_group(outcome.group))
-    if outcome.next_deadline_ms is not None:
+    set_timeout(state, outcome.next_deadline_ms, watermark_ms)
+
+
+def set_timeout(state: GroupState, next_deadline_ms: int | None, watermark_ms: int) -> None:
+    """Have the state's key called again when the deadline is due."""
+    if next_deadline_ms is not None:
         # Spark fires when watermark > t, strictly; ours are due at deadline <= watermark.
-        state.setTimeoutTimestamp(max(outcome.next_deadline_ms - 1, watermark_ms, 1))
+        state.setTimeoutTimestamp(max(next_deadline_ms - 1, watermark_ms, 1))
 
 
 @contextmanager
-def _blame(group_key: bytes | None, config: OperatorConfig) -> Iterator[None]:
+def blame(group_key: bytes | None, config: OperatorConfig) -> Iterator[None]:
     """Names the group in whatever goes wrong, so that the failed query says where to look."""
     try:
         yield

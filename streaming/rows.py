@@ -32,6 +32,9 @@ RECORD_SCHEMA = "partition int, offset long, timestamp_ms long, key binary, valu
 EVENT_SCHEMA = "key binary, offset long, value binary, timestamp_ms long, tick_ms long, clock_ms long"
 """Records of one events partition with their ticks marked and the clock carried."""
 STATE_SCHEMA = "membership binary, offsets binary"
+"""Of one group."""
+BUCKET_STATE_SCHEMA = "groups binary"
+"""Of a bucket of groups, see `streaming.buckets`."""
 OUTPUT_SCHEMA = "group_key binary, topic string, partition int, key binary, value binary, headers string"
 """`headers` is a JSON object of strings: flat columns cross from Python to the JVM faster than nested ones."""
 
@@ -166,13 +169,14 @@ def _too_large(response: Response) -> Response:
             return response
 
 
-def output_frame(group_key: bytes | None, records: Iterable[OutputRecord]) -> pd.DataFrame:
-    """Records as the rows of `OUTPUT_SCHEMA`."""
-    columns = list(zip(*records, strict=True)) or [()] * len(OutputRecord._fields)
-    topic, partition, key, value, headers = columns
+def output_frame(outputs: Iterable[tuple[bytes | None, Iterable[OutputRecord]]]) -> pd.DataFrame:
+    """The records of groups as the rows of `OUTPUT_SCHEMA`."""
+    rows = [(group_key, *record) for group_key, records in outputs for record in records]
+    columns = list(zip(*rows, strict=True)) or [()] * (1 + len(OutputRecord._fields))
+    group_key, topic, partition, key, value, headers = columns
     return pd.DataFrame(
         {
-            "group_key": [group_key] * len(topic),
+            "group_key": pd.Series(group_key, dtype=object),
             "topic": pd.Series(topic, dtype=object),
             "partition": pd.Series(partition, dtype="int32"),
             "key": pd.Series(key, dtype=object),

@@ -80,11 +80,16 @@ def test_a_batch_is_the_same(spark: SparkSession, log_file: Path, expected: list
     assert names == sorted(names)
 
 
-@pytest.mark.parametrize(("events_per_batch", "shuffle_partitions"), [(1_000, 2), (60, 1), (23, 4)])
+@pytest.mark.parametrize(
+    ("events_per_batch", "shuffle_partitions", "group_buckets"), [(1_000, 2, 0), (60, 1, 2), (23, 4, 0), (31, 2, 512)]
+)
 def test_a_stream_is_the_same_in_any_batches(
-    spark: SparkSession, log_file: Path, expected: list[OutputRecord], tmp_path: Path, events_per_batch: int, shuffle_partitions: int
-) -> None:
-    config = CONFIG.model_copy(update={"max_events_per_batch": events_per_batch, "shuffle_partitions": shuffle_partitions})
+    spark: SparkSession, log_file: Path, expected: list[OutputRecord], tmp_path: Path,
+    events_per_batch: int, shuffle_partitions: int, group_buckets: int,
+) -> None:  # fmt: skip
+    config = CONFIG.model_copy(
+        update={"max_events_per_batch": events_per_batch, "shuffle_partitions": shuffle_partitions, "group_buckets": group_buckets}
+    )
     prepare_session(spark, config)
     outputs = replay_streaming(records_of_files(spark, [log_file]), config, tmp_path)
     assert sorted(output_records(outputs), key=_order) == expected
