@@ -171,6 +171,8 @@ class Connection:
             if self._from_client.is_complete:
                 raise FrameError("a request without a whole header")
             return False
+        if head.api_key == OtherApi.API_VERSIONS and head.api_version > API_VERSIONS_MAX:
+            return self._refuse_api_versions(head)
         if not self._may_go_on(head):
             return False
         if head.api_key in GROUP_APIS:
@@ -187,17 +189,16 @@ class Connection:
         return self._pass_on_request()
 
     def _may_go_on(self, head: RequestHead) -> bool:
-        """Refuse what is not offered, as a broker does: by closing. ApiVersions alone has a way to say so."""
+        """Refuse what is not offered, as a broker does: by closing."""
         first, last = self._ours.get(head.api_key, (0, -1))
         if not first <= head.api_version <= last:
-            if head.api_key == OtherApi.API_VERSIONS and head.api_version > API_VERSIONS_MAX:
-                return self._refuse_api_versions(head)
             self._close(f"API {head.api_key} version {head.api_version} is not offered")
         elif self._sasl is not None and self._sasl.principal is None and head.api_key not in _BEFORE_AUTHENTICATION:
             self._close("the client has not authenticated")
         return not self.closing
 
     def _refuse_api_versions(self, head: RequestHead) -> bool:
+        """ApiVersions alone has a way to say that a version is not known; the client asks again in another one."""
         if self._from_client.whole() is None:
             return False
         slot = self._place(head)

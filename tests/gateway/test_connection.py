@@ -169,6 +169,11 @@ def test_an_unknown_version_of_api_versions_is_told_which_are_known() -> None:
     machine = fed(connection(), bytes(newer))
     (frame,) = wire.frames(carried(machine.to_client))
     assert frame[4:10] == b"\x00\x00\x00\x05\x00\x23"
+    assert carried(machine.to_broker) == b"", "the broker does not hear of it"
+    fed(machine, wire.api_versions(6))
+    assert carried(machine.to_broker) == wire.api_versions(6), "the client asks again, in a version that is known"
+    machine.from_broker(wire.api_versions_answer(6))
+    assert wire.correlations(carried(machine.to_client)) == [6]
     assert machine.closing is None
 
 
