@@ -21,6 +21,8 @@ from streaming.topics import TopicReport, admin_client
 
 _PROBE = b"group-coordinator " * 256
 """Larger than what a full file system may still take in passing."""
+_BUCKETS_NOTE = "group_buckets"
+"""A file with the number that the checkpoint was made with."""
 RETRY_INTERVAL_S = 0.1
 _NOT_YET = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
@@ -55,6 +57,8 @@ def require_checkpoints(spark: SparkSession, config: StreamingConfig, report: To
         )
     for shard in lost:
         _require_whole_log(config, report.topics.events, shard)
+    for shard in config.shards_here:
+        _Directory(spark, checkpoint_of(config, shard)).require_buckets(config.group_buckets)
 
 
 class _Directory:
@@ -84,6 +88,25 @@ class _Directory:
             self._file_system.delete(probe, False)
         except Py4JJavaError as problem:
             raise CheckpointError(f"The checkpoint directory {self._path} cannot be written: {_cause(problem)}.") from problem
+
+    def require_buckets(self, group_buckets: int) -> None:
+        """Raises CheckpointError when the groups lie in another number of buckets: Spark would not find them, and say nothing."""
+        note = self._child(_BUCKETS_NOTE)
+        if not self.has_batches():
+            stream = self._file_system.create(note, True)
+            stream.writeBytes(f"{group_buckets}\n")
+            stream.close()
+            return
+        kept = 0
+        if self._file_system.exists(note):
+            stream = self._file_system.open(note)
+            kept = int(stream.readLine())
+            stream.close()
+        if kept != group_buckets:
+            raise CheckpointError(
+                f"group_buckets is {group_buckets}, but the checkpoint {self._path} was made with {kept}: set it to {kept}, or "
+                "name a new directory by --checkpoint and start once with --rebuild."
+            )
 
     def has_batches(self) -> bool:
         """Whether a query has begun a batch with it. Without one, Spark would start from the beginning."""

@@ -100,6 +100,8 @@ def test_a_rebuild_writes_the_same_and_goes_on(spark: SparkSession, config: Stre
     assert "--rebuild" in said
     assert written_of(config) == before
 
+    # By the way the groups move into buckets.
+    lost = lost.model_copy(update={"group_buckets": 16})
     append(config, log[len(log) // 2 :])
     expected = expected_of(config, events_of(config))
     with running(lost, spark, rebuild=True) as failures:
@@ -107,6 +109,10 @@ def test_a_rebuild_writes_the_same_and_goes_on(spark: SparkSession, config: Stre
     after = written_of(config)
     require_same(after.outputs, expected)
     assert after.repeated == first
+
+    said = refusal(lost.model_copy(update={"group_buckets": 0}), spark)
+    assert f"group_buckets is 0, but the checkpoint {tmp_path}/another/shard-0 was made with 16: set it to 16" in said
+    assert "was made with 0: set it to 0" in refusal(config.model_copy(update={"group_buckets": 16}), spark)
 
     # A second --rebuild finds the checkpoint and goes on from it.
     append(config, [Record(partition=0, key=None, value=encode_tick(START_MS + 10_000_000))])
