@@ -1,0 +1,63 @@
+"""Events of groups that have one member each, join, sync, and beat from then on: what most traffic looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schemas.events import encode_request_event
+from schemas.messages import (
+    HeartbeatRequest,
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    Request,
+    SyncGroupAssignment,
+    SyncGroupRequest,
+)
+from streaming.config import StreamingConfig
+
+SETTINGS = {"group_initial_rebalance_delay_ms": 0}
+"""A join is complete at once, so that the log can be written without waiting for answers."""
+_SESSION_TIMEOUT_MS = 1_800_000
+_MEMBER_ID = "consumer-1-0f5f7b1e-7d64-4d0e-9a3f-6a35cb6b8f11"
+_METADATA = bytes(40)
+
+Event = tuple[bytes, bytes]
+"""(key, value)."""
+
+
+def config(**settings: object) -> StreamingConfig:
+    """The app's settings for such a log."""
+    loaded: StreamingConfig = StreamingConfig.load({**SETTINGS, **settings})
+    return loaded
+
+
+def group_id(number: int) -> str:
+    return f"group-{number:06d}"
+
+
+def beginnings(groups: int) -> Iterator[Event]:
+    """Every group joins and syncs: afterwards it is Stable in generation 1."""
+    for number in range(groups):
+        name = group_id(number)
+        protocol = JoinGroupProtocol(name="range", metadata=_METADATA)
+        join = JoinGroupRequest(
+            group_id=name, session_timeout_ms=_SESSION_TIMEOUT_MS, protocol_type="consumer", protocols=(protocol,)
+        )
+        sync = SyncGroupRequest(
+            group_id=name, generation_id=1, member_id=_MEMBER_ID, assignments=(SyncGroupAssignment(member_id=_MEMBER_ID, assignment=_METADATA),)
+        )  # fmt: skip
+        yield name.encode(), _encode("JoinGroup", 3, join, f"join-{name}", _MEMBER_ID)
+        yield name.encode(), _encode("SyncGroup", 3, sync, f"sync-{name}")
+
+
+def beat(number: int, request_id: str, reply_partition: int = 0) -> Event:
+    """One heartbeat of a group."""
+    name = group_id(number)
+    request = HeartbeatRequest(group_id=name, generation_id=1, member_id=_MEMBER_ID)
+    return name.encode(), _encode("Heartbeat", 4, request, request_id, reply_partition=reply_partition)
+
+
+def _encode(api: str, version: int, request: Request, request_id: str, member_id: str | None = None, reply_partition: int = 0) -> bytes:
+    return encode_request_event(
+        api, version, request, request_id=request_id, reply_partition=reply_partition, client_id="consumer-1", new_member_id=member_id
+    )

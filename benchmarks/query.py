@@ -1,0 +1,180 @@
+"""Sustained throughput of the whole query, Kafka to Kafka, against queries that decide nothing.
+
+    python -m benchmarks.query [--touched 20 1000 10000] [--beats 5] [--batches 6] [--buckets 1024] [--json FILE]
+
+Every batch brings `beats` heartbeats of each of the touched groups. Compared are, on the same topic and in one Spark
+session: the coordinator with a group as the key of the state, the coordinator with buckets of groups, the same topology around
+a function that passes rows on, and Spark's plain copy without Python. Figures are the medians of whole triggers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
+from msgspec import Struct
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks import rivals
+from benchmarks.beating_groups import Event, beat, beginnings, config
+from schemas.events import encode_tick
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka
+from streaming.job import coordinate_stream, producer_records
+from streaming.session import open_session, prepare_session
+from streaming.source import events_stream
+from streaming.topics import admin_client, ensure_topics
+
+START_MS = 1_700_000_000_000
+PHASES = ("addBatch", "queryPlanning", "walCommit", "commitOffsets", "latestOffset", "getBatch")
+
+
+class Figure(Struct, frozen=True):
+    """What one query needed for the same batches."""
+
+    query: str
+    touched: int
+    events: int
+    """Of one batch."""
+    trigger_ms: float
+    phases_ms: dict[str, float]
+    outputs_per_batch: int
+
+    @property
+    def events_per_second(self) -> float:
+        return self.events * 1_000 / self.trigger_ms
+
+
+def fill(settings: StreamingConfig, touched: int, beats: int, batches: int) -> tuple[int, int]:
+    """Write the log. Returns the events of a batch and how many batches come before the measured ones."""
+    producer = Producer({**settings.client_properties, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
+    size = touched * beats + 1
+    log = _log(touched, beats, batches, size)
+    count = 0
+    for key, value in log:
+        producer.produce(settings.topic_settings.topics.events, key=key, value=value, partition=0)
+        count += 1
+        if count % 10_000 == 0:
+            producer.poll(0)
+    producer.flush()
+    return size, count // size - batches
+
+
+def _log(touched: int, beats: int, batches: int, size: int) -> Iterator[tuple[bytes | None, bytes]]:
+    """Whole batches of `size` events, each with one tick; the first ones bring the groups to life."""
+    events: list[Event] = list(beginnings(touched))
+    while len(events) % (size - 1):
+        events.append(beat(len(events) % touched, f"fill-{len(events)}"))
+    clock_ms = START_MS
+    for first in range(0, len(events), size - 1):
+        yield None, encode_tick(clock_ms := clock_ms + 500)
+        yield from events[first : first + size - 1]
+    for batch in range(batches):
+        yield None, encode_tick(clock_ms := clock_ms + 500)
+        for round_number in range(beats):
+            for number in range(touched):
+                yield beat(number, f"{batch:04d}-{round_number:04d}-{number:06d}-0123456789abcdef")
+
+
+def run(outputs: DataFrame, sink: Mapping[str, str], checkpoint: Path) -> list[dict[str, Any]]:
+    """Run a query to the end of what there is. Its reports, one a batch."""
+    query = (
+        outputs.writeStream.format("kafka")
+        .options(**sink, checkpointLocation=str(checkpoint))
+        .outputMode("append")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return [dict(each) for each in query.recentProgress]
+
+
+def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Namespace, touched: int) -> Iterator[Figure]:
+    settings = config(bootstrap_servers=kafka.bootstrap_servers, topic_prefix=f"touched-{touched}", responses_partitions=1)
+    admin = admin_client(kafka.bootstrap_servers)
+    report = ensure_topics(admin, settings.topic_settings)
+    copied = f"{settings.topic_prefix}.copied"
+    admin.create_topics([NewTopic(copied, 1, 1)])[copied].result()
+    beats = max(1, arguments.beats if touched < 10_000 else arguments.beats // 2)
+    size, before = fill(settings, touched, beats, arguments.batches)
+    events_topic = report.topics.events
+    source = {
+        **settings.source_options,
+        "assign": json.dumps({events_topic: [0]}),
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": str(size),
+    }
+
+    def events() -> DataFrame:
+        return events_stream(spark, events_topic, 0, settings.source_options, size)
+
+    def coordinator(buckets: int) -> Callable[[], DataFrame]:
+        own = settings.model_copy(update={"group_buckets": buckets}).operator_config(report.partitions, 0)
+        return lambda: producer_records(coordinate_stream(events(), own))
+
+    queries: dict[str, Callable[[], DataFrame]] = {
+        "coordinator": coordinator(0),
+        **{f"coordinator, {buckets:,} buckets": coordinator(buckets) for buckets in arguments.buckets},
+        "identity": lambda: producer_records(rivals.identity(events(), copied)),
+        "copy": lambda: rivals.copy(spark, source, copied),
+    }
+    prepare_session(spark, settings)
+    for name, query in queries.items():
+        with tempfile.TemporaryDirectory() as scratch:
+            reports = run(query(), settings.sink_options, Path(scratch))
+        measured = [each for each in reports if each["numInputRows"] == size][before:]
+        yield Figure(
+            query=name,
+            touched=touched,
+            events=size,
+            trigger_ms=_median(measured, "triggerExecution"),
+            phases_ms={phase: _median(measured, phase) for phase in PHASES},
+            outputs_per_batch=int(statistics.median(each["sink"]["numOutputRows"] for each in measured)),
+        )
+
+
+def _median(reports: list[dict[str, Any]], phase: str) -> float:
+    return statistics.median(float(each["durationMs"].get(phase, 0)) for each in reports)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.query", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--touched", type=int, nargs="+", default=[20, 1_000, 10_000], help="groups that each batch touches")
+    parser.add_argument("--beats", type=int, default=10, help="heartbeats of each group in a batch (half of it at 10,000 groups)")
+    parser.add_argument("--batches", type=int, default=6)
+    parser.add_argument("--buckets", type=int, nargs="*", default=[1_024], help="bucket counts to try")
+    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    arguments = parser.parse_args()
+    found: list[Figure] = []
+    with EmbeddedKafka() as kafka:
+        spark = open_session(config())
+        try:
+            # Warm up: code is compiled, workers are there.
+            warm = argparse.Namespace(**{**vars(arguments), "batches": 3, "beats": 2})
+            list(figures(spark, kafka, warm, 21))
+            for touched in arguments.touched:
+                print(f"\n{touched:,} groups touched by each batch")
+                print(f"{'query':32} {'events':>8} {'trigger ms':>11} {'events/s':>10} {'time, identity = 1':>19}", flush=True)
+                rows = list(figures(spark, kafka, arguments, touched))
+                found += rows
+                base = next(each.trigger_ms for each in rows if each.query == "identity")
+                for each in rows:
+                    print(f"{each.query:32} {each.events:8,} {each.trigger_ms:11,.0f} {each.events_per_second:10,.0f} {each.trigger_ms / base:19.2f}")
+                    print("  " + ", ".join(f"{name} {value:,.0f}" for name, value in each.phases_ms.items() if value), flush=True)
+        finally:
+            spark.stop()
+    if arguments.json:
+        arguments.json.write_text(json.dumps([{name: getattr(each, name) for name in Figure.__struct_fields__} for each in found], indent=1))
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

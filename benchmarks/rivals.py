@@ -1,0 +1,50 @@
+"""What our query is compared with: the same query around a function that decides nothing, and Spark's plain copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+
+from streaming.operator import Key
+from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA
+
+_STATE = (bytes(600), bytes(40))
+"""As large as the state of a group with one member."""
+
+
+def identity(events: DataFrame, topic: str) -> DataFrame:
+    """Rows of `EVENT_SCHEMA` -> rows of `OUTPUT_SCHEMA`: the topology of `streaming.job`, every request written as it came."""
+
+    def pass_on(key: Key, frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        for frame in [] if state.hasTimedOut else frames:
+            rows = len(frame)
+            yield pd.DataFrame(
+                {
+                    "group_key": frame["key"],
+                    "topic": [topic] * rows,
+                    "partition": pd.Series([0] * rows, dtype="int32"),
+                    "key": frame["key"],
+                    "value": frame["value"],
+                    "headers": ["{}"] * rows,
+                }
+            )
+        state.update(_STATE)
+        state.setTimeoutTimestamp(state.getCurrentWatermarkMs() + 1_800_000)
+
+    requests = (
+        events.selectExpr("*", "timestamp_millis(tick_ms) tick")
+        .withWatermark("tick", "0 seconds")
+        .where("tick is null")
+        .select("key", "offset", "value", "timestamp_ms", "clock_ms", "tick")
+    )
+    return requests.groupBy("key").applyInPandasWithState(
+        pass_on, OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.EventTimeTimeout
+    )
+
+
+def copy(spark: SparkSession, source: dict[str, str], topic: str) -> DataFrame:
+    """Kafka to Kafka, no Python."""
+    return spark.readStream.format("kafka").options(**source).load().selectExpr("key", "value", f"'{topic}' topic")
