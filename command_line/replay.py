@@ -294,7 +294,7 @@ def _import(paths: list[Path], scratch: Path, out: Path | None, time_zone: tzinf
         raise CommandError(f"{', '.join(map(str, paths))}: no group requests in {words.count(log.counts.lines, 'line')}. Is it a broker's request log at DEBUG?")
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        with file.open("rb") as plain, gzip.open(out / EVENTS_FILE, "wb", compresslevel=1) as packed:
+        with file.open("rb") as plain, gzip.GzipFile(out / EVENTS_FILE, "wb", compresslevel=1, mtime=0) as packed:
             shutil.copyfileobj(plain, packed)
     if letters.count:
         where = f": see {letters.path}" if out is not None else ""

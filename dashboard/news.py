@@ -1,4 +1,4 @@
-"""What is new, for everybody who looks: changed rows and new records, gathered once a second for all of them."""
+"""What is new, for everybody who looks: changed rows and new records, gathered a few times a second for all of them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import msgspec
 from dashboard.documents import Documents, event_document
 from dashboard.rows import GroupRow
 
-INTERVAL_S = 1.0
+INTERVAL_S = 0.4
 ROWS_MAX = 1_000
 """When more rows than these change at once, listeners are told to fetch the list."""
 EVENTS_MAX = 200
-"""Of a second's records, so many are sent."""
+"""Of what is new at once, so many records are sent."""
 _QUEUE_MAX = 64
 
 Item = tuple[str, bytes]

@@ -128,7 +128,7 @@ class Application:
                 shard.stop_ticking()
             _stop_queries(shards)
             if beside is not None:
-                beside.stop()  # in the midst of a batch, perhaps: it is made again at the next start
+                _stop_between_batches(beside)
             if self._spark is None:
                 spark.stop()
 
@@ -221,6 +221,17 @@ def _stop_queries(shards: list[_Shard]) -> None:
         time.sleep(STOP_POLL_INTERVAL_S)
 
 
+def _stop_between_batches(query: StreamingQuery) -> None:
+    """Stop a query that rests between its batches: one that is interrupted in its midst does no harm, but a lot of noise."""
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+        time.sleep(STOP_POLL_INTERVAL_S)
+    query.stop()
+
+
+_KAFKA_TIMEOUT = "org.apache.kafka.common.errors.TimeoutException"
+
+
 def _cause(query: StreamingQuery) -> str:
     failure = query.exception()
     if failure is None:
@@ -228,7 +239,8 @@ def _cause(query: StreamingQuery) -> str:
     text = str(failure)
     start = text.find("Traceback")
     end = text.find("=== Streaming Query ===")
-    return text[max(start, 0) : end if end > 0 else None].strip()
+    cause = text[max(start, 0) : end if end > 0 else None].strip()
+    return f"Kafka did not answer for minutes. {cause}" if cause.startswith(_KAFKA_TIMEOUT) else cause
 
 
 _NO_STATE: Mapping[str, Any] = {"numRowsTotal": 0, "memoryUsedBytes": 0, "customMetrics": {}}

@@ -28,17 +28,27 @@ export function replace(element, ...children) {
   return element;
 }
 
-/** At most one call in so many milliseconds; the last one is never lost. */
+/** At most one call in so many milliseconds: the first at once, and the last one is never lost. */
 export function throttled(delay, action) {
   let timer = null;
   let latest = null;
-  return (...given) => {
-    latest = given;
-    if (timer !== null) return;
+  const rest = () => {
     timer = setTimeout(() => {
       timer = null;
-      action(...latest);
+      if (latest === null) return;
+      const given = latest;
+      latest = null;
+      rest();
+      action(...given);
     }, delay);
+  };
+  return (...given) => {
+    if (timer !== null) {
+      latest = given;
+      return;
+    }
+    rest();
+    action(...given);
   };
 }
 

@@ -199,7 +199,7 @@ export function groupView(app, id, parameters) {
     element.classList.toggle("comparing", Boolean(shown.compare));
   }
 
-  const reload = throttled(1500, load);
+  const reload = throttled(1000, load);
   read(parameters);
   load();
   return {

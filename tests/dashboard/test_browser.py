@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from dashboard.index import Index
@@ -15,6 +16,7 @@ from schemas.records_file import Record, encode_record
 from tables.fold import fold
 from tables.rows import Ownership
 from tests.dashboard import scene
+from tests.dashboard.pages import owner_at, owners_shown
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -85,13 +87,10 @@ def test_time_travel_shows_the_owner_of_the_ownership_table(page: Page, served: 
     at_ms = scene.CRASH_MS + after_ms
     open_view(page, served, f"#/group/payments?at={at_ms}")
     page.wait_for_selector(".owners")
-    shown = {row[0]: row[1] for row in page.locator(".owners tbody tr").evaluate_all("rows => rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim()))")}
-    rows = [row for row in fold(scene.scene()) if isinstance(row, Ownership) and row.group_id == "payments"]
+    shown = owners_shown(page)
+    rows = [msgspec.structs.asdict(row) for row in fold(scene.scene()) if isinstance(row, Ownership) and row.group_id == "payments"]
     for partition in range(scene.TOPICS["payments"]):
-        owner = next(
-            (row.member_id for row in rows if row.partition == partition and row.from_ms <= at_ms and (row.to_ms is None or at_ms < row.to_ms)),
-            None,
-        )
+        owner = owner_at(rows, partition, at_ms)
         name = shown[f"payments-{partition}"]
         assert (owner is None and name == "nobody") or (owner is not None and owner.startswith(name)), partition
 

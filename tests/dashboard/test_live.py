@@ -1,0 +1,145 @@
+"""A broker, the coordinator with its tables, members, the dashboard and a browser: one story, seen as it happens."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from command_line.actors import Actor
+from command_line.dashboard_thread import start_dashboard
+from command_line.history_tables import TablesFormat, tables_query
+from dashboard.server import RunningServer
+from members.host import MemberHost
+from schemas.history import MemberExpired
+from streaming.application import Application, ShardProgress
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka
+from tables.rows import TABLES
+from tables.spark_sinks import open_sink
+from tests.dashboard.pages import owner_at, owners_shown
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+    from pyspark.sql import SparkSession
+
+TIMEOUT_S = 180.0
+PARTITIONS = 4
+TABLES_INTERVAL_S = 4
+
+
+class Scene:
+    """What runs."""
+
+    def __init__(self, dashboard: RunningServer, actors: dict[str, Actor], batches: list[ShardProgress], tables: Path) -> None:
+        self.dashboard = dashboard
+        self.actors = actors
+        self.batches = batches
+        self.tables = tables
+
+
+@pytest.fixture
+def live(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, spark: SparkSession, tmp_path: Path) -> Iterator[Scene]:
+    config = StreamingConfig.load(
+        {
+            "bootstrap_servers": kafka.bootstrap_servers, "topic_prefix": topic_prefix, "checkpoint": str(tmp_path / "checkpoint"),
+            "group_initial_rebalance_delay_ms": 1_500, "tick_interval_ms": 250, "offsets_partitions": 1, "responses_partitions": 1,
+        }
+    )  # fmt: skip
+    topic = f"{topic_prefix}-payments"
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
+    batches: list[ShardProgress] = []
+    stop, started = threading.Event(), threading.Event()
+    app = Application(
+        config,
+        spark=spark,
+        on_start=lambda report: started.set(),
+        on_progress=batches.append,
+        beside=tables_query(config, str(tmp_path / "tables"), TablesFormat.parquet, TABLES_INTERVAL_S),
+    )
+    failures: list[BaseException] = []
+
+    def coordinate() -> None:
+        try:
+            app.run(stop)
+        except BaseException as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=coordinate)
+    thread.start()
+    with ExitStack() as stack:
+        stack.callback(thread.join, TIMEOUT_S)
+        stack.callback(stop.set)
+        wait_until(lambda: started.is_set() or bool(failures))
+        dashboard = stack.enter_context(start_dashboard(config, "127.0.0.1:0"))
+        host = stack.enter_context(MemberHost(config.bootstrap_servers, prefix=topic_prefix, client_properties={"log_level": "0"}))
+        settings = {"session_timeout_ms": 8_000, "heartbeat_interval_ms": 1_000, "partition_assignment_strategy": ("range",)}
+        actors = {name: Actor(host, "payments", f"payments-{name}", [topic], **settings) for name in "abc"}
+        for actor in actors.values():
+            actor.start()
+        yield Scene(dashboard, actors, batches, tmp_path / "tables")
+        for actor in actors.values():
+            actor.end("crash")
+            actor.join()
+    assert failures == []
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < until_s, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def test_a_crash_as_it_happens(live: Scene, spark: SparkSession, page: Page) -> None:
+    page.set_default_timeout(TIMEOUT_S * 1_000)
+    address, index = live.dashboard.address, live.dashboard.index
+
+    # The list knows the group as soon as it is there; its page follows what happens.
+    page.goto(f"{address}#/groups")
+    row = page.locator(".rows .row:has(a:text-is('payments'))")
+    row.locator(".state:text-is('Stable')").wait_for()
+    wait_until(lambda: {each.client_id for each in index.facts("payments").members.values()} == {f"payments-{name}" for name in "abc"})  # type: ignore[union-attr]
+    row.locator("a").click()
+    page.wait_for_selector("tr[data-key]")
+
+    live.actors["b"].end("crash")
+    page.wait_for_selector("tr[data-key]:has-text('payments-b'):has-text('expired')")
+    shown_after = live.batches[-1].batch_id
+    gone = [told.record for told in index.feed() if isinstance(told.record, MemberExpired)]
+    expired = next(record for record in gone if record.member.client_id == "payments-b")
+    wait_until(lambda: live.batches[-1].clock_ms >= expired.time_ms)  # a batch is told when it has ended
+    decided_in = next(batch.batch_id for batch in live.batches if batch.clock_ms >= expired.time_ms)
+    assert shown_after <= decided_in + 2, "within two batches"
+    page.locator("tr[data-key]:has-text('expired')").click()
+    assert "payments-b" in page.locator(".panel.rebalance .because").inner_text()
+
+    # Any moment: the owners are those of the table.
+    wait_until(lambda: index.facts("payments").state == "Stable")  # type: ignore[union-attr]
+    settled_ms = index.facts("payments").last_ms  # type: ignore[union-attr]
+    sink = open_sink(spark, str(live.tables), "parquet")
+    wait_until(lambda: sink.read(TABLES["events"]).count() >= index.records)
+    rows = [each.asDict() for each in sink.read(TABLES["ownership"]).collect()]
+    for at_ms in (expired.timestamp_ms - 3_000, expired.timestamp_ms + 1, settled_ms):
+        page.goto(f"{address}#/group/payments?at={at_ms}")
+        page.wait_for_selector(".owners")
+        shown = owners_shown(page)
+        assert len(shown) == PARTITIONS
+        for partition in range(PARTITIONS):
+            owner = owner_at(rows, partition, at_ms)
+            name = next(name for place, name in shown.items() if place.endswith(f"-{partition}"))
+            assert (owner is None and name == "nobody") or (owner is not None and owner.startswith(name)), (at_ms, partition)
+
+    # Another session timeout, played on the very log of this coordinator.
+    page.goto(f"{address}#/group/payments?compare=yes")
+    page.locator("#wi-session").fill("30")
+    page.locator("form.whatif button").click()
+    page.wait_for_selector("h2:text('As it would have been')")
+    before, after = page.locator(".compared tr:has(th:text-is('Rebalances')) td.number").all_inner_texts()[:2]
+    assert int(after) < int(before), "the dead member is not missed yet"
