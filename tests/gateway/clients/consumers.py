@@ -1,4 +1,4 @@
-"""Unmodified consumers of three libraries, each in a process of its own, that one test can hold, watch, stop and kill."""
+"""Unmodified consumers of several libraries, each in a process of its own, that one test can hold, watch, stop and kill."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from typing import Literal, NamedTuple
 from streaming.jars import tools_jars
 from streaming.java import find_java
 
-Library = Literal["librdkafka", "kafka-python", "java"]
+Library = Literal["librdkafka", "kafka-python", "java", "franz-go", "sarama"]
 LIBRARIES: tuple[Library, ...] = ("librdkafka", "kafka-python", "java")
+GO_LIBRARIES: tuple[Library, ...] = ("franz-go", "sarama")
+"""Where Go is."""
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[2]
+GO_MODULE = _HERE / "go"
 _JAVA_ASSIGNORS = {
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",
     "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
@@ -37,7 +40,7 @@ class Read(NamedTuple):
 class ConsumerProcess:
     """One consumer. `settings` have the names that librdkafka and Java share."""
 
-    def __init__(self, library: Library, classes: Path, topic: str, name: str, settings: dict[str, str]) -> None:
+    def __init__(self, library: Library, programs: Path, topic: str, name: str, settings: dict[str, str]) -> None:
         self.library = library
         self.name = name
         self.events: list[tuple[float, list[str]]] = []
@@ -45,9 +48,8 @@ class ConsumerProcess:
         self.records: list[Read] = []
         self.owned: set[int] = set()
         self._changed = threading.Condition()
-        command = _java(classes) if library == "java" else [sys.executable, "-m", f"tests.gateway.clients.{library.replace('-', '_')}_consumer"]
         self._process = subprocess.Popen(
-            [*command, topic, *(f"{key}={value}" for key, value in _translated(library, settings).items())],
+            [*_command(library, programs), topic, *(f"{key}={value}" for key, value in _translated(library, settings).items())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL if "SHOW_CLIENTS" not in os.environ else None,
@@ -116,10 +118,10 @@ class ConsumerProcess:
 class Consumers:
     """The consumers of one test, on one topic behind one gateway."""
 
-    def __init__(self, bootstrap_servers: str, topic: str, classes: Path) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str, programs: Path) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.topic = topic
-        self._classes = classes
+        self._programs = programs
         self._all: list[ConsumerProcess] = []
 
     def start(self, library: Library, group: str, name: str | None = None, **settings: str | int | bool) -> ConsumerProcess:
@@ -140,7 +142,7 @@ class Consumers:
             "partition.assignment.strategy": "range",
             **settings,
         }
-        consumer = ConsumerProcess(library, self._classes, self.topic, name, given)
+        consumer = ConsumerProcess(library, self._programs, self.topic, name, given)
         self._all.append(consumer)
         return consumer
 
@@ -170,8 +172,9 @@ def share(consumers: list[ConsumerProcess], partitions: int, timeout_s: float = 
 
 
 @contextmanager
-def consumers_of(bootstrap_servers: str, topic: str, classes: Path) -> Iterator[Consumers]:
-    consumers = Consumers(bootstrap_servers, topic, classes)
+def consumers_of(bootstrap_servers: str, topic: str, programs: Path) -> Iterator[Consumers]:
+    """`programs`: the directory with what was compiled."""
+    consumers = Consumers(bootstrap_servers, topic, programs)
     try:
         yield consumers
     finally:
@@ -184,6 +187,20 @@ def compile_java(directory: Path) -> Path:
     command = [str(compiler if compiler.exists() else "javac"), "-cp", _class_path(), "-d", str(directory), str(_HERE / "ConsumerProgram.java")]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
     return directory
+
+
+def compile_go(directory: Path, timeout_s: float = 300.0) -> None:
+    """Compile the consumers in Go into a directory. Raises OSError where there is no Go, SubprocessError where it fails."""
+    command = ["go", "build", "-o", f"{directory}/", *(f"./{library}" for library in GO_LIBRARIES)]
+    subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, cwd=GO_MODULE, timeout=timeout_s)
+
+
+def _command(library: Library, programs: Path) -> list[str]:
+    if library == "java":
+        return _java(programs)
+    if library in GO_LIBRARIES:
+        return [str(programs / library)]
+    return [sys.executable, "-m", f"tests.gateway.clients.{library.replace('-', '_')}_consumer"]
 
 
 def _java(classes: Path) -> list[str]:

@@ -1,0 +1,88 @@
+"""Clients in Go, where Go is: in one group with those of the other libraries, and franz-go's own tests of groups."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.server import Gateway
+from schemas.history import MemberExpired, MemberLeft, RequestRefused
+from tests.gateway.clients.consumers import (
+    GO_LIBRARIES,
+    GO_MODULE,
+    LIBRARIES,
+    Consumers,
+    compile_go,
+    consumers_of,
+    share,
+)
+from tests.gateway.conftest import PARTITIONS, Produce
+from tests.gateway.pump import Pump
+from tests.gateway.test_clients import reads, values
+
+pytestmark = pytest.mark.end_to_end
+
+RECORDS = 1_000
+"""That go through each of franz-go's chains of groups; its own default is 500,000."""
+
+
+@pytest.fixture(scope="module")
+def programs(java_classes: Path) -> Path:
+    try:
+        compile_go(java_classes)
+    except (OSError, subprocess.SubprocessError) as problem:
+        pytest.skip(f"no Go, or no modules for it: {problem}")
+    return java_classes
+
+
+@pytest.fixture
+def consumers(gateway: Gateway, topic: str, programs: Path) -> Iterator[Consumers]:
+    with consumers_of(gateway.bootstrap_servers, topic, programs) as consumers:
+        yield consumers
+
+
+def test_five_libraries_in_one_group(consumers: Consumers, produce: Produce, pump: Pump) -> None:
+    """Each record is read once; those in Go leave, one dies, both come back and go on where was committed."""
+    members = [
+        consumers.start(library, "five", session_timeout_ms=6_000, enable_auto_commit=False)
+        for library in (*LIBRARIES, *GO_LIBRARIES)
+    ]
+    share(members, PARTITIONS, timeout_s=60)
+    produce(0, 120)
+    reads(120, *members)
+    assert values(*members) == list(range(120))
+    assert [member.commit() for member in members] == [["committed"]] * 5
+    franz, sarama = members[3:]
+    franz.close()
+    share([*members[:3], sarama], PARTITIONS, timeout_s=60)
+    sarama.kill()
+    share(members[:3], PARTITIONS, timeout_s=60)
+    consumers.close_all()
+    produce(120, 150)
+    again = [consumers.start(library, "five", session_timeout_ms=6_000) for library in GO_LIBRARIES]
+    share(again, PARTITIONS, timeout_s=60)
+    reads(30, *again)
+    assert values(*again) == list(range(120, 150)), "from where was committed, and nothing else"
+    assert [record.member.client_id for record in pump.told(MemberExpired, "five")] == [sarama.name]
+    assert len(pump.told(MemberLeft, "five")) == 4
+    assert pump.told(RequestRefused, "five") == []
+
+
+def test_franz_gos_own_tests_of_groups(gateway: Gateway, programs: Path, tmp_path: Path, pump: Pump) -> None:
+    """Chains of groups whose members come and go, by range and cooperative-sticky, dynamic and static: no record twice, none lost."""
+    test = tmp_path / "kgo.test"
+    subprocess.run(["go", "test", "-c", "-o", str(test), "github.com/twmb/franz-go/pkg/kgo"], check=True, cwd=GO_MODULE, timeout=300)
+    environment = {**os.environ, "KGO_SEEDS": gateway.bootstrap_servers, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": str(RECORDS)}
+    done = subprocess.run(
+        [str(test), "-test.run", "^(TestGroupETL|TestGroupSimple|TestIssue434|TestAddRemovePartitions)$", "-test.v", "-test.timeout", "150s"],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=180,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4_000:]
+    for passed in ("TestGroupETL/range", "TestGroupETL/cooperative-sticky", "TestGroupETL/cooperative-sticky/static", "TestGroupSimple/classic"):
+        assert f"--- PASS: {passed} " in done.stdout
+    assert gateway.metrics.in_doubt == 0
+    assert [record for record in pump.history if isinstance(record, MemberExpired)] == []
