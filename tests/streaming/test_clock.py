@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from schemas.events import decode_tick, encode_tick
 from streaming.clock import TickClock, Ticker, find_clock_ms, next_clock_ms
 from streaming.embedded_kafka import EmbeddedKafka
+from tests.coordinator_state.harness import GroupHarness
 
 INTERVAL_MS = 500
 times = st.integers(1_000, 10**13)
@@ -46,6 +47,25 @@ def clock(start_ms: int = 100_000, lead_ms: int = 3_000) -> TickClock:
 def test_a_pause_is_not_jumped_over() -> None:
     ticker = clock()
     assert ticker.next_tick_ms(wall_ms=9_000_000, monotonic_ms=8_900_000) == 100_550
+
+
+@pytest.mark.parametrize("silent_ms", [0, 2_000, 9_000])
+def test_after_a_pause_a_member_has_the_rest_of_its_session(silent_ms: int) -> None:
+    """No more, and no less in real time than a tenth: it is the clock that goes on, whatever the length of the pause."""
+    session_ms, pause_ms, real_ms = 10_000, 3_600_000, silent_ms
+    group = GroupHarness(now_ms=100_000)
+    group.stable("m")
+    group.heartbeat("m", 1)
+    ticker = TickClock(100_000 + silent_ms, silent_ms, interval_ms=INTERVAL_MS, lead_ms=3_000)
+    while group.state == "Stable":
+        real_ms += INTERVAL_MS
+        tick_ms = ticker.next_tick_ms(100_000 + pause_ms + real_ms, pause_ms + real_ms)
+        assert tick_ms is not None
+        ticker.acknowledge(tick_ms, real_ms, pause_ms + real_ms)
+        ticker.handled(real_ms + 1, tick_ms)
+        group.sleep(tick_ms - group.now_ms)
+    left_ms = session_ms - silent_ms
+    assert left_ms / 1.1 <= real_ms - silent_ms <= left_ms / 1.1 + 2 * INTERVAL_MS
 
 
 def test_a_tick_counts_only_when_it_is_acknowledged() -> None:
