@@ -240,7 +240,19 @@ def _cause(query: StreamingQuery) -> str:
     start = text.find("Traceback")
     end = text.find("=== Streaming Query ===")
     cause = text[max(start, 0) : end if end > 0 else None].strip()
-    return f"Kafka did not answer for minutes. {cause}" if cause.startswith(_KAFKA_TIMEOUT) else cause
+    if cause.startswith(_KAFKA_TIMEOUT):
+        return f"Kafka did not answer for minutes. {cause}"
+    innermost = _innermost(query)
+    return cause if start >= 0 or innermost in cause else f"{cause}\n{innermost}"
+
+
+def _innermost(query: StreamingQuery) -> str:
+    """The last cause in Java's chain, which Spark's own words often leave out: a full disk, for example."""
+    java: Any = query._jsq.exception().get()
+    while java.getCause() is not None:
+        java = java.getCause()
+    lines = str(java.toString()).splitlines()
+    return next((line for line in reversed(lines) if line.startswith("Caused by: ")), lines[0])
 
 
 _NO_STATE: Mapping[str, Any] = {"numRowsTotal": 0, "memoryUsedBytes": 0, "customMetrics": {}}
