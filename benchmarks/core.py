@@ -1,211 +1,105 @@
-"""Events per second of the pure core, in one process: heartbeats, joins, commits, and Kafka's recorded histories.
+"""Events per second of the pure core, in one process and thread, beside Kafka's own coordinator classes on the JVM.
 
-    python -m benchmarks.core [--profile NAME]
+    python -m benchmarks.core [--jvm] [--quick] [--json FILE] [--profile NAME]
 
-Figures are ratios to the first row, taken in one run: machines differ and are shared.
+What counts are the ratios: machines differ and are shared. Rates are per second of the thread's CPU time, the best
+of several runs. Kafka's side gets its requests as objects; ours is measured twice, from objects ("core") and from the
+JSON of the events topic ("with decoding").
 """
 
 from __future__ import annotations
 
 import argparse
 import cProfile
+import json
 import pstats
-import time
-from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from coordinator_state import GroupConfig, GroupCoordinator, RequestEvent, decode_group, encode_group
-from schemas.consumer_protocol import Subscription, encode_subscription
-from schemas.events import decode_request_event, encode_request_event
-from schemas.messages import (
-    HeartbeatRequest,
-    JoinGroupProtocol,
-    JoinGroupRequest,
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    Request,
-    SyncGroupAssignment,
-    SyncGroupRequest,
-)
+from msgspec import Struct, to_builtins
 
-CONFIG = GroupConfig(group_initial_rebalance_delay_ms=3_000, group_max_bytes=100_000_000)
-METADATA = encode_subscription(Subscription(topics=("orders", "payments")))
+from benchmarks.jvm import JvmError, run_driver
+from benchmarks.workloads import Workload, all_workloads, best_rate, run_core, run_with_decoding, written
 
 
-class Log:
-    """Writes events as they lie in the topic, and feeds them to one group."""
+class Figures(Struct, kw_only=True):
+    """What was measured with one workload, in events per second."""
 
-    def __init__(self) -> None:
-        self.offset = 0
-        self.coordinator = GroupCoordinator("g", CONFIG)
+    name: str
+    core: float
+    with_decoding: float
+    kafka: float | None = None
 
-    def value(self, api: str, version: int, request: Request, member_id: str | None = None) -> bytes:
-        self.offset += 1
-        return encode_request_event(
-            api,
-            version,
-            request,
-            request_id=f"{self.offset:032x}",
-            reply_partition=0,
-            client_id="client",
-            new_member_id=member_id,
-        )
-
-    def feed(self, values: list[bytes], clock_ms: int) -> None:
-        handle, outputs = self.coordinator.handle, self.coordinator.outputs
-        for offset, value in enumerate(values):
-            envelope, request = decode_request_event("g", value, 8)
-            handle(RequestEvent(offset, clock_ms, clock_ms, envelope, request))
-        outputs.clear()
-
-    def join_all(self, size: int) -> None:
-        """Bring a group of `size` members to Stable."""
-        ids = [f"client-{number:08d}" for number in range(size)]
-        firsts = [self.value("JoinGroup", 9, _join(""), member_id) for member_id in ids]
-        self.feed([*firsts, *(self.value("JoinGroup", 9, _join(member_id)) for member_id in ids)], 1_000)
-        self.coordinator.advance_to(1_000 + 3 * CONFIG.group_initial_rebalance_delay_ms)
-        group = self.coordinator.group
-        assert group is not None
-        generation_id = group.generation_id
-        plan = tuple(SyncGroupAssignment(member_id=member_id, assignment=b"\0\3" + b"\0" * 40) for member_id in ids)
-        self.feed([self.value("SyncGroup", 5, _sync(member_id, generation_id, plan if member_id == group.leader_id else ())) for member_id in ids], 20_000)
-        assert group.state.value == "Stable", group.state
+    @property
+    def factor(self) -> float | None:
+        """How many times as long as Kafka the core takes."""
+        return None if self.kafka is None else self.kafka / self.core
 
 
-def _join(member_id: str) -> JoinGroupRequest:
-    return JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=1_800_000,
-        rebalance_timeout_ms=300_000,
-        member_id=member_id,
-        protocol_type="consumer",
-        protocols=(JoinGroupProtocol(name="range", metadata=METADATA), JoinGroupProtocol(name="sticky", metadata=METADATA)),
+def measure(workload: Workload, seconds: float) -> Figures:
+    events = workload.events()
+    return Figures(
+        name=workload.name,
+        core=best_rate(workload, lambda: run_core(workload, events), seconds),
+        with_decoding=best_rate(workload, lambda: run_with_decoding(workload), seconds),
     )
 
 
-def _sync(member_id: str, generation_id: int, plan: tuple[SyncGroupAssignment, ...]) -> SyncGroupRequest:
-    return SyncGroupRequest(
-        group_id="g",
-        generation_id=generation_id,
-        member_id=member_id,
-        protocol_type="consumer",
-        protocol_name="range",
-        assignments=plan,
-    )
+def measure_kafka(workloads: list[Workload], seconds: float) -> dict[str, float]:
+    """Events per second of Kafka's classes, by workload name. Raises `JvmError`, also if Kafka wrote something else."""
+    rates = {}
+    lines = run_driver("CoreBenchmark", str(2 * seconds), str(seconds), *(workload.jvm for workload in workloads))
+    for workload, line in zip(workloads, lines, strict=True):
+        rate, *counts = line.removeprefix(workload.jvm).split()
+        events, records, record_bytes = map(int, counts)
+        runs = events // len(workload.values)
+        if (records // runs, record_bytes // runs) != written(workload):
+            raise JvmError(f"{workload.name}: in {runs} runs Kafka wrote {records} records of {record_bytes} bytes, we in one {written(workload)}")
+        rates[workload.name] = float(rate)
+    return rates
 
 
-def heartbeats(members: int, beats: int) -> Callable[[], int]:
-    log = Log()
-    log.join_all(members)
-    group = log.coordinator.group
-    assert group is not None
-    ids = list(group.members)
-    generation_id = group.generation_id
-    values = [
-        log.value("Heartbeat", 4, HeartbeatRequest(group_id="g", generation_id=generation_id, member_id=ids[n % members]))
-        for n in range(beats)
-    ]
-
-    def work() -> int:
-        log.feed(values, 500_000)
-        return beats
-
-    return work
+def show(figures: list[Figures]) -> None:
+    print(f"{'':34}{'core/s':>12}{'with decoding/s':>17}{'Kafka/s':>12}{'factor':>9}{'with decoding':>15}")
+    for each in figures:
+        line = f"{each.name:34}{each.core:12,.0f}{each.with_decoding:17,.0f}"
+        if each.kafka is not None:
+            line += f"{each.kafka:12,.0f}{each.kafka / each.core:9.1f}{each.kafka / each.with_decoding:15.1f}"
+        print(line, flush=True)
 
 
-def joins(members: int) -> Callable[[], int]:
-    def work() -> int:
-        log = Log()
-        log.join_all(members)
-        return log.offset
-
-    return work
-
-
-def commits(partitions: int, count: int) -> Callable[[], int]:
-    log = Log()
-    log.join_all(1)
-    group = log.coordinator.group
-    assert group is not None
-    request = OffsetCommitRequest(
-        group_id="g",
-        generation_id_or_member_epoch=group.generation_id,
-        member_id=next(iter(group.members)),
-        topics=(
-            OffsetCommitRequestTopic(
-                name="orders",
-                partitions=tuple(
-                    OffsetCommitRequestPartition(partition_index=number, committed_offset=number, committed_metadata="")
-                    for number in range(partitions)
-                ),
-            ),
-        ),
-    )
-    values = [log.value("OffsetCommit", 9, request) for _ in range(count)]
-
-    def work() -> int:
-        log.feed(values, 500_000)
-        return count
-
-    return work
-
-
-def state_blobs(members: int, count: int) -> Callable[[], int]:
-    log = Log()
-    log.join_all(members)
-    group = log.coordinator.group
-    assert group is not None
-
-    def work() -> int:
-        packed = encode_group(group)
-        for _ in range(count):
-            packed = encode_group(decode_group(*packed))
-        return count
-
-    return work
-
-
-BENCHMARKS: dict[str, Callable[[], Callable[[], int]]] = {
-    "heartbeat, 10 members": lambda: heartbeats(10, 50_000),
-    "heartbeat, 1,000 members": lambda: heartbeats(1_000, 50_000),
-    "join + sync, 1 member": lambda: joins(1),
-    "join + sync, 10 members": lambda: joins(10),
-    "join + sync, 100 members": lambda: joins(100),
-    "join + sync, 1,000 members": lambda: joins(1_000),
-    "commit, 1 partition": lambda: commits(1, 10_000),
-    "commit, 100 partitions": lambda: commits(100, 300),
-    "state blob there and back, 10 members": lambda: state_blobs(10, 5_000),
-    "state blob there and back, 1,000 members": lambda: state_blobs(1_000, 50),
-}
-
-
-def measure(names: list[str]) -> Iterator[tuple[str, float]]:
-    """(name, events per second): the best of several runs."""
-    for name in names:
-        work = BENCHMARKS[name]()
-        best = 0.0
-        for _ in range(5):
-            begin = time.perf_counter()
-            events = work()
-            best = max(best, events / (time.perf_counter() - begin))
-        yield name, best
+def profile(workload: Workload) -> None:
+    events = workload.events()
+    profiler = cProfile.Profile()
+    for _ in range(5):
+        profiler.runcall(run_core, workload, events)
+    pstats.Stats(profiler).sort_stats("tottime").print_stats(30)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--profile", choices=BENCHMARKS, help="print where the time of one benchmark goes")
+    parser.add_argument("--jvm", action="store_true", help="run Kafka's classes, too")
+    parser.add_argument("--quick", action="store_true", help="short workloads, a tenth of the time")
+    parser.add_argument("--json", type=Path, help="write the figures there")
+    parser.add_argument("--only", help="only workloads whose names contain this")
+    parser.add_argument("--profile", metavar="NAME", help="print where the time goes in the workload of this name")
     arguments = parser.parse_args()
+    workloads = list(all_workloads(quick=arguments.quick))
     if arguments.profile:
-        work = BENCHMARKS[arguments.profile]()
-        profile = cProfile.Profile()
-        profile.runcall(work)
-        pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+        profile(next(workload for workload in workloads if arguments.profile in workload.name))
         return
-    first = 0.0
-    print(f"{'':42} {'events/s':>12} {'us/event':>10} {'ratio':>8}")
-    for name, rate in measure(list(BENCHMARKS)):
-        first = first or rate
-        print(f"{name:42} {rate:12,.0f} {1e6 / rate:10.2f} {rate / first:8.3f}", flush=True)
+    workloads = [workload for workload in workloads if (arguments.only or "") in workload.name]
+    seconds = 0.2 if arguments.quick else 2.0
+    figures = [measure(workload, seconds) for workload in workloads]
+    if arguments.jvm:
+        try:
+            kafka = measure_kafka(workloads, 1.0 if arguments.quick else 4.0)
+        except JvmError as problem:
+            print(f"Kafka's classes were not run: {problem}")
+        else:
+            figures = [Figures(name=f.name, core=f.core, with_decoding=f.with_decoding, kafka=kafka[f.name]) for f in figures]
+    show(figures)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(to_builtins(figures), indent=1) + "\n")
 
 
 if __name__ == "__main__":

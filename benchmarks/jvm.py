@@ -1,0 +1,53 @@
+"""Kafka's own classes, run by small Java drivers (`java/`) on the jars that the embedded broker needs anyway.
+
+A Java compiler is needed beside the Java that Spark runs on; nothing else is downloaded.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from streaming.jars import broker_jars
+from streaming.java import find_java
+
+SOURCES = Path(__file__).with_name("java")
+
+
+class JvmError(RuntimeError):
+    """The drivers cannot run. The message names what is missing."""
+
+
+def run_driver(name: str, *arguments: str, timeout_seconds: float = 1_500) -> list[str]:
+    """Compile the drivers, run one of them, and return the lines that it printed. Raises `JvmError`."""
+    try:
+        java, jars = find_java(), broker_jars()
+    except RuntimeError as problem:
+        raise JvmError(str(problem)) from problem
+    compiler = _compiler(java)
+    with TemporaryDirectory(prefix="group-coordinator-java-") as classes:
+        class_path = os.pathsep.join([classes, *map(str, jars)])
+        sources = [str(path) for path in sorted(SOURCES.glob("*.java"))]
+        _run([str(compiler), "-proc:none", "-d", classes, "-cp", class_path, *sources], 120)
+        # One collector thread, as there is one thread to collect for. Kafka logs every rebalance: not here.
+        options = ["-XX:+UseSerialGC", "-Xmx3g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+        return _run([str(java), *options, "-cp", class_path, name, *arguments], timeout_seconds).splitlines()
+
+
+def _compiler(java: Path) -> Path:
+    beside = java.resolve().with_name("javac")
+    found = str(beside) if beside.exists() else shutil.which("javac")
+    if found is None:
+        raise JvmError("There is no Java compiler (javac). Install a JDK 17 (Debian and Ubuntu: openjdk-17-jdk-headless).")
+    return Path(found)
+
+
+def _run(command: list[str], timeout_seconds: float) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds, check=False)
+    if done.returncode:
+        lines = (done.stderr + done.stdout).strip().splitlines()
+        raise JvmError(f"{Path(command[0]).name} failed: " + "\n".join(lines[-20:]))
+    return done.stdout
