@@ -57,7 +57,7 @@ class Cluster:
             try:
                 if self.state()["aliveworkers"] == number:
                     return
-            except OSError:
+            except (OSError, ValueError):  # not there yet, or a page that says so
                 pass
             time.sleep(0.3)
         raise AssertionError(f"the cluster did not start: see {self._directory}")
