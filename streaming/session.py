@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from streaming.config import StreamingConfig
@@ -80,8 +81,11 @@ def prepare_session(spark: SparkSession, config: StreamingConfig) -> None:
     own = {name: value for name, value in config.spark.items() if name.startswith("spark.sql.")}
     partitions = {"spark.sql.shuffle.partitions": str(config.shuffle_partitions)}
     for name, value in {**SQL_SETTINGS, **partitions, **own}.items():
-        if spark.conf.isModifiable(name):
+        try:
             spark.conf.set(name, value)
+        except AnalysisException:
+            if name not in own:  # one of Spark's static settings: the session was built with it
+                raise
 
 
 def _let_workers_find_us() -> None:

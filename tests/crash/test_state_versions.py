@@ -85,6 +85,7 @@ def test_a_kept_checkpoint_opens_and_goes_on(archive: Path, spark: SparkSession,
     report = checkpoint_fixture.make_topics(config)
     checkpoint_fixture.append(config, checkpoint_fixture.log())
     checkpoint_fixture.run_to_the_end(spark, config, report)
+    assert list((tmp_path / "checkpoint").rglob("*.changelog")), "a batch has written all of its state, not what changed"
 
     log = events_of(config)
     assert [each.timestamp_ms for each in log] == [each.timestamp_ms for each in checkpoint_fixture.log()]

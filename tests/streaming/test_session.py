@@ -1,0 +1,27 @@
+"""The Spark session has the settings that the topology needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streaming.config import StreamingConfig
+from streaming.session import SQL_SETTINGS, prepare_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize("name", [*SQL_SETTINGS, "spark.sql.shuffle.partitions", "spark.sql.streaming.made.up"])
+def test_every_setting_is_in_effect(spark: SparkSession, name: str) -> None:
+    """Those that Spark does not list among its own, too: it reads them all the same."""
+    prepare_session(spark, StreamingConfig(shuffle_partitions=2, spark={"spark.sql.streaming.made.up": "7"}))
+    wanted = {**SQL_SETTINGS, "spark.sql.shuffle.partitions": "2", "spark.sql.streaming.made.up": "7"}
+    assert spark.conf.get(name) == wanted[name]
+
+
+def test_a_static_setting_is_left_to_the_session_that_was_built_with_it(spark: SparkSession) -> None:
+    before = spark.conf.get("spark.sql.warehouse.dir")
+    prepare_session(spark, StreamingConfig(spark={"spark.sql.warehouse.dir": "/elsewhere"}))
+    assert spark.conf.get("spark.sql.warehouse.dir") == before
