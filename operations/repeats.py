@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
@@ -9,8 +10,11 @@ GROUPS_REMEMBERED = 100_000
 """A repeat follows its batch within minutes; groups that were silent for longer than so many others need no memory."""
 
 
-class Remembered(dict[Hashable, Any]):
-    """What was used last, at most so much of it."""
+class Remembered(OrderedDict[Hashable, Any]):
+    """What was used last, at most so much of it.
+
+    An ordered dictionary gives up its first key at once; a plain one looks for it among the places of all that were deleted.
+    """
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -18,10 +22,10 @@ class Remembered(dict[Hashable, Any]):
 
     def keep(self, key: Hashable, value: Any) -> None:
         """Remember this as the newest."""
-        self.pop(key, None)
         self[key] = value
+        self.move_to_end(key)
         if len(self) > self._most:
-            del self[next(iter(self))]
+            self.popitem(last=False)
 
 
 class Repeats:
