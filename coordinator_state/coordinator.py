@@ -16,11 +16,12 @@ from coordinator_state.dispatch import error_response, handle_request, handle_ti
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
 from coordinator_state.outputs import Output, RequestEvent
+from coordinator_state.requests.heartbeat import beat
 from coordinator_state.retention import plan_expiry
 from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
-from schemas.messages import APIS, FindCoordinatorRequest, JoinGroupResponse, ListedGroup
+from schemas.messages import APIS, FindCoordinatorRequest, HeartbeatRequest, JoinGroupResponse, ListedGroup
 
 _NEVER_MS = 2**63
 _VERSIONS = {name: frozenset(range(api.min_version, api.max_version + 1)) for name, api in APIS.items()}
@@ -75,10 +76,13 @@ class GroupCoordinator:
         clock_ms = event.clock_ms
         if clock_ms >= turn.earliest_ms:
             self.advance_to(clock_ms)
+        request = event.request
+        if type(request) is HeartbeatRequest and not self._belongs_elsewhere and beat(turn, event, request):
+            return
         turn.begin_request(event)
         try:
             self._require_ours(event)
-            handle_request(turn, event.request)
+            handle_request(turn, request)
         except Refusal as refusal:
             self._refuse(event, refusal)
         self._end_turn()

@@ -22,6 +22,15 @@ STATE_VERSION = 1
 Protocols = tuple[tuple[str, bytes], ...]
 """(protocol name, metadata), in the member's order of preference."""
 
+
+def protocols_bytes(protocols: Protocols) -> int:
+    """Bytes of all names and metadata."""
+    total = 0
+    for name, metadata in protocols:
+        total += len(name) + len(metadata)
+    return total
+
+
 MEMBER_OVERHEAD_BYTES = 400
 """What a member costs in a record or answer beyond its own bytes: ids of the protocol, JSON field names."""
 
@@ -67,7 +76,10 @@ class Member(Struct, array_like=True):
 
     def metadata_of(self, protocol_name: str | None) -> bytes:
         """Its metadata of a protocol; empty if it does not list it."""
-        return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        return b""
 
     @property
     def size_bytes(self) -> int:
@@ -76,7 +88,7 @@ class Member(Struct, array_like=True):
             MEMBER_OVERHEAD_BYTES
             + len(self.member_id)
             + len(self.client_id)
-            + sum(len(name) + len(metadata) for name, metadata in self.protocols)
+            + protocols_bytes(self.protocols)
             + len(self.assignment)
         )
 

@@ -6,14 +6,14 @@ from coordinator_state.group import Group
 from coordinator_state.offsets import CommittedOffset
 from coordinator_state.turn import Turn
 from schemas.records import (
+    NO_TIMESTAMP,
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
-    OffsetCommitKey,
-    OffsetCommitValue,
     encode_group_metadata_value,
     encode_key,
-    encode_offset_commit_value,
+    encode_offset_commit,
+    encode_offset_commit_key,
 )
 
 GROUP_METADATA_VALUE_VERSION = 3
@@ -56,17 +56,18 @@ def append_group_tombstone(turn: Turn) -> None:
 
 def append_offset(turn: Turn, topic: str, partition: int, committed: CommittedOffset) -> None:
     """Append one committed offset. One with an expiry of its own is of version 1, the only one that can say so."""
-    value = OffsetCommitValue(
-        offset=committed.offset,
-        leader_epoch=committed.leader_epoch,
-        metadata=committed.metadata,
-        commit_timestamp_ms=committed.commit_timestamp_ms,
-        expire_timestamp_ms=-1 if committed.expire_timestamp_ms is None else committed.expire_timestamp_ms,
-        topic_id=committed.topic_id,
+    expire_timestamp_ms = committed.expire_timestamp_ms
+    value = encode_offset_commit(
+        turn.config.offset_commit_value_version,
+        committed.offset,
+        committed.leader_epoch,
+        committed.metadata,
+        committed.commit_timestamp_ms,
+        NO_TIMESTAMP if expire_timestamp_ms is None else expire_timestamp_ms,
+        committed.topic_id,
     )
-    encoded = encode_offset_commit_value(value, turn.config.offset_commit_value_version)
-    turn.record(encode_key(OffsetCommitKey(turn.group_id, topic, partition)), encoded)
+    turn.record(encode_offset_commit_key(turn.group_id, topic, partition), value)
 
 
 def append_offset_tombstone(turn: Turn, topic: str, partition: int) -> None:
-    turn.record(encode_key(OffsetCommitKey(turn.group_id, topic, partition)), None)
+    turn.record(encode_offset_commit_key(turn.group_id, topic, partition), None)

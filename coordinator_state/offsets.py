@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 
-class CommittedOffset(Struct, array_like=True, frozen=True):
+class CommittedOffset(Struct, array_like=True, frozen=True, gc=False):
     """One committed offset."""
 
     offset: int
@@ -53,8 +53,14 @@ class Offsets:
     def get(self, topic: str, partition: int) -> CommittedOffset | None:
         return self.topics.get(topic, {}).get(partition)
 
-    def put(self, topic: str, partition: int, committed: CommittedOffset) -> None:
-        self.topics.setdefault(topic, {})[partition] = committed
+    def put(self, topic: str, partition: int, committed: CommittedOffset) -> CommittedOffset | None:
+        """Store one; returns the one that it replaces."""
+        partitions = self.topics.get(topic)
+        if partitions is None:
+            partitions = self._topics[topic] = {}
+        previous = partitions.get(partition)
+        partitions[partition] = committed
+        return previous
 
     def remove(self, topic: str, partition: int) -> CommittedOffset | None:
         """Forget one; returns it."""

@@ -23,20 +23,21 @@ CHANGES_PER_RECORD_MAX = 1_000
 
 def put_offset(turn: Turn, topic: str, partition: int, committed: CommittedOffset) -> CommittedOffset | None:
     """Store a committed offset; returns the one that it replaces."""
-    group = turn.require_group()
-    previous = group.offsets.get(topic, partition)
-    group.offsets.put(topic, partition, committed)
+    group = turn.require_group()  # a commit later than the topic's others leaves the first possible expiry as it is
+    previous = group.offsets.put(topic, partition, committed)
     known = group.retention.get(topic)
     if known is None:
         group.retention[topic] = TopicRetention(1, committed.committed_ms, committed.expire_timestamp_ms)
-    else:
-        known.count += previous is None
-        if committed.expire_timestamp_ms is not None:
-            known.earliest_expire_ms = min(
-                committed.expire_timestamp_ms,
-                committed.expire_timestamp_ms if known.earliest_expire_ms is None else known.earliest_expire_ms,
-            )
-    turn.expiry_changed = True
+        turn.expiry_changed = True
+        return previous
+    if previous is None:
+        known.count += 1
+    if committed.expire_timestamp_ms is not None:
+        known.earliest_expire_ms = min(
+            committed.expire_timestamp_ms,
+            committed.expire_timestamp_ms if known.earliest_expire_ms is None else known.earliest_expire_ms,
+        )
+        turn.expiry_changed = True
     return previous
 
 

@@ -5,6 +5,7 @@ Handlers change the group and say what follows through this object; it numbers o
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from coordinator_state import timers
@@ -14,7 +15,7 @@ from coordinator_state.group import CONSUMER, Group, ParkedRequest
 from coordinator_state.outputs import Answer, AssignmentChange, LogRecord, Output, RequestEvent
 from coordinator_state.states import GroupState
 from coordinator_state.timers import Timer
-from schemas.consumer_protocol import decode_assignment
+from schemas.consumer_protocol import assigned_partitions
 from schemas.error_codes import ErrorCode
 from schemas.history import (
     AssignedTopic,
@@ -238,8 +239,10 @@ class Turn:
 
     def record(self, key: bytes, value: bytes | None) -> None:
         """Append to the offsets log."""
-        self.require_group().is_logged = True
-        self.outputs.append(LogRecord(self.group_id, self.epoch, self._next_seq(), self.now_ms, self.offset, key, value))
+        assert self.group is not None
+        self.group.is_logged = True
+        self.seq += 1
+        self.outputs.append(LogRecord(self.group_id, self.epoch, self.seq, self.now_ms, self.offset, key, value))
 
     def tell(self, kind: type[Any], **fields: Any) -> int:
         """Append to history; returns the record's seq."""
@@ -252,7 +255,7 @@ class Turn:
             timestamp_ms=self.timestamp_ms,
             generation_id=group.generation_id if group is not None else -1,
             cause=self.cause(),
-            caused_by=fields.pop("caused_by", self.cause_seq),
+            caused_by=self.cause_seq,
             **fields,
         )
         self.outputs.append(record)
@@ -294,12 +297,8 @@ class Turn:
     def _request_cause(self) -> Cause:
         assert self.event is not None
         envelope, request = self.event.envelope, self.event.request
-        subject: dict[str, Any] = {
-            "member_id": getattr(request, "member_id", None),
-            "group_instance_id": getattr(request, "group_instance_id", None),
-            "reason": getattr(request, "reason", None),
-        } | self.subject
-        reason = subject.pop("reason")
+        subject = self.subject
+        reason = subject["reason"] if "reason" in subject else getattr(request, "reason", None)
         return Cause(
             kind="request",
             partition=self.partition,
@@ -307,10 +306,11 @@ class Turn:
             api=envelope.api,
             api_version=envelope.api_version,
             request_id=envelope.request_id,
+            member_id=subject["member_id"] if subject else getattr(request, "member_id", None),
+            group_instance_id=subject["group_instance_id"] if subject else getattr(request, "group_instance_id", None),
             client_id=envelope.client_id,
             client_host=envelope.client_host,
             reason=reason[:REASON_MAX_CHARACTERS] if reason else None,
-            **subject,
         )
 
     def _timer_cause(self) -> Cause:
@@ -364,13 +364,14 @@ def assigned_topics(protocol_type: str | None, assignment: bytes) -> tuple[Assig
     """An assignment blob as topics and partitions; None if it is not one of the consumer protocol."""
     if protocol_type != CONSUMER:
         return None
-    if not assignment:
-        return ()
+    return _decoded_assignment(assignment) if assignment else ()
+
+
+@lru_cache(maxsize=1024)
+def _decoded_assignment(assignment: bytes) -> tuple[AssignedTopic, ...] | None:
+    """Every snapshot of a group has all assignments, and most are those of the last one."""
     try:
-        partitions = decode_assignment(assignment).partitions
+        by_topic = assigned_partitions(assignment)
     except DecodeError:
         return None
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        by_topic.setdefault(topic, []).append(partition)
     return tuple(AssignedTopic(topic=topic, partitions=tuple(numbers)) for topic, numbers in by_topic.items())

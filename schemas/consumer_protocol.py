@@ -9,6 +9,7 @@ Source: Kafka's ConsumerProtocolSubscription.json and ConsumerProtocolAssignment
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -98,6 +99,7 @@ def encode_subscription(subscription: Subscription, version: int = VERSION_MAX) 
     return b"".join(parts)
 
 
+@lru_cache(maxsize=256)
 def subscribed_topics(metadata: bytes) -> tuple[str, ...] | None:
     """The topics of a subscription as the coordinator reads it; None if they cannot be read.
 
@@ -119,6 +121,18 @@ def decode_assignment(data: bytes) -> Assignment:
     reader = Reader(data)
     _read_version(reader)
     return Assignment(partitions=_read_partitions(reader), user_data=reader.nullable_blob())
+
+
+def assigned_partitions(data: bytes) -> dict[str, list[int]]:
+    """The partitions of an assignment by topic, in order of first appearance. Raises as `decode_assignment`."""
+    reader = Reader(data)
+    _read_version(reader)
+    by_topic: dict[str, list[int]] = {}
+    for topic, partitions in reader.array(lambda: (reader.string(), reader.int32_array()), _TOPIC_SIZE_MIN):
+        if partitions:
+            by_topic.setdefault(topic, []).extend(partitions)
+    reader.nullable_blob()
+    return by_topic
 
 
 def encode_assignment(assignment: Assignment, version: int = VERSION_MAX) -> bytes:

@@ -15,7 +15,7 @@ from msgspec import Struct
 TimerName = Literal["session", "pending_member", "join", "sync", "offsets_expiry"]
 
 
-class Cause(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Cause(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """The request or the timer that led to a record."""
 
     kind: Literal["request", "timer"]
@@ -37,7 +37,7 @@ class Cause(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the client gave as its reason (KIP-800), shortened to 255 characters as Kafka does."""
 
 
-class HistoryRecord(Struct, frozen=True, kw_only=True, tag_field="type"):
+class HistoryRecord(Struct, frozen=True, kw_only=True, gc=False, tag_field="type"):
     """What every record has."""
 
     group_id: str
@@ -53,7 +53,7 @@ class HistoryRecord(Struct, frozen=True, kw_only=True, tag_field="type"):
     schema_version: Literal[1] = 1
 
 
-class MemberIdentity(Struct, frozen=True, kw_only=True):
+class MemberIdentity(Struct, frozen=True, kw_only=True, gc=False):
     """Who a member is."""
 
     member_id: str
@@ -178,7 +178,7 @@ RebalanceTrigger = Literal[
 ]
 
 
-class Waited(Struct, frozen=True, kw_only=True):
+class Waited(Struct, frozen=True, kw_only=True, gc=False):
     """One member that a join phase waited for."""
 
     member_id: str
@@ -244,12 +244,12 @@ class LeaderElected(HistoryRecord, frozen=True, kw_only=True, tag="leader_electe
     reason: Literal["first_member", "leader_gone", "leader_did_not_rejoin", "leader_replaced"]
 
 
-class AssignedTopic(Struct, frozen=True, kw_only=True):
+class AssignedTopic(Struct, frozen=True, kw_only=True, gc=False):
     topic: str
     partitions: tuple[int, ...]
 
 
-class MemberAssignment(Struct, frozen=True, kw_only=True):
+class MemberAssignment(Struct, frozen=True, kw_only=True, gc=False):
     """What one member got."""
 
     member_id: str
@@ -283,7 +283,7 @@ class RebalanceCompleted(HistoryRecord, frozen=True, kw_only=True, tag="rebalanc
 # ----------------------------------------------------------------------------------------------------------- offsets
 
 
-class OffsetChange(Struct, frozen=True, kw_only=True):
+class OffsetChange(Struct, frozen=True, kw_only=True, gc=False):
     topic: str
     partition: int
     offset: int | None
@@ -370,7 +370,7 @@ def _decoded(decoder: msgspec.json.Decoder[_Kind], value: bytes) -> _Kind:
 # ----------------------------------------------------------------------------------------------- the group as it is
 
 
-class SnapshotMember(Struct, frozen=True, kw_only=True):
+class SnapshotMember(Struct, frozen=True, kw_only=True, gc=False):
     member_id: str
     group_instance_id: str | None
     client_id: str
@@ -385,7 +385,7 @@ class SnapshotMember(Struct, frozen=True, kw_only=True):
     """The same decoded; None where the blob is not one of the consumer protocol."""
 
 
-class GroupSnapshot(Struct, frozen=True, kw_only=True):
+class GroupSnapshot(Struct, frozen=True, kw_only=True, gc=False):
     """The group as it is: the value of the assignments topic (key: group id); a null value: the group is gone."""
 
     group_id: str

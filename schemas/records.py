@@ -6,6 +6,8 @@ Source: Kafka's OffsetCommitKey/Value.json and GroupMetadataKey/Value.json; KIP-
 
 from __future__ import annotations
 
+import struct
+from functools import lru_cache
 from struct import Struct as Layout
 
 from msgspec import Struct
@@ -47,6 +49,8 @@ _MEMBER_SIZE_MIN = 15
 
 _OFFSET = Layout(">hq")
 _OFFSET_AND_EPOCH = Layout(">hqi")
+_PLAIN_COMMIT = Layout(">hqiBqB")
+"""Version 4 without metadata and topic id: version, offset, epoch, length of the metadata, timestamp, tags."""
 _TIMESTAMP_AND_EXPIRY = Layout(">qq")
 _TWO_TIMEOUTS = Layout(">ii")
 
@@ -122,14 +126,22 @@ Value = OffsetCommitValue | GroupMetadataValue
 def encode_key(key: Key) -> bytes:
     """`EncodeError` for names longer than 32,767 bytes."""
     if isinstance(key, OffsetCommitKey):
-        parts = (
-            INT16.pack(OFFSET_COMMIT_TYPE),
-            encode_string(key.group_id),
-            encode_string(key.topic),
-            pack(INT32, key.partition),
-        )
-        return b"".join(parts)
+        return encode_offset_commit_key(key.group_id, key.topic, key.partition)
     return INT16.pack(GROUP_METADATA_TYPE) + encode_string(key.group_id)
+
+
+def encode_offset_commit_key(group_id: str, topic: str, partition: int) -> bytes:
+    """The key of a committed offset, from its parts. `EncodeError` as `encode_key`."""
+    try:
+        return _keys_of_topic(group_id, topic) + INT32.pack(partition)
+    except struct.error as error:
+        raise EncodeError(str(error)) from None
+
+
+@lru_cache(maxsize=256)
+def _keys_of_topic(group_id: str, topic: str) -> bytes:
+    """What the keys of all partitions begin with: a commit mostly has many of one topic."""
+    return INT16.pack(OFFSET_COMMIT_TYPE) + encode_string(group_id) + encode_string(topic)
 
 
 def encode_offset_commit_value(value: OffsetCommitValue, version: int = DEFAULT_VALUE_VERSION) -> bytes:
@@ -138,20 +150,46 @@ def encode_offset_commit_value(value: OffsetCommitValue, version: int = DEFAULT_
     A commit with its own expiry is always written as version 1, the only one that has it
     (Kafka's `GroupCoordinatorRecordHelpers.newOffsetCommitRecord`).
     """
+    return encode_offset_commit(
+        version,
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp_ms,
+        value.expire_timestamp_ms,
+        value.topic_id,
+    )
+
+
+def encode_offset_commit(
+    version: int,
+    offset: int,
+    leader_epoch: int,
+    metadata: str,
+    commit_timestamp_ms: int,
+    expire_timestamp_ms: int,
+    topic_id: str | None,
+) -> bytes:
+    """What `encode_offset_commit_value` writes, from the parts."""
+    if version == _FLEXIBLE_VERSION and not metadata and topic_id is None and expire_timestamp_ms == NO_TIMESTAMP:
+        try:
+            return _PLAIN_COMMIT.pack(version, offset, leader_epoch, 1, commit_timestamp_ms, 0)
+        except struct.error as error:
+            raise EncodeError(str(error)) from None
     _insist_on_version(version)
-    if value.expire_timestamp_ms != NO_TIMESTAMP:
+    if expire_timestamp_ms != NO_TIMESTAMP:
         version = _EXPIRING_VERSION
     if version < 3:
-        head = pack(_OFFSET, version, value.offset)
+        head = pack(_OFFSET, version, offset)
     else:
-        head = pack(_OFFSET_AND_EPOCH, version, value.offset, value.leader_epoch)
-    metadata = encode_string(value.metadata, version >= _FLEXIBLE_VERSION)
+        head = pack(_OFFSET_AND_EPOCH, version, offset, leader_epoch)
+    text = encode_string(metadata, version >= _FLEXIBLE_VERSION)
     if version == _EXPIRING_VERSION:
-        tail = pack(_TIMESTAMP_AND_EXPIRY, value.commit_timestamp_ms, value.expire_timestamp_ms)
+        tail = pack(_TIMESTAMP_AND_EXPIRY, commit_timestamp_ms, expire_timestamp_ms)
     else:
-        tail = pack(INT64, value.commit_timestamp_ms)
-    tags = _encode_topic_id(value.topic_id) if version >= _FLEXIBLE_VERSION else b""
-    return b"".join((head, metadata, tail, tags))
+        tail = pack(INT64, commit_timestamp_ms)
+    tags = _encode_topic_id(topic_id) if version >= _FLEXIBLE_VERSION else b""
+    return b"".join((head, text, tail, tags))
 
 
 def encode_group_metadata_value(value: GroupMetadataValue, version: int = DEFAULT_VALUE_VERSION) -> bytes:

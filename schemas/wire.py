@@ -153,10 +153,12 @@ class Reader:
         return count
 
     def _fixed(self, layout: Struct) -> int:
-        position = self.position
-        self._insist(layout.size)
-        self.position = position + layout.size
-        value: int = layout.unpack_from(self._data, position)[0]
+        try:
+            value: int = layout.unpack_from(self._data, self.position)[0]
+        except struct.error:
+            self._insist(layout.size)
+            raise
+        self.position += layout.size
         return value
 
     def _take(self, size: int) -> bytes:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from coordinator_state import timers
 from coordinator_state.errors import Refusal, require_group_id, require_member
-from coordinator_state.group import CONSUMER, Group, Member, Protocols
+from coordinator_state.group import CONSUMER, Group, Member, Protocols, protocols_bytes
 from coordinator_state.offset_log import append_group_metadata
 from coordinator_state.rebalance import (
     add_member,
@@ -143,8 +143,8 @@ def _require_size(turn: Turn, group: Group, request: JoinGroupRequest, protocols
     member = group.members.get(request.member_id)
     if member is None and request.group_instance_id is not None:
         member = group.members.get(group.static_members.get(request.group_instance_id, ""))
-    before = 0 if member is None else sum(len(name) + len(metadata) for name, metadata in member.protocols)
-    after = group.members_bytes - before + sum(len(name) + len(metadata) for name, metadata in protocols)
+    before = 0 if member is None else protocols_bytes(member.protocols)
+    after = group.members_bytes - before + protocols_bytes(protocols)
     if after > turn.config.group_max_bytes:
         raise Refusal(
             ErrorCode.GROUP_MAX_SIZE_REACHED,

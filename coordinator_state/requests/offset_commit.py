@@ -34,22 +34,9 @@ def offset_commit(turn: Turn, request: OffsetCommitRequest) -> None:
         turn.answer(OffsetCommitResponse())
         return
     _require_committer(turn, request)
-    changes: list[OffsetChange] = []
-    topics = tuple(
-        OffsetCommitResponseTopic(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=tuple(
-                OffsetCommitResponsePartition(
-                    partition_index=partition.partition_index,
-                    error_code=_commit(turn, request, topic, partition, changes),
-                )
-                for partition in topic.partitions
-            ),
-        )
-        for topic in request.topics
-    )
-    for chunk in chunks(changes):
+    commit = _Commit(turn, request)
+    topics = tuple([commit.topic(topic) for topic in request.topics])
+    for chunk in chunks(commit.changes):
         turn.tell(OffsetsCommitted, member_id=request.member_id or None, offsets=chunk)
     turn.answer(OffsetCommitResponse(topics=topics))
 
@@ -103,62 +90,75 @@ def _require_committer(turn: Turn, request: OffsetCommitRequest) -> None:
     turn.arm(timers.session(member.member_id), member.session_timeout_ms)
 
 
-def _commit(
-    turn: Turn,
-    request: OffsetCommitRequest,
-    topic: OffsetCommitRequestTopic,
-    partition: OffsetCommitRequestPartition,
-    changes: list[OffsetChange],
-) -> ErrorCode:
-    metadata = partition.committed_metadata or ""
-    refusal = _refusal(turn, topic, partition, metadata)
-    if refusal is not None:
-        turn.tell_refused(refusal)
-        return refusal.error_code
-    committed = CommittedOffset(
-        offset=partition.committed_offset,
-        leader_epoch=partition.committed_leader_epoch,
-        metadata=metadata,
-        commit_timestamp_ms=turn.timestamp_ms,
-        committed_ms=turn.now_ms,
-        expire_timestamp_ms=_expire_timestamp_ms(turn, request),
-        topic_id=topic.topic_id,
-    )
-    append_offset(turn, topic.name, partition.partition_index, committed)
-    previous = put_offset(turn, topic.name, partition.partition_index, committed)
-    changes.append(
-        OffsetChange(
-            topic=topic.name,
-            partition=partition.partition_index,
-            offset=committed.offset,
-            previous_offset=previous.offset if previous is not None else None,
-            leader_epoch=committed.leader_epoch,
-            metadata=metadata,
-        )
-    )
-    return ErrorCode.NONE
+class _Commit:
+    """One request's way into the group, partition by partition."""
 
+    def __init__(self, turn: Turn, request: OffsetCommitRequest) -> None:
+        group = turn.require_group()
+        self._turn = turn
+        self._offsets = group.offsets
+        self._expire_timestamp_ms = _expire_timestamp_ms(turn, request)
+        self._metadata_max_bytes = turn.config.offset_metadata_max_bytes
+        self._room = turn.config.group_max_offsets - group.offsets_count
+        """How many partitions more may have an offset."""
+        self.changes: list[OffsetChange] = []
 
-def _refusal(
-    turn: Turn, topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition, metadata: str
-) -> Refusal | None:
-    """Why this one partition is refused, if it is."""
-    where = f"{topic.name:.249}-{partition.partition_index}"
-    most_bytes, most_offsets = turn.config.offset_metadata_max_bytes, turn.config.group_max_offsets
-    if not 0 < len(topic.name) <= TOPIC_NAME_MAX_CHARACTERS:
-        return Refusal(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            "no_topic_name",
-            f"a topic's name has 1 to {TOPIC_NAME_MAX_CHARACTERS} characters, this one has {len(topic.name)}",
+    def topic(self, topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
+        """Store or refuse each partition, in order; returns the answer."""
+        has_name = 0 < len(topic.name) <= TOPIC_NAME_MAX_CHARACTERS
+        answers = []
+        for partition in topic.partitions:
+            number, metadata = partition.partition_index, partition.committed_metadata or ""
+            is_plain = has_name and not metadata and self._room > 0
+            refusal = None if is_plain else self._refusal(topic, partition, metadata)
+            if refusal is None:
+                self._store(topic, partition, metadata)
+                answers.append(OffsetCommitResponsePartition(partition_index=number))
+            else:
+                self._turn.tell_refused(refusal)
+                answers.append(OffsetCommitResponsePartition(partition_index=number, error_code=refusal.error_code))
+        return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(answers))
+
+    def _store(self, topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition, metadata: str) -> None:
+        turn, name, number = self._turn, topic.name, partition.partition_index
+        offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
+        committed = CommittedOffset(
+            offset, leader_epoch, metadata, turn.timestamp_ms, turn.now_ms, self._expire_timestamp_ms, topic.topic_id
         )
-    if _utf16_units(metadata) > most_bytes:
-        detail = f"metadata of {where} is longer than offset.metadata.max.bytes ({most_bytes})"
-        return Refusal(ErrorCode.OFFSET_METADATA_TOO_LARGE, "metadata_too_long", detail)
-    group = turn.require_group()
-    if group.offsets_count >= most_offsets and group.offsets.get(topic.name, partition.partition_index) is None:
-        detail = f"the group has offsets of group_max_offsets ({most_offsets}) partitions; {where} would be one more"
-        return Refusal(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "too_many_offsets", detail)
-    return None
+        append_offset(turn, name, number, committed)
+        previous = put_offset(turn, name, number, committed)
+        if previous is None:
+            self._room -= 1
+        self.changes.append(
+            OffsetChange(
+                topic=name,
+                partition=number,
+                offset=offset,
+                previous_offset=None if previous is None else previous.offset,
+                leader_epoch=leader_epoch,
+                metadata=metadata,
+            )
+        )
+
+    def _refusal(
+        self, topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition, metadata: str
+    ) -> Refusal | None:
+        """Why this one partition is refused, if it is."""
+        where = f"{topic.name:.249}-{partition.partition_index}"
+        if not 0 < len(topic.name) <= TOPIC_NAME_MAX_CHARACTERS:
+            return Refusal(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                "no_topic_name",
+                f"a topic's name has 1 to {TOPIC_NAME_MAX_CHARACTERS} characters, this one has {len(topic.name)}",
+            )
+        if _utf16_units(metadata) > self._metadata_max_bytes:
+            detail = f"metadata of {where} is longer than offset.metadata.max.bytes ({self._metadata_max_bytes})"
+            return Refusal(ErrorCode.OFFSET_METADATA_TOO_LARGE, "metadata_too_long", detail)
+        if self._room <= 0 and self._offsets.get(topic.name, partition.partition_index) is None:
+            most = self._turn.config.group_max_offsets
+            detail = f"the group has offsets of group_max_offsets ({most}) partitions; {where} would be one more"
+            return Refusal(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "too_many_offsets", detail)
+        return None
 
 
 def _utf16_units(text: str) -> int:
