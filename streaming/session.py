@@ -44,6 +44,8 @@ def open_session(config: StreamingConfig) -> SparkSession:
         settings |= {"spark.jars": ",".join(map(str, spark_jars()))}
         if config.master.startswith("local"):
             settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+            # Elsewhere the daemon starts before our packages have arrived.
+            settings |= {"spark.python.daemon.module": "streaming.worker_daemon"}
         builder = builder.master(config.master)
     for name, value in {**settings, **config.spark, _JAVA_OPTIONS: java_options(config)}.items():
         builder = builder.config(name, value)

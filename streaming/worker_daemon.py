@@ -1,0 +1,25 @@
+"""Spark's Python daemon with everything imported that our operator needs.
+
+Spark's workers are forks of its daemon. By default the daemon has imported nothing, and each worker spends a second of CPU on
+pandas, Arrow and us before its first row. Frozen, the shared heap is passed over by every later garbage collection.
+`spark.python.daemon.module` names it (an undocumented setting of Spark's `PythonWorkerFactory`).
+"""
+
+from __future__ import annotations
+
+import gc
+
+import pandas  # noqa: F401
+import pyarrow  # noqa: F401
+import pyspark.daemon
+import pyspark.sql.pandas.serializers
+import pyspark.sql.streaming.state
+import pyspark.worker
+
+import streaming.buckets
+import streaming.ticks  # noqa: F401
+
+if __name__ == "__main__":
+    gc.collect()
+    gc.freeze()
+    pyspark.daemon.manager()
