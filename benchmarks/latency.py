@@ -1,0 +1,183 @@
+"""How long an answer takes: from the producer's call to the record in a consumer's hand, against Spark's plain copy.
+
+    python -m benchmarks.latency [--rates 50 1000] [--seconds 20] [--json FILE]
+
+Heartbeats of stable groups, evenly spread over time, go through the running app (ticker, checkpoint, everything) and then
+through a query that only copies, in one Spark session and on one broker. Percentiles of milliseconds, and ratios to the copy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
+from msgspec import Struct
+from pyspark.sql import SparkSession
+
+from benchmarks import rivals
+from benchmarks.beating_groups import beat, beginnings, config
+from streaming.application import Application
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka
+from streaming.session import open_session
+from streaming.topics import admin_client, ensure_topics
+
+GROUPS = 50
+WARM_UP_S = 8.0
+TIMEOUT_S = 120.0
+
+
+class Figure(Struct, frozen=True):
+    """Milliseconds from request to answer."""
+
+    query: str
+    rate: int
+    """Requests each second."""
+    answers: int
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+def measure(settings: StreamingConfig, events: str, answers: str, id_of: Callable[[Any], bytes], rate: int, seconds: float) -> list[float]:
+    """Milliseconds of each request, in order; the first ones, `WARM_UP_S` long, are left out."""
+    consumer = Consumer({**settings.client_properties, "group.id": "benchmark", "fetch.wait.max.ms": 5})
+    _, end = consumer.get_watermark_offsets(TopicPartition(answers, 0), timeout=TIMEOUT_S)
+    consumer.assign([TopicPartition(answers, 0, end)])
+    consumer.poll(0.5)
+    producer = Producer({**settings.client_properties, "linger.ms": 0})
+    total = int(rate * (WARM_UP_S + seconds))
+    sent: dict[bytes, float] = {}
+    took: dict[bytes, float] = {}
+
+    def send() -> None:
+        began = time.perf_counter()
+        for number in range(total):
+            pause = began + number / rate - time.perf_counter()
+            if pause > 0:
+                time.sleep(pause)
+            request_id = f"{rate}-{number:08d}"
+            key, value = beat(number % GROUPS, request_id)
+            sent[request_id.encode()] = time.perf_counter()
+            producer.produce(events, key=key, value=value, partition=0)
+            producer.poll(0)
+        producer.flush()
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    deadline = time.monotonic() + WARM_UP_S + seconds + TIMEOUT_S
+    while len(took) < total and time.monotonic() < deadline:
+        for message in consumer.consume(500, 0.05):
+            now = time.perf_counter()
+            request_id = id_of(message)
+            if request_id in sent and request_id not in took:
+                took[request_id] = (now - sent[request_id]) * 1_000
+    sender.join()
+    consumer.close()
+    if len(took) < total:
+        raise RuntimeError(f"{total - len(took)} of {total} requests were not answered")
+    return [took[each] for each in list(sent)[int(rate * WARM_UP_S) :]]
+
+
+def figure(query: str, rate: int, times_ms: list[float]) -> Figure:
+    ordered = sorted(times_ms)
+    return Figure(query, rate, len(ordered), ordered[len(ordered) // 2], ordered[len(ordered) * 99 // 100], ordered[-1])
+
+
+@contextmanager
+def coordinating(settings: StreamingConfig, spark: SparkSession) -> Iterator[None]:
+    """The app at work in a thread."""
+    stop, started = threading.Event(), threading.Event()
+    app = Application(settings, spark=spark, on_progress=lambda _: started.set())
+    thread = threading.Thread(target=app.run, args=(stop,))
+    thread.start()
+    try:
+        if not started.wait(TIMEOUT_S):
+            raise RuntimeError("the app has not begun")
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@contextmanager
+def copying(settings: StreamingConfig, spark: SparkSession, source: str, target: str, checkpoint: Path) -> Iterator[None]:
+    options = {**settings.source_options, "assign": json.dumps({source: [0]}), "startingOffsets": "latest"}
+    query = (
+        rivals.copy(spark, options, target)
+        .writeStream.format("kafka")
+        .options(**settings.sink_options, checkpointLocation=str(checkpoint))
+        .start()
+    )
+    try:
+        while not query.recentProgress:
+            time.sleep(0.2)
+        yield
+    finally:
+        query.stop()
+
+
+def figures(spark: SparkSession, settings: StreamingConfig, rates: list[int], seconds: float, directory: Path) -> Iterator[Figure]:
+    topics = settings.topic_settings.topics
+    admin = admin_client(settings.bootstrap_servers)
+    ensure_topics(admin, settings.topic_settings)
+    for future in admin.create_topics([NewTopic("copy.in", 1, 1), NewTopic("copy.out", 1, 1)]).values():
+        future.result()
+    producer = Producer(settings.client_properties)
+    for key, value in beginnings(GROUPS):
+        producer.produce(topics.events, key=key, value=value, partition=0)
+    producer.flush()
+    for rate in rates:
+        with copying(settings, spark, "copy.in", "copy.out", directory / f"copy-{rate}"):
+            times = measure(settings, "copy.in", "copy.out", lambda message: json.loads(message.value())["request_id"].encode(), rate, seconds)
+            yield figure("copy", rate, times)
+        with coordinating(settings, spark):
+            yield figure("coordinator", rate, measure(settings, topics.events, topics.responses, lambda message: message.key(), rate, seconds))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.latency", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rates", type=int, nargs="+", default=[50, 1_000], help="requests each second")
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long each is measured")
+    parser.add_argument("--spark", nargs="*", default=[], metavar="NAME=VALUE", help="settings of Spark to try")
+    parser.add_argument("--shuffle-partitions", type=int, default=2)
+    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    arguments = parser.parse_args()
+    found: list[Figure] = []
+    with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as scratch:
+        settings = config(
+            bootstrap_servers=kafka.bootstrap_servers,
+            responses_partitions=1,
+            shuffle_partitions=arguments.shuffle_partitions,
+            checkpoint=f"{scratch}/checkpoint",
+            spark=dict(each.split("=", 1) for each in arguments.spark),
+        )
+        spark = open_session(settings)
+        try:
+            print(f"{'query':14} {'requests/s':>10} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8} {'p50, copy = 1':>14} {'p99, copy = 1':>14}", flush=True)
+            base = Figure("", 0, 0, 1.0, 1.0, 1.0)
+            for each in figures(spark, settings, arguments.rates, arguments.seconds, Path(scratch)):
+                found.append(each)
+                base = each if each.query == "copy" else base
+                print(
+                    f"{each.query:14} {each.rate:10,} {each.p50_ms:8.0f} {each.p99_ms:8.0f} {each.max_ms:8.0f} "
+                    f"{each.p50_ms / base.p50_ms:14.2f} {each.p99_ms / base.p99_ms:14.2f}",
+                    flush=True,
+                )
+        finally:
+            spark.stop()
+    if arguments.json:
+        arguments.json.write_text(json.dumps([{name: getattr(each, name) for name in Figure.__struct_fields__} for each in found], indent=1))
+
+
+if __name__ == "__main__":
+    main()
