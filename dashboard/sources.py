@@ -10,6 +10,7 @@ import msgspec
 import pyarrow.parquet as pq
 
 from dashboard.index import Index
+from schemas.foreign_json import json_decoder
 from schemas.records_file import Record, RecordsFileError, decode_record
 
 _ROWS_AT_ONCE = 10_000
@@ -118,9 +119,12 @@ class ValuesSource:
         return {"caught_up": True, "detail": ""}
 
 
+_decode_document = json_decoder(Any)
+
+
 def request_of_event(value: bytes | None) -> Any:
     """An event as a document to be shown; text where it is no JSON."""
     try:
-        return msgspec.json.decode(value or b"null")
+        return _decode_document(value or b"null")
     except msgspec.DecodeError:
         return (value or b"").decode(errors="replace")

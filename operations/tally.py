@@ -120,6 +120,6 @@ class Tally:
 def _api(value: bytes | None) -> str:
     try:
         api = read_event(value or b"").api
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         return UNREADABLE
     return api if api in APIS else UNREADABLE

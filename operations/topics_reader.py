@@ -137,7 +137,7 @@ class TopicsReader:
         self._positions[topic, number] = offset + 1
         try:
             self._take[topic](message)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, ValueError):  # of a value; of a key or header
             _log.debug("%s, partition %d, offset %d is none of our records", topic, number, offset)
 
     def _event(self, message: Message) -> None:

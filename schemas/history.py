@@ -7,10 +7,12 @@ milliseconds since 1970. A JSON object's `type` names the kind: the class below 
 
 from __future__ import annotations
 
-from typing import Literal, TypeVar
+from collections.abc import Callable
+from typing import Literal
 
-import msgspec
 from msgspec import Struct
+
+from schemas.foreign_json import json_decoder
 
 TimerName = Literal["session", "pending_member", "join", "sync", "offsets_expiry"]
 
@@ -350,21 +352,12 @@ History = (
     | RequestRefused
 )
 
-_Kind = TypeVar("_Kind")
-_decoder: msgspec.json.Decoder[History] = msgspec.json.Decoder(History)
+_decode_history: Callable[[bytes], History] = json_decoder(History)
 
 
 def decode_history(value: bytes) -> History:
     """Read one record of the history topic. Raises `msgspec.DecodeError`."""
-    return _decoded(_decoder, value)
-
-
-def _decoded(decoder: msgspec.json.Decoder[_Kind], value: bytes) -> _Kind:
-    """msgspec has other exceptions for text that is no UTF-8 and for nesting without an end."""
-    try:
-        return decoder.decode(value)
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise msgspec.DecodeError(str(error)) from None
+    return _decode_history(value)
 
 
 # ----------------------------------------------------------------------------------------------- the group as it is
@@ -402,9 +395,9 @@ class GroupSnapshot(Struct, frozen=True, kw_only=True, gc=False):
     schema_version: Literal[1] = 1
 
 
-_snapshot_decoder = msgspec.json.Decoder(GroupSnapshot)
+_decode_snapshot: Callable[[bytes], GroupSnapshot] = json_decoder(GroupSnapshot)
 
 
 def decode_snapshot(value: bytes) -> GroupSnapshot:
     """Read one value of the assignments topic. Raises `msgspec.DecodeError`."""
-    return _decoded(_snapshot_decoder, value)
+    return _decode_snapshot(value)

@@ -19,9 +19,11 @@ from coordinator_state import StateError, decode_group, encode_group
 from coordinator_state.assignors.user_data import decode_generation
 from coordinator_state.assignors.user_data import decode_sticky_user_data as decode_claim
 from coordinator_state.replay import StoredGroups
+from dashboard.sources import request_of_event
 from gateway import codec
 from gateway.frames import FrameError, FrameSplitter, frame, parse_request_head
 from gateway.versions import GROUP_APIS
+from operations.tally import Tally
 from recordings.group_requests import group_requests
 from recordings.kafka_json import KafkaJsonError
 from recordings.offsets_log import OffsetsLogError, read_offsets_line
@@ -39,6 +41,7 @@ from streaming.rows import EventRow, OutputRecord
 from streaming.ticks import read_tick
 from tests.coordinator_state.harness import assignment, subscription
 from tests.gateway.random_messages import MESSAGES, random_message
+from tests.operations.test_tally import bench
 from tests.streaming.log_story import START_MS, story
 
 RESPONSES_PARTITIONS = 8
@@ -74,6 +77,10 @@ def _outputs() -> list[OutputRecord]:
 @cache
 def _written(topic: str) -> list[bytes]:
     return [record.value for record in _outputs() if record.topic == topic and record.value is not None]
+
+
+def _of_all_topics() -> list[bytes]:
+    return [*_requests()[:50], *(each for name in (TOPICS.responses, TOPICS.history, TOPICS.assignments) for each in _written(name)[:50])]
 
 
 @cache
@@ -242,6 +249,23 @@ def _handle(data: bytes) -> None:
         coordinate_rows(b"group-0", [], OPERATOR, group=decode_group(membership, offsets), clock_ms=clock_ms)
 
 
+@cache
+def _tally() -> Tally:
+    return bench().tally
+
+
+def _count(data: bytes) -> None:
+    """The thread that counts must live on, whatever lies on the topics."""
+    tally = _tally()
+    tally.event(0, 1, START_MS, b"g", data)
+    counts: tuple[Callable[[], object], ...] = (
+        lambda: tally.answer(0, START_MS, data), lambda: tally.history(0, data), lambda: tally.group(b"g", data)
+    )  # fmt: skip
+    for count in counts:
+        with suppress(msgspec.DecodeError):
+            count()
+
+
 def _decode_csv(data: bytes) -> None:
     from_csv(data.decode(errors="surrogateescape"), ["g"])
 
@@ -255,6 +279,8 @@ TARGETS = {
         Target("responses", lambda: _written(TOPICS.responses), decode_response_event, (EventError,)),
         Target("history", lambda: _written(TOPICS.history), decode_history, (msgspec.DecodeError,)),
         Target("assignments", lambda: _written(TOPICS.assignments), decode_snapshot, (msgspec.DecodeError,)),
+        Target("metrics", _of_all_topics, _count, ()),
+        Target("dashboard", _requests, request_of_event, ()),
         Target("offsets", _offsets_records, _decode_offsets_record, (DecodeError,)),
         Target("offsets_lines", _offsets_lines, read_offsets_line, (OffsetsLogError,)),
         Target("records_file", lambda: [encode_record(record) for record in LOG if len(record.value or b"") < 5_000], decode_event_record, (RecordsFileError,)),
