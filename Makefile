@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install jars run test test-fast test-slow simulate fuzz crash-test lint schemas bench soak clean
+.PHONY: help install jars run test test-fast test-slow simulate fuzz crash-test lint schemas bench soak endurance screenshots clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -34,7 +34,7 @@ test-fast: $(INSTALLED) ## the tests that need neither Kafka nor Spark
 	$(BIN)/python -m pytest -m "not ($(SLOW))" -n auto
 
 test-slow: jars ## the tests on a real broker and a real Spark
-	$(BIN)/python -m pytest -m "$(SLOW)"
+	$(BIN)/python -m pytest -m "$(SLOW)" -n 2 --dist loadfile
 
 simulate: $(INSTALLED) ## live through SEEDS=500 simulated worlds, from seed FROM=0 on, all cores
 	$(BIN)/python -m simulation --seeds $(or $(SEEDS),500) --from $(or $(FROM),0)
@@ -56,8 +56,14 @@ schemas: $(INSTALLED) ## write what is made from the types anew: JSON Schema, do
 bench: jars ## the benchmarks (ARGS="--help")
 	$(BIN)/python -m benchmarks $(ARGS)
 
+endurance: jars ## fifty Kafka clients of five libraries that come and go for MINUTES=10, Spark and gateway restarted in the middle
+	$(BIN)/python -m tests.gateway.endurance --minutes $(or $(MINUTES),10) $(ARGS)
+
 soak: jars ## a crowd with churn for MINUTES=30: memory, state, batch time and disk must stay flat (ARGS="--help")
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30) $(ARGS)
+
+screenshots: jars ## the pictures in docs/images, from a running demo (needs Chromium)
+	$(BIN)/python docs/screenshots.py $(ARGS)
 
 clean: ## remove what builds and tests leave behind; .venv and the jar cache stay
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log

@@ -15,6 +15,10 @@ from streaming.embedded_kafka import EmbeddedKafka
 from streaming.jars import resolve_jars, spark_jars
 from streaming.topics import TopicSettings, admin_client
 
+# For the driver of every Spark here, also of those that the tests start as commands: they live for seconds, too short for
+# the optimising compiler and a collector with threads of its own to pay.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
     from pyspark.sql import SparkSession
@@ -83,6 +87,7 @@ def spark(kafka_jars: Path) -> Iterator[SparkSession]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "1g")
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.python.daemon.module", "streaming.worker_daemon")
         .config("spark.sql.session.timeZone", "UTC")
         .config(map=DELTA_SESSION_SETTINGS)
         .getOrCreate()
