@@ -1,49 +1,103 @@
-"""How long the assignors take, from 100 members with 1,000 partitions to 2,000 with 400,000.
+"""How long the assignors take, from 100 members with 1,000 partitions to 2,000 with 400,000, beside Kafka's in Java.
 
-    python -m benchmarks.assignors [--largest]
+    python -m benchmarks.assignors [--jvm] [--quick] [--json FILE]
 
 Two kinds of groups: all members subscribe to all topics, or each to its own half of them ("mixed"). Two moments: the
-first assignment, and the one after a member has left and another one has come. Printed are milliseconds, the best
-of three runs.
+first assignment, and the one after a member has left and another one has come. Printed are milliseconds of the
+thread's CPU time, the best of several runs. With `--jvm` Kafka's assignors get the same input in the same run, and
+must come to the same assignment.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from time import perf_counter
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from time import thread_time
+from zlib import crc32
 
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from benchmarks.jvm import JvmError, run_driver
 from coordinator_state.assignors import ASSIGNORS, Assignor, GroupAssignment, MemberSubscription, TopicMetadata
 from schemas.consumer_protocol import Subscription
 
 SIZES = ((100, 1_000), (200, 10_000), (500, 50_000), (1_000, 100_000), (2_000, 400_000))
 PARTITIONS_PER_TOPIC = 100
 GENERATION_ID = 7
+PATIENCE_SECONDS = 60
+"""After so much CPU time, Kafka's assignor is stopped, whatever size it is at."""
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--largest", action="store_true", help="only the largest size, one run each")
-    largest_only = arguments.parse_args().largest
-    print(f"{'assignor':<20}{'subscriptions':<15}{'members':>8}{'partitions':>12}{'first ms':>11}{'change ms':>11}")
+class Figures(Struct, kw_only=True):
+    """One assignor, kind and size: milliseconds, and checksums of the two assignments."""
+
+    name: str
+    kind: str
+    members: int
+    partitions: int
+    first_ms: float
+    change_ms: float
+    checksums: tuple[int, int]
+    kafka_ms: tuple[float, float] | None = None
+
+    @property
+    def factors(self) -> tuple[float, float] | None:
+        """How many times as long as Kafka's ours takes: first, and after a change."""
+        return self.kafka_ms and (self.first_ms / self.kafka_ms[0], self.change_ms / self.kafka_ms[1])
+
+
+def measure_all(sizes: Sequence[tuple[int, int]], runs: int) -> Iterator[Figures]:
     for assignor in ASSIGNORS.values():
         for kind in ("same", "mixed"):
-            for members, partitions in SIZES[-1:] if largest_only else SIZES:
-                first, change = measure(assignor, kind, members, partitions, runs=1 if largest_only else 3)
-                print(f"{assignor.name:<20}{kind:<15}{members:>8,}{partitions:>12,}{first:>11,.1f}{change:>11,.1f}")
+            for members, partitions in sizes:
+                yield measure(assignor, kind, members, partitions, runs)
 
 
-def measure(assignor: Assignor, kind: str, members: int, partitions: int, *, runs: int) -> tuple[float, float]:
-    """Milliseconds of the first assignment, and of the one after a member was replaced."""
+def measure(assignor: Assignor, kind: str, members: int, partitions: int, runs: int) -> Figures:
+    """The first assignment, and the one after a member was replaced."""
     topic_names = [f"topic-{number:05}" for number in range(partitions // PARTITIONS_PER_TOPIC)]
     topics = {name: TopicMetadata(partition_count=PARTITIONS_PER_TOPIC) for name in topic_names}
     group = [_member(number, topic_names, kind) for number in range(members + 1)]
-    first_ms, assignment = _best_of(runs, assignor, topics, group[:-1])
-    rejoined = [_with_claim(assignor, member, assignment) for member in group[1:-1]]
-    change_ms, _ = _best_of(runs, assignor, topics, [*rejoined, group[-1]])
-    return first_ms, change_ms
+    first_ms, first = _best_of(runs, assignor, topics, group[:-1])
+    rejoined = [_with_claim(assignor, member, first) for member in group[1:-1]]
+    change_ms, second = _best_of(runs, assignor, topics, [*rejoined, group[-1]])
+    return Figures(
+        name=assignor.name,
+        kind=kind,
+        members=members,
+        partitions=partitions,
+        first_ms=first_ms,
+        change_ms=change_ms,
+        checksums=(checksum(first), checksum(second)),
+    )
+
+
+def with_kafka(figures: list[Figures], sizes: Sequence[tuple[int, int]], runs: int) -> Iterator[Figures]:
+    """The same with Kafka's times. Raises `JvmError`, also if Kafka's assignment is another one."""
+    arguments = [f"{members}x{partitions}" for members, partitions in sizes]
+    lines: list[str] = []
+    for each in figures:
+        if (each.members, each.partitions) == sizes[0]:
+            lines = run_driver("AssignorBenchmark", each.name, each.kind, str(runs), str(PATIENCE_SECONDS), *arguments)
+        if not lines:
+            yield each
+            continue
+        first_ms, change_ms, *checksums = lines.pop(0).split()
+        if tuple(map(int, checksums)) != each.checksums:
+            raise JvmError(f"{each.name}, {each.kind}, {each.members} members: Kafka's assignment is another one")
+        yield replace(each, kafka_ms=(float(first_ms), float(change_ms)))
+
+
+def checksum(assignment: GroupAssignment) -> int:
+    """Of all partitions of all members, in their order."""
+    result = 0
+    for member_id in sorted(assignment):
+        names = (f" {topic}-{partition}" for topic, partition in assignment[member_id])
+        result = crc32(f"{member_id}{''.join(names)}\n".encode(), result)
+    return result
 
 
 def _member(number: int, topic_names: Sequence[str], kind: str) -> MemberSubscription:
@@ -73,10 +127,39 @@ def _best_of(
 ) -> tuple[float, GroupAssignment]:
     best = float("inf")
     for _ in range(runs):
-        start = perf_counter()
+        start = thread_time()
         assignment = assignor.assign(topics, members)
-        best = min(best, (perf_counter() - start) * 1_000)
+        best = min(best, (thread_time() - start) * 1_000)
     return best, assignment
+
+
+def show(each: Figures) -> None:
+    line = f"{each.name:<20}{each.kind:<8}{each.members:>8,}{each.partitions:>12,}{each.first_ms:>12,.1f}{each.change_ms:>12,.1f}"
+    if each.kafka_ms is not None and each.factors is not None:
+        line += "".join(f"{value:>12,.1f}" for value in (*each.kafka_ms, *each.factors))
+    print(line, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jvm", action="store_true", help="run Kafka's assignors, too")
+    parser.add_argument("--quick", action="store_true", help="only the two smallest sizes")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="write the figures there")
+    arguments = parser.parse_args()
+    sizes = SIZES[:2] if arguments.quick else SIZES
+    figures = list(measure_all(sizes, arguments.runs))
+    if arguments.jvm:
+        try:
+            figures = list(with_kafka(figures, sizes, arguments.runs))
+        except JvmError as problem:
+            print(f"Kafka's assignors were not compared: {problem}")
+    columns = ("first ms", "change ms", "Kafka first", "change", "factor", "change")
+    print(f"{'assignor':<20}{'topics':<8}{'members':>8}{'partitions':>12}" + "".join(f"{name:>12}" for name in columns))
+    for each in figures:
+        show(each)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(to_builtins(figures), indent=1) + "\n")
 
 
 if __name__ == "__main__":

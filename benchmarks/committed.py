@@ -1,0 +1,107 @@
+"""The core's speed as it was when it was last committed: what the tests compare with, and warn about.
+
+    python -m benchmarks.committed [--write]
+
+Speeds are told as shares of a fixed loop of plain Python that runs beside them, so that they mean the same on another
+machine: 0.5 is half as many events as rounds of the loop in the same CPU time. `committed.json` has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from time import thread_time_ns
+
+import msgspec
+from msgspec import Struct
+
+from benchmarks.workloads import Workload, commits, heartbeats, joins, mixed, run_core, written
+
+FILE = Path(__file__).with_name("committed.json")
+SLOWER_THAN_COMMITTED = 1.5
+"""A factor by which a busy machine rarely errs."""
+_LOOP_ROUNDS = 2_000
+
+
+class CommittedWorkload(Struct, kw_only=True):
+    """What is expected of one workload."""
+
+    share: float
+    """Events in the CPU time of one round of the loop."""
+    records: int
+    record_bytes: int
+    """What it writes to the offsets log, as Kafka does."""
+
+
+class Committed(Struct, kw_only=True):
+    """The contents of `committed.json`."""
+
+    python: str
+    """The version of Python that it was measured with; another one has other shares."""
+    workloads: dict[str, CommittedWorkload]
+
+
+def watched() -> list[Workload]:
+    """Short workloads of each sort."""
+    return [heartbeats(10, 500), joins(20), commits(1, 200), commits(100, 5), mixed(20, 1)]
+
+
+def measure(workload: Workload, seconds: float = 0.15) -> CommittedWorkload:
+    events = workload.events()
+    spent, event_ns, round_ns = 0.0, float("inf"), float("inf")
+    while spent < seconds * 1e9:
+        taken, loop = run_core(workload, events), _loop()
+        spent += taken + loop
+        event_ns = min(event_ns, taken / len(events))
+        round_ns = min(round_ns, loop / _LOOP_ROUNDS)
+    records, record_bytes = written(workload)
+    return CommittedWorkload(share=round_ns / event_ns, records=records, record_bytes=record_bytes)
+
+
+def measure_all() -> Committed:
+    return Committed(python=python_version(), workloads={workload.name: measure(workload) for workload in watched()})
+
+
+def read() -> Committed:
+    return msgspec.json.decode(FILE.read_bytes(), type=Committed)
+
+
+def python_version() -> str:
+    return ".".join(map(str, sys.version_info[:2]))
+
+
+class _Account:
+    def __init__(self) -> None:
+        self.entries: dict[str, tuple[int, int]] = {}
+
+    def book(self, name: str, amount: int) -> tuple[int, int]:
+        count, total = self.entries.pop(name, (0, 0))
+        self.entries[name] = booked = (count + 1, total + amount)
+        return booked
+
+
+def _loop() -> int:
+    """Nanoseconds of CPU time of calls, dictionaries, tuples and text, much as the core has them. Never change it."""
+    account, out = _Account(), []
+    begin = thread_time_ns()
+    for number in range(_LOOP_ROUNDS):
+        count, total = account.book(f"entry-{number % 10}", number)
+        if count > 3:
+            out.append((count, total, number))
+    return thread_time_ns() - begin
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="make what is measured now the committed figures")
+    arguments = parser.parse_args()
+    measured = measure_all()
+    for name, each in measured.workloads.items():
+        print(f"{name:30}{each.share:8.3f}  {each.records:6} records {each.record_bytes:9} bytes")
+    if arguments.write:
+        FILE.write_bytes(msgspec.json.format(msgspec.json.encode(measured), indent=2) + b"\n")
+
+
+if __name__ == "__main__":
+    main()
