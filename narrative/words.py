@@ -272,20 +272,25 @@ def _of_static_member(record: MemberReplaced | MemberFenced) -> str:
     return f"{name(record.member_id)} is fenced off static member {record.group_instance_id}: {owner}"
 
 
+def _until(record: RebalanceStarted | RebalanceExtended, zone: tzinfo) -> str:
+    """The deadline by the time that is shown everywhere else: the group's own may be behind it."""
+    return clock(record.deadline_ms + record.timestamp_ms - record.time_ms, zone)
+
+
 def _of_rebalance(record: RebalanceStarted | RebalanceExtended | JoinPhaseCompleted | RebalanceCompleted, zone: tzinfo) -> str:
     match record:
         case RebalanceStarted():
             if record.initial:
-                end = f"it waits until {clock(record.deadline_ms, zone)} for more members"
+                end = f"it waits until {_until(record, zone)} for more members"
             elif record.waiting_for:
-                end = f"it waits for {names(record.waiting_for)}, until {clock(record.deadline_ms, zone)} at the latest"
+                end = f"it waits for {names(record.waiting_for)}, until {_until(record, zone)} at the latest"
             else:
                 end = "it need not wait for anybody"
             return f"a rebalance starts, because {because(record)}; {end}"
         case RebalanceExtended(reason="members_arriving"):
-            return f"members are still arriving: the rebalance waits until {clock(record.deadline_ms, zone)}"
+            return f"members are still arriving: the rebalance waits until {_until(record, zone)}"
         case RebalanceExtended():
-            return f"only static members are left, and none is back: the rebalance waits until {clock(record.deadline_ms, zone)}"
+            return f"only static members are left, and none is back: the rebalance waits until {_until(record, zone)}"
         case JoinPhaseCompleted():
             return (
                 f"generation {record.generation_id} begins with {count(len(record.members), 'member')}, after "

@@ -70,9 +70,9 @@ function numbers(before, after) {
   ];
   const difference = (left, right, format) => {
     if (left === null || right === null || left === right) return h("span", { class: "muted" }, "same");
-    return h("span", { class: right < left ? "better" : "worse" }, `${right < left ? "−" : "+"}${format(Math.abs(right - left))}${left ? ` (${Math.round((100 * (right - left)) / left)} %)` : ""}`);
+    return h("span", { class: right < left ? "better" : "worse" }, `${right < left ? "−" : "+"}${format(Math.abs(right - left))}${left ? ` (${Math.round((100 * Math.abs(right - left)) / left)} %)` : ""}`);
   };
-  return h("table", { class: "plain numbers" }, h("thead", {}, h("tr", {}, ["", "As it was", "As it would have been", "Difference"].map((title) => h("th", { scope: "col" }, title || h("span", { class: "hidden" }, "Measure"))))),
+  return h("table", { class: "plain numbers" }, h("thead", {}, h("tr", {}, ["", "As it was", "As it would have been", "Difference"].map((title) => h("th", { scope: "col", class: title ? "number" : "" }, title || h("span", { class: "hidden" }, "Measure"))))),
     h("tbody", {}, rows.map(([title, left, right, format]) => h("tr", {}, h("th", { scope: "row" }, title), h("td", { class: "number" }, format(left)), h("td", { class: "number" }, format(right)), h("td", { class: "number" }, difference(left, right, format)))),
       h("tr", {}, h("th", { scope: "row" }, "Partitions of a member at the end"), h("td", { class: "number" }, spread(before.spread)), h("td", { class: "number" }, spread(after.spread)), h("td", {}))));
 }

@@ -28,27 +28,35 @@ export function replace(element, ...children) {
   return element;
 }
 
-/** At most one call in so many milliseconds: the first at once, and the last one is never lost. */
+/** At most one call in so many milliseconds, at their end; the last one is never lost. */
 export function throttled(delay, action) {
   let timer = null;
   let latest = null;
-  const rest = () => {
+  return (...given) => {
+    latest = given;
+    if (timer !== null) return;
     timer = setTimeout(() => {
       timer = null;
-      if (latest === null) return;
-      const given = latest;
-      latest = null;
-      rest();
-      action(...given);
+      action(...latest);
     }, delay);
   };
-  return (...given) => {
-    if (timer !== null) {
-      latest = given;
-      return;
-    }
-    rest();
-    action(...given);
+}
+
+/** At most one call in so many milliseconds: the first at once, and once more at their end if there was another. */
+export function promptly(delay, action) {
+  let timer = null;
+  let again = false;
+  const call = () => {
+    again = false;
+    timer = setTimeout(() => {
+      timer = null;
+      if (again) call();
+    }, delay);
+    action();
+  };
+  return () => {
+    if (timer === null) call();
+    else again = true;
   };
 }
 

@@ -21,6 +21,11 @@ export function kindTag(kind) {
   return h("span", { class: `tag ${TONES[kind] ?? ""}` }, words(kind));
 }
 
+/** Groups are told batch by batch, so what comes later may have happened before. */
+function latestFirst(events) {
+  return events.toSorted((left, right) => right.t - left.t || right.n - left.n);
+}
+
 export function eventsView(app, _, parameters) {
   const filter = { q: "", type: "", group: "", commits: "" };
   let events = [];
@@ -34,7 +39,7 @@ export function eventsView(app, _, parameters) {
   const pause = h("button", { type: "button", "aria-pressed": "false", onclick: () => { paused = !paused; pause.setAttribute("aria-pressed", String(paused)); if (!paused) load(); tell(); } }, "Pause");
   const tally = h("p", { class: "tally" });
   const list = h("ol", { class: "feed" });
-  const more = h("button", { type: "button", onclick: () => load(events[events.length - 1]?.n) }, "Older ones");
+  const more = h("button", { type: "button", onclick: () => load(Math.min(...events.map((each) => each.n))) }, "Older ones");
   const element = h("div", { class: "events" }, h("h1", { class: "hidden" }, "Events"),
     h("div", { class: "tools" }, search, group, type, h("label", { class: "check" }, commits, " with commits"), app.live ? pause : null, tally),
     h("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Events, the newest first" }, list, h("p", { class: "more" }, more)));
@@ -53,7 +58,7 @@ export function eventsView(app, _, parameters) {
     const { commits: _commits, ...asked } = filter;
     const found = (await data.events({ ...asked, before })).events;
     more.hidden = found.length === 0;
-    events = before ? [...events, ...found] : found;
+    events = latestFirst(before ? [...events, ...found] : found);
     waiting = 0;
     replace(list, events.filter(wanted).map(item));
     tell();
@@ -71,7 +76,7 @@ export function eventsView(app, _, parameters) {
   }
 
   function news({ events: fresh }) {
-    const found = fresh.filter(wanted);
+    const found = latestFirst(fresh.filter(wanted));
     if (paused) {
       waiting += found.length;
       return tell();

@@ -1,6 +1,6 @@
 // One group: its swim-lanes, its rebalances, its members, and any moment of its past.
 
-import { h, replace, throttled } from "dashboard/dom";
+import { h, promptly, replace, throttled } from "dashboard/dom";
 import * as data from "dashboard/data";
 import { count, duration, moment, number, roughly } from "dashboard/format";
 import { address, amend, go } from "dashboard/route";
@@ -91,14 +91,14 @@ export function groupView(app, id, parameters) {
     replace(head,
       h("p", { class: "crumb" }, h("a", { href: address("groups") }, "Groups"), " /"),
       h("h1", {}, id), verdict(group.verdict), h("p", { class: "reason" }, group.reason),
+      app.overview.what_if || shown.compare ? h("a", { class: "asked", href: shown.compare ? address("group", id) : address("group", id, { compare: "yes" }) }, shown.compare ? "Back to what happened" : "What if …?") : null,
       h("dl", { class: "facts" },
         fact("state", [state(group.state), ` for ${roughly(now - group.since)}`]), fact("generation", number(group.generation)), fact("members", number(group.members)),
         fact("partitions", number(group.partitions)), protocol ? fact("assignor", h("span", { class: "mono" }, protocol)) : null,
         fact("lag", group.lag === null ? "not known" : number(group.lag), group.lag === null ? "The ends of the logs are not known here" : null),
         group.lag_ms === null ? null : fact("behind", `${group.lag_at_least ? "more than " : ""}${duration(group.lag_ms)}`),
         fact("rebalances", number(group.rebalances)), fact("refused requests", number(group.refusals)),
-        fact("last commit", group.committed ? `${roughly(now - group.committed)} ago` : "–")),
-      app.overview.what_if || shown.compare ? h("p", { class: "whatif" }, h("a", { href: shown.compare ? address("group", id) : address("group", id, { compare: "yes" }) }, shown.compare ? "Back to what happened" : "What if …?")) : null);
+        fact("last commit", group.committed ? `${roughly(now - group.committed)} ago` : "–")));
   }
 
   function drawTabs() {
@@ -199,7 +199,7 @@ export function groupView(app, id, parameters) {
     element.classList.toggle("comparing", Boolean(shown.compare));
   }
 
-  const reload = throttled(1000, load);
+  const reload = promptly(1000, load);
   read(parameters);
   load();
   return {

@@ -1,6 +1,6 @@
 // All groups: searched, filtered, sorted; as they are, or as they were.
 
-import { h, replace, s, throttled } from "dashboard/dom";
+import { h, promptly, replace, s, throttled } from "dashboard/dom";
 import * as data from "dashboard/data";
 import { ago, count, duration, moment, number, roughly, short } from "dashboard/format";
 import { address, amend } from "dashboard/route";
@@ -59,7 +59,7 @@ export function groupsView(app, _, parameters) {
     else draw();
   }
 
-  const load = throttled(60, async () => {
+  const load = promptly(60, async () => {
     const asked = options.at;
     const found = await data.groups(asked);
     if (asked !== options.at) return;
@@ -145,7 +145,7 @@ export function groupsView(app, _, parameters) {
     const most = Math.max(3, ...bins);
     const step = SPARK.width / SPARK.bins;
     const text = `${count(recent, "rebalance")} in the last ${duration(span)}`;
-    return s("svg", { class: "sparkline", width: SPARK.width, height: SPARK.height, role: "img", "aria-label": text },
+    return s("svg", { class: "sparkline", width: SPARK.width, height: SPARK.height, viewBox: `0 0 ${SPARK.width} ${SPARK.height}`, preserveAspectRatio: "none", role: "img", "aria-label": text },
       s("title", {}, text),
       s("line", { x1: 0, x2: SPARK.width, y1: SPARK.height - 0.5, y2: SPARK.height - 0.5 }),
       bins.map((each, at) => each && s("rect", { x: at * step, width: step - 1, y: SPARK.height - (each / most) * SPARK.height, height: (each / most) * SPARK.height })));

@@ -288,7 +288,7 @@ export class LaneArt {
     paint.fillRect(0, 0, this.width, 1);
     paint.fillRect(this.gutter, base, this.width - this.gutter, 1);
     paint.fillStyle = this.ink.muted;
-    paint.fillText(this.#fit(paint, "Rebalances", this.gutter - 12), 8, 20);
+    if (this.gutter > 80) paint.fillText("Rebalances", 8, 20);
     const longest = Math.max(1000, ...page.rebalances.map((each) => each.took ?? page.now - each.started));
     paint.save();
     paint.beginPath();

@@ -16,6 +16,7 @@ from schemas.records_file import Record, encode_record
 from tables.fold import fold
 from tables.rows import Ownership
 from tests.dashboard import scene
+from tests.dashboard.http import document
 from tests.dashboard.pages import owner_at, owners_shown
 
 if TYPE_CHECKING:
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 VIEWS = (
     "#/groups", "#/groups?at=1700000062000", "#/group/payments", "#/group/clicks?tab=members", "#/group/clicks?tab=offsets",
     "#/group/payments?tab=refusals", "#/group/orders?tab=records", "#/events?commits=yes", "#/dead-letters",
+    "#/group/payments?compare=yes",
 )  # fmt: skip
 
 
 def open_view(page: Page, server: RunningServer, view: str) -> None:
     page.goto(server.address + view)
-    page.wait_for_selector("#main :is(.rows .row, .panel, .feed li, .nothing)")
+    page.wait_for_selector("#main :is(.rows .row, .panel, .feed li, .nothing, form.whatif)")
     page.wait_for_timeout(150)
 
 
@@ -128,14 +130,14 @@ def test_clicking_a_lane_and_a_rebalance(page: Page, served: RunningServer) -> N
     page.wait_for_selector(".panel.rebalance")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 def test_nothing_serious_for_axe_and_nothing_wider_than_the_window(browser: Browser, served: RunningServer, theme: Any, width: int) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=theme, reduced_motion="reduce", bypass_csp=True)
     page = context.new_page()
-    for view in VIEWS:
+    expired = next(each for each in document(served, "/api/groups/payments/page")["rebalances"] if each["trigger"] == "member_expired")
+    for view in (*VIEWS, f"#/group/payments?rebalance={expired['key']}"):
         open_view(page, served, view)
         found = Axe().run(page).response["violations"]
         serious = [

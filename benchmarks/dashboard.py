@@ -1,0 +1,184 @@
+"""The dashboard with many groups: reading them, its memory, the list of all groups, a group's page.
+
+    python -m benchmarks.dashboard [--groups 15000] [--asked 40] [--no-browser]
+
+Histories are those of the real coordinator and real members in a simulated world (joins, a crash, a rolling deploy, commits),
+multiplied under other names; one group is as large as the bounds let it be. The server is asked over HTTP, and Chromium,
+where there is one, is timed from the address to the first rows. The bars: the list and a page within a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import multiprocessing
+import os
+import resource
+import shutil
+import statistics
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from coordinator_state import GroupConfig
+from dashboard.server import RunningServer, start_server
+from dashboard.sources import ValuesSource
+from schemas.events import encode_json
+from schemas.history import HistoryRecord
+from simulation.scenario import Close, Crash, Fault, MemberPlan, Scenario
+from simulation.world import World
+
+NAME = "template"
+LARGE = "large"
+LARGE_MEMBERS, LARGE_PARTITIONS, LARGE_ROUNDS = 60, 240, 90
+
+
+def world(group_id: str, members: int, partitions: int, faults: list[Fault], commit_every_ms: int) -> list[bytes]:
+    """The history of one group, as it lies on the topic."""
+    plans = tuple(
+        MemberPlan(
+            name=f"{group_id}-{number}", group_id=group_id, topics=(f"{group_id}-records",), start_ms=150 * number,
+            session_timeout_ms=10_000, heartbeat_interval_ms=3_000, auto_commit_interval_ms=commit_every_ms,
+        )
+        for number in range(members)
+    )  # fmt: skip
+    scenario = Scenario(
+        seed=1,
+        config=GroupConfig(),
+        topics={f"{group_id}-records": partitions},
+        members=plans,
+        faults=tuple(sorted(faults, key=lambda fault: fault.at_ms)),
+        faults_end_ms=max(fault.at_ms for fault in faults) + 20_000,
+    )
+    lived = World(scenario)
+    lived.run()
+    return [encode_json(each.output) for each in lived.written if isinstance(each.output, HistoryRecord)]
+
+
+def template() -> list[bytes]:
+    """Seven members: one dies and comes back, three are deployed."""
+    faults: list[Fault] = [Crash(member=f"{NAME}-1", at_ms=30_000, back_after_ms=15_000)]
+    faults += [Close(member=f"{NAME}-{number}", at_ms=40_000 + 8_000 * number, back_after_ms=3_000) for number in (2, 3)]
+    return world(NAME, 7, 14, faults, commit_every_ms=40_000)
+
+
+def large() -> list[bytes]:
+    """Many members, many partitions, one rebalance after the other."""
+    faults: list[Fault] = [
+        Close(member=f"{LARGE}-{number % LARGE_MEMBERS}", at_ms=30_000 + 15_000 * number, back_after_ms=6_000)
+        for number in range(LARGE_ROUNDS)
+    ]
+    return world(LARGE, LARGE_MEMBERS, LARGE_PARTITIONS, faults, commit_every_ms=10_000)
+
+
+def write_templates(path: Path) -> None:
+    """In a process of its own: what the worlds need is not the dashboard's memory."""
+    path.write_bytes(msgspec.json.encode([[each.decode() for each in values] for values in (template(), large())]))
+
+
+def values(path: Path, groups: int) -> Iterator[bytes]:
+    """The histories of all groups, record by record in turn, as a topic has them."""
+    names = [f"group-{number:05}".encode() for number in range(groups)]
+    many, one = msgspec.json.decode(path.read_bytes(), type=list[list[str]])
+    for value in many:
+        yield from (value.encode().replace(NAME.encode(), name) for name in names)
+    yield from (value.encode() for value in one)
+
+
+def rss_mib() -> float:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / 2**20
+
+
+def ask(server: RunningServer, path: str) -> tuple[float, int]:
+    """Seconds until the whole answer is there, and its bytes unpacked."""
+    request = urllib.request.Request(server.address.rstrip("/") + path, headers={"accept-encoding": "gzip"})
+    began_s = time.perf_counter()
+    with urllib.request.urlopen(request) as answer:
+        body = answer.read()
+        packed = answer.headers.get("content-encoding") == "gzip"
+    took_s = time.perf_counter() - began_s
+    return took_s, len(gzip.decompress(body) if packed else body)
+
+
+def tell(what: str, times_s: Iterable[float], more: str = "") -> None:
+    found = sorted(times_s)
+    print(f"{what:<42} median {statistics.median(found) * 1000:7.0f} ms   worst {found[-1] * 1000:7.0f} ms   {more}", flush=True)
+
+
+def in_browser(server: RunningServer) -> None:
+    path = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+    if path is None:
+        print("There is no Chromium here.")
+        return
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        for what, view, shown in (
+            ("in Chromium: the list", "#/groups", ".rows .row"),
+            ("in Chromium: a group's page", "#/group/group-00007", "tr[data-key]"),
+            ("in Chromium: the large group's page", f"#/group/{LARGE}", "tr[data-key]"),
+        ):
+            times = []
+            for _ in range(3):
+                page = browser.new_page()
+                began_s = time.perf_counter()
+                page.goto(server.address + view, wait_until="commit")
+                page.wait_for_selector(shown)
+                times.append(time.perf_counter() - began_s)
+                page.close()
+            tell(what, times)
+        browser.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--groups", type=int, default=15_000)
+    parser.add_argument("--asked", type=int, default=40, help="how many groups' pages are asked for")
+    parser.add_argument("--no-browser", action="store_true")
+    arguments = parser.parse_args()
+
+    with tempfile.TemporaryDirectory() as directory:
+        templates = Path(directory) / "templates.json"
+        writer = multiprocessing.get_context("spawn").Process(target=write_templates, args=(templates,))
+        writer.start()
+        writer.join()
+        measure(values(templates, arguments.groups), arguments)
+
+
+def measure(records: Iterator[bytes], arguments: argparse.Namespace) -> None:
+    before_mib, began_s = rss_mib(), time.perf_counter()
+    with start_server(ValuesSource("benchmark", records)) as server:
+        took_s = time.perf_counter() - began_s
+        index = server.index
+        members = sum(len(facts.members) for group_id in index.group_ids() if (facts := index.facts(group_id)) is not None)
+        print(f"{len(index):,} groups, {members:,} members, {index.records:,} records; {os.cpu_count()} cores, Python alone uses one")
+        print(f"read in {took_s:.0f} s ({index.records / took_s:,.0f} records/s)")
+        print(f"memory {rss_mib() - before_mib:,.0f} MiB, of which records {index.kept_bytes / 2**20:,.0f} MiB", flush=True)
+        lists = [ask(server, "/api/groups") for _ in range(10)]
+        print(f"the list, first time: {lists[0][0] * 1000:.0f} ms")
+        tell("the list", (each[0] for each in lists[1:]), f"{lists[0][1] / 2**20:.1f} MiB")
+        past = [ask(server, f"/api/groups?at={index.first_ms + 60_000}") for _ in range(5)]  # type: ignore[operator]
+        tell("the list as it was", (each[0] for each in past))
+        step = max(arguments.groups // arguments.asked, 1)
+        pages = [ask(server, f"/api/groups/group-{number:05}/page") for number in range(0, arguments.groups, step)]
+        tell("a group's page", (each[0] for each in pages), f"{pages[0][1] / 1024:.0f} KiB")
+        first_s, size = ask(server, f"/api/groups/{LARGE}/page")
+        tell("the large group's page", (first_s, ask(server, f"/api/groups/{LARGE}/page")[0]), f"{size / 2**20:.1f} MiB, {kept(server)} records")
+        print(f"memory after that {rss_mib() - before_mib:,.0f} MiB")
+        if not arguments.no_browser:
+            in_browser(server)
+
+
+def kept(server: RunningServer) -> str:
+    found = server.index.kept(LARGE)
+    return "0" if found is None else f"{sum(chunk.size for chunk in found.life[0]) + len(found.life[1]):,}"
+
+
+if __name__ == "__main__":
+    main()
