@@ -53,8 +53,8 @@ lint: $(INSTALLED) ## style, types, and who may import whom
 schemas: $(INSTALLED) ## write what is made from the types anew: JSON Schema, docs/topics.md
 	REWRITE=1 $(BIN)/python -m pytest -q tests/schemas/test_json_schema.py tests/documents
 
-bench: jars ## the benchmarks (ARGS="--help")
-	$(BIN)/python -m benchmarks $(ARGS)
+bench: jars ## measure, and write docs/performance.md, half an hour (QUICK=1: three minutes; ARGS="query": one of them)
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(ARGS)
 
 endurance: jars ## fifty Kafka clients of five libraries that come and go for MINUTES=10, Spark and gateway restarted in the middle
 	$(BIN)/python -m tests.gateway.endurance --minutes $(or $(MINUTES),10) $(ARGS)

@@ -1,6 +1,6 @@
 """What idle groups cost: the time of a batch that touches 100 groups, with few and with many groups in state.
 
-    python -m benchmarks.idle_groups [--groups 100 10000] [--touched 100] [--batches 8]
+    python -m benchmarks.idle_groups [--groups 100 10000] [--touched 100] [--batches 8] [--buckets 0 4096]
 
 The real streaming query (RocksDB state, event-time timeouts) over a log laid out as files, written to a noop sink, so that
 neither Kafka nor a sink blurs the figure. Ratios to the first number of groups, taken in one run.
@@ -68,9 +68,9 @@ def pieces(groups: int, touched: int, batches: int) -> Iterator[list[Record]]:
         yield records
 
 
-def batch_times_ms(spark: SparkSession, groups: int, touched: int, batches: int) -> tuple[list[int], int]:
-    """Milliseconds of each batch after the one that makes the groups, and the bytes of state."""
-    config = StreamingConfig.load({})
+def batch_times_ms(spark: SparkSession, groups: int, touched: int, batches: int, buckets: int) -> tuple[list[int], int]:
+    """Milliseconds of each batch after the one that makes the groups, and the bytes of the checkpoint's state."""
+    config = StreamingConfig.load({"group_buckets": buckets})
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch)
         write_pieces(pieces(groups, touched, batches), directory / "events")
@@ -85,7 +85,7 @@ def batch_times_ms(spark: SparkSession, groups: int, touched: int, batches: int)
         )
         query.awaitTermination()
         progress = [each for each in query.recentProgress if each["numInputRows"]]
-        state_bytes = int(progress[-1]["stateOperators"][0]["memoryUsedBytes"])
+        state_bytes = sum(file.stat().st_size for file in (directory / "checkpoint" / "state").rglob("*") if file.is_file())
         return [int(each["durationMs"]["triggerExecution"]) for each in progress[1:]], state_bytes
 
 
@@ -94,17 +94,22 @@ def main() -> None:
     parser.add_argument("--groups", type=int, nargs="+", default=[100, 10_000], help="groups in state")
     parser.add_argument("--touched", type=int, default=100, help="groups that each batch touches")
     parser.add_argument("--batches", type=int, default=8)
+    parser.add_argument("--buckets", type=int, nargs="+", default=[0, 4_096], help="bucket counts to try; 0: a group is a key")
     arguments = parser.parse_args()
     spark = open_session(StreamingConfig.load({}))
     try:
-        batch_times_ms(spark, arguments.touched, arguments.touched, 3)  # Warm up.
-        first = 0.0
-        print(f"{'groups in state':>16} {'touched':>8} {'batch ms (median)':>18} {'ratio':>6}")
-        for groups in arguments.groups:
-            times, _ = batch_times_ms(spark, groups, arguments.touched, arguments.batches)
-            median = statistics.median(times)
-            first = first or median
-            print(f"{groups:16,} {arguments.touched:8} {median:18,.0f} {median / first:6.2f}", flush=True)
+        batch_times_ms(spark, arguments.touched, arguments.touched, 3, 0)  # Warm up.
+        print(f"{'buckets':>8} {'groups in state':>16} {'touched':>8} {'batch ms (median)':>18} {'ratio':>6} {'state MB':>9}")
+        for buckets in arguments.buckets:
+            first = 0.0
+            for groups in arguments.groups:
+                times, state_bytes = batch_times_ms(spark, groups, arguments.touched, arguments.batches, buckets)
+                median = statistics.median(times)
+                first = first or median
+                print(
+                    f"{buckets:8,} {groups:16,} {arguments.touched:8} {median:18,.0f} {median / first:6.2f} {state_bytes / 1e6:9.1f}",
+                    flush=True,
+                )
     finally:
         spark.stop()
 
