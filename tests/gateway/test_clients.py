@@ -46,37 +46,54 @@ def reads(count: int, *consumers: ConsumerProcess) -> None:
     )
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_join_read_commit_leave_resume(library: Library, consumers: Consumers, produce: Produce, pump: Pump) -> None:
+Run = dict[Library, ConsumerProcess]
+
+
+def one_of_each(consumers: Consumers, group: str, **settings: str | int | bool) -> Run:
+    """A consumer of each library, each in a group of its own: what one of them waits for does not hold up the others."""
+    return {library: consumers.start(library, f"{group}-{library}", **settings) for library in LIBRARIES}
+
+
+def test_join_read_commit_leave_resume(consumers: Consumers, produce: Produce, pump: Pump) -> None:
     produce(0, 120)
-    first = consumers.start(library, "group", enable_auto_commit=False)
-    share([first], PARTITIONS)
-    reads(120, first)
-    assert first.commit() == ["committed"]
+    first = one_of_each(consumers, "group", enable_auto_commit=False)
+    for library in LIBRARIES:
+        share([first[library]], PARTITIONS)
+        reads(120, first[library])
+        assert first[library].commit() == ["committed"]
     produce(120, 150)
-    reads(150, first)
-    first.close()
-    second = consumers.start(library, "group")
-    share([second], PARTITIONS)
-    reads(30, second)
+    for library in LIBRARIES:
+        reads(150, first[library])
+        first[library].close()
+    second = one_of_each(consumers, "group")
+    for library in LIBRARIES:
+        share([second[library]], PARTITIONS)
+        reads(30, second[library])
     time.sleep(0.5)
-    assert values(first) == list(range(150))
-    assert values(second) == list(range(120, 150)), "from where was committed, and nothing else"
-    assert len(pump.told(MemberLeft, "group")) == 1
-    assert pump.told(MemberExpired, "group") == []
+    for library in LIBRARIES:
+        assert values(first[library]) == list(range(150))
+        assert values(second[library]) == list(range(120, 150)), f"{library}: from where was committed, and nothing else"
+        assert len(pump.told(MemberLeft, f"group-{library}")) == 1
+        assert pump.told(MemberExpired, f"group-{library}") == []
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_automatic_commits(library: Library, consumers: Consumers, produce: Produce) -> None:
+def test_automatic_commits_and_seek(consumers: Consumers, produce: Produce, topic: str) -> None:
     produce(0, 60)
-    first = consumers.start(library, "group", enable_auto_commit=True, auto_commit_interval_ms=200)
-    reads(60, first)
-    first.close()
+    first = one_of_each(consumers, "group", enable_auto_commit=True, auto_commit_interval_ms=200)
+    for library in LIBRARIES:
+        reads(60, first[library])
+        first[library].close()
     produce(60, 90)
-    second = consumers.start(library, "group")
-    reads(30, second)
+    second = one_of_each(consumers, "group")
+    for library in LIBRARIES:
+        reads(30, second[library])
     time.sleep(0.5)
-    assert values(second) == list(range(60, 90))
+    for library in LIBRARIES:
+        assert values(second[library]) == list(range(60, 90))
+        second[library].tell(f"seek {topic} 2 4")
+    for library in LIBRARIES:
+        reads(41, second[library])
+        assert [read.offset for read in second[library].records if read.partition == 2] == [*range(10, 15), *range(4, 15)]
 
 
 def test_three_libraries_in_one_group(consumers: Consumers, produce: Produce, pump: Pump) -> None:
@@ -105,34 +122,42 @@ def test_three_libraries_in_one_group(consumers: Consumers, produce: Produce, pu
     assert {record.outcome for record in pump.told(RebalanceCompleted, "mixed")} == {"stable"}
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_a_static_member_that_comes_back_moves_nothing(library: Library, consumers: Consumers, pump: Pump) -> None:
-    other = consumers.start("librdkafka", "static", group_instance_id="other")
-    bounced = consumers.start(library, "static", group_instance_id="bounced")
-    share([other, bounced], PARTITIONS)
-    had, rebalances, before = bounced.owned, other.rebalances, len(pump.told(RebalanceStarted, "static"))
-    bounced.kill()
-    again = consumers.start(library, "static", group_instance_id="bounced")
-    again.wait_until(lambda: again.owned == had, 20)
-    time.sleep(1.5)
-    assert other.rebalances == rebalances
-    assert len(pump.told(RebalanceStarted, "static")) == before
-    assert [record.member.group_instance_id for record in pump.told(MemberReplaced, "static")] == ["bounced"]
+def test_a_static_member_that_comes_back_moves_nothing(consumers: Consumers, pump: Pump) -> None:
+    others = {library: consumers.start("librdkafka", f"static-{library}", group_instance_id="other") for library in LIBRARIES}
+    bounced = one_of_each(consumers, "static", group_instance_id="bounced")
+    for library in LIBRARIES:
+        share([others[library], bounced[library]], PARTITIONS)
+    rebalances = {library: others[library].rebalances for library in LIBRARIES}
+    before = {library: len(pump.told(RebalanceStarted, f"static-{library}")) for library in LIBRARIES}
+    for library in LIBRARIES:
+        bounced[library].kill()
+    again = one_of_each(consumers, "static", group_instance_id="bounced")
+    for library in LIBRARIES:
+        owns(again[library], bounced[library].owned)
+    time.sleep(1)
+    for library in LIBRARIES:
+        assert others[library].rebalances == rebalances[library]
+        assert len(pump.told(RebalanceStarted, f"static-{library}")) == before[library]
+        replaced = pump.told(MemberReplaced, f"static-{library}")
+        assert [record.member.group_instance_id for record in replaced] == ["bounced"]
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_a_second_client_with_the_same_instance_id_fences_the_first(
-    library: Library, consumers: Consumers, pump: Pump
-) -> None:
-    first = consumers.start(library, "fence", group_instance_id="i", enable_auto_commit=False)
-    share([first], PARTITIONS)
-    second = consumers.start(library, "fence", group_instance_id="i", enable_auto_commit=False)
-    share([second], PARTITIONS)
-    if library == "kafka-python":
-        first.commit()  # its heartbeat ends silently when it is told
-    first.wait_until(lambda: "fenced" in str(first.said("error")).lower(), 20)
-    assert pump.told(MemberFenced, "fence")
-    assert second.said("error") == []
+def test_a_second_client_with_the_same_instance_id_fences_the_first(consumers: Consumers, pump: Pump) -> None:
+    first = one_of_each(consumers, "fence", group_instance_id="i", enable_auto_commit=False)
+    for library in LIBRARIES:
+        share([first[library]], PARTITIONS)
+    second = one_of_each(consumers, "fence", group_instance_id="i", enable_auto_commit=False)
+    for library in LIBRARIES:
+        share([second[library]], PARTITIONS)
+        if library == "kafka-python":
+            first[library].commit()  # its heartbeat ends silently when it is told
+        is_told_that_it_is_fenced(first[library])
+        assert pump.told(MemberFenced, f"fence-{library}")
+        assert second[library].said("error") == []
+
+
+def is_told_that_it_is_fenced(consumer: ConsumerProcess) -> None:
+    consumer.wait_until(lambda: "fenced" in str(consumer.said("error")).lower(), 20)
 
 
 def test_cooperative_members_keep_what_they_have(consumers: Consumers, produce: Produce) -> None:
@@ -152,40 +177,34 @@ def test_cooperative_members_keep_what_they_have(consumers: Consumers, produce: 
     assert all(len(partitions) <= 3 for partitions in given_up), "never all of them at once"
 
 
-def test_a_coordinator_that_is_away_for_a_while_costs_no_partition(
-    consumers: Consumers, produce: Produce, pump: Pump
-) -> None:
+def test_a_coordinator_that_is_away_costs_no_partition(consumers: Consumers, produce: Produce, pump: Pump) -> None:
+    """While the group is at rest, and once more in the middle of a rebalance."""
     members = [consumers.start(library, "away", session_timeout_ms=45_000) for library in LIBRARIES]
     share(members, PARTITIONS)
     produce(0, 60)
     reads(60, *members)
     before = [each.rebalances for each in members]
-    pump.pause()
-    time.sleep(14)
-    pump.resume()
+    away(pump)
     produce(60, 120)
     reads(120, *members)
-    time.sleep(3)
+    time.sleep(2)
     assert [each.rebalances for each in members] == before
     assert values(*members) == list(range(120))
-    assert pump.told(MemberExpired, "away") == []
-
-
-def test_a_coordinator_that_goes_away_in_the_middle_of_a_rebalance(
-    consumers: Consumers, produce: Produce, pump: Pump
-) -> None:
-    members = [consumers.start(library, "midway", session_timeout_ms=45_000) for library in LIBRARIES]
-    share(members, PARTITIONS)
-    newcomer = consumers.start("librdkafka", "midway", session_timeout_ms=45_000)
-    eventually(lambda: len(pump.told(RebalanceStarted, "midway")) > len(pump.told(RebalanceCompleted, "midway")))
-    pump.pause()
-    time.sleep(14)
-    pump.resume()
+    newcomer = consumers.start("librdkafka", "away", session_timeout_ms=45_000)
+    eventually(lambda: len(pump.told(RebalanceStarted, "away")) > len(pump.told(RebalanceCompleted, "away")))
+    away(pump)
     share([*members, newcomer], PARTITIONS)
-    produce(0, 60)
-    reads(60, *members, newcomer)
-    assert pump.told(MemberExpired, "midway") == []
+    produce(120, 180)
+    reads(180, *members, newcomer)
+    assert pump.told(MemberExpired, "away") == []
     assert all(each.said("lost") == [] for each in members)
+
+
+def away(pump: Pump) -> None:
+    """For many heartbeats."""
+    pump.pause()
+    time.sleep(8)
+    pump.resume()
 
 
 def test_a_gateway_that_is_started_again_costs_no_rebalance(
@@ -199,48 +218,47 @@ def test_a_gateway_that_is_started_again_costs_no_rebalance(
     with Gateway(gateway_config):
         produce(0, 60)
         reads(60, *members)
-        time.sleep(3)
+        time.sleep(1.5)
         assert len(pump.told(RebalanceStarted, "restart")) == before
         share(members, PARTITIONS)
         assert values(*members) == list(range(60))
         assert pump.told(MemberExpired, "restart") == []
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_a_consumer_that_does_not_poll_loses_its_place_and_gets_one_again(library: Library, consumers: Consumers) -> None:
-    slow = consumers.start(library, "slow", max_poll_interval_ms=10_000)
-    other = consumers.start("librdkafka", "slow")
-    share([slow, other], PARTITIONS)
-    slow.tell("pause")
-    share([other], PARTITIONS) if library == "librdkafka" else other.wait_until(lambda: len(other.owned) == PARTITIONS, 40)
-    slow.tell("resume")
-    other.wait_until(lambda: len(other.owned) == PARTITIONS // 2, 40)
+def test_a_consumer_that_does_not_poll_loses_its_place_and_gets_one_again(consumers: Consumers) -> None:
+    slow = one_of_each(consumers, "slow", max_poll_interval_ms=7_000, session_timeout_ms=6_000)
+    others = {library: consumers.start("librdkafka", f"slow-{library}") for library in LIBRARIES}
+    for library in LIBRARIES:
+        share([slow[library], others[library]], PARTITIONS)
+    for library in LIBRARIES:
+        slow[library].tell("pause")
+    for library in LIBRARIES:
+        owns_as_many(others[library], PARTITIONS)
+        slow[library].tell("resume")
+    for library in LIBRARIES:
+        owns_as_many(others[library], PARTITIONS // 2)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_seek_after_a_rebalance(library: Library, consumers: Consumers, produce: Produce, topic: str) -> None:
-    produce(0, 60)
-    consumer = consumers.start(library, "seek")
-    reads(60, consumer)
-    consumer.tell(f"seek {topic} 2 4")
-    reads(66, consumer)
-    assert [read.offset for read in consumer.records if read.partition == 2] == [*range(10), *range(4, 10)]
+def owns(consumer: ConsumerProcess, partitions: set[int]) -> None:
+    consumer.wait_until(lambda: consumer.owned == partitions, 40)
+
+
+def owns_as_many(consumer: ConsumerProcess, count: int) -> None:
+    consumer.wait_until(lambda: len(consumer.owned) == count, 40)
 
 
 def test_heartbeats_answered_at_the_door(
     gateway_config: GatewayConfig, topic: str, java_classes: Path, pump: Pump
 ) -> None:
-    """Behind a coordinator that takes two seconds for an answer: heartbeats wait for none, and rebalances go on as ever."""
-    pump.delay_s = 1.0
+    """Behind a coordinator that takes a second for an answer: heartbeats wait for none, and rebalances go on as ever."""
+    pump.delay_s = 0.6
     config = msgspec.structs.replace(gateway_config, answers_heartbeats=True)
     with Gateway(config) as gateway, consumers_of(gateway.bootstrap_servers, topic, java_classes) as consumers:
-        members = []
-        for library in LIBRARIES:
-            members.append(consumers.start(library, "door"))
-            share(members, PARTITIONS, timeout_s=60)
+        members = [consumers.start(library, "door", session_timeout_ms=6_000) for library in LIBRARIES]
+        share(members, PARTITIONS, timeout_s=60)
         produce_to(gateway.bootstrap_servers, topic)(0, 60)
         reads(60, *members)
-        time.sleep(5)
+        time.sleep(3)
         members[0].kill()
         share(members[1:], PARTITIONS, timeout_s=60)
         assert gateway.metrics.answer_ms["Heartbeat"].quantile(0.7) <= 50

@@ -47,6 +47,8 @@ class ConsumerProcess:
         """(monotonic time, words) of all that it said but records."""
         self.records: list[Read] = []
         self.owned: set[int] = set()
+        self.strays = 0
+        """Records of partitions that it did not own by its own words."""
         self._changed = threading.Condition()
         self._process = subprocess.Popen(
             [*_command(library, programs), topic, *(f"{key}={value}" for key, value in _translated(library, settings).items())],
@@ -97,10 +99,13 @@ class ConsumerProcess:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
+            if not line.endswith("\n"):
+                break  # it was killed while it spoke
             kind, *parts = line.rstrip("\n").split("\t")
             with self._changed:
                 if kind == "record":
                     self.records.append(Read(int(parts[1]), int(parts[2]), parts[3]))
+                    self.strays += self.records[-1].partition not in self.owned
                 else:
                     self.events.append((time.monotonic(), [kind, *parts]))
                     self._note(kind, parts)

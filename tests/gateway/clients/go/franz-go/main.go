@@ -28,6 +28,7 @@ func options(topic string, settings lines.Settings) []kgo.Opt {
 		kgo.HeartbeatInterval(settings.Ms("heartbeat.interval.ms", 3*time.Second)),
 		kgo.AutoCommitInterval(settings.Ms("auto.commit.interval.ms", 5*time.Second)),
 		kgo.Balancers(kgo.RangeBalancer()),
+		kgo.BlockRebalanceOnPoll(), // what was polled is told before partitions go
 		kgo.OnPartitionsAssigned(tell("assigned")),
 		kgo.OnPartitionsRevoked(tell("revoked")),
 		kgo.OnPartitionsLost(tell("lost")),
@@ -56,6 +57,7 @@ func poll(client *kgo.Client) {
 	fetches.EachRecord(func(record *kgo.Record) {
 		lines.Say("record", record.Topic, record.Partition, record.Offset, string(record.Value))
 	})
+	client.AllowRebalance()
 }
 
 func main() {
@@ -70,7 +72,7 @@ func main() {
 		case command := <-commands:
 			switch command {
 			case "close":
-				client.Close()
+				client.CloseAllowingRebalance()
 				lines.Say("closed")
 				return
 			case "commit":

@@ -1,0 +1,79 @@
+"""What must hold of many consumers that come and go: each rebalance has a known cause, nothing is lost, owners alone read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+
+from msgspec import Struct
+
+from schemas.history import History, MemberDropped, MemberExpired, MemberJoined, MemberLeft, RebalanceStarted
+
+_FOLLOW_UPS = frozenset({"leader_rejoined", "member_changed"})
+"""What cooperative members do when they have given up partitions (KIP-429), and never else."""
+
+
+class Doings(Struct):
+    """What was done to the members of a group, by client id: every start has one of its own."""
+
+    is_cooperative: bool = False
+    started: set[str] = set()
+    closed: set[str] = set()
+    killed: set[str] = set()
+    gave_up: set[str] = set()
+    """Members of a group with clients in Go whose gateway was away: these drop their membership when nobody listens."""
+
+
+class Audit(Struct):
+    """Of one run."""
+
+    rebalances: Counter[str]
+    """By trigger, of all groups."""
+    problems: list[str]
+
+
+def audit(doings: dict[str, Doings], history: Iterable[History]) -> Audit:
+    """Hold what the coordinator wrote against what was done."""
+    found = Audit(Counter(), [])
+    joined: Counter[str] = Counter()
+    for record in history:
+        done = doings.get(record.group_id)
+        if done is None:
+            found.problems.append(f"{record.group_id} is nobody's group")
+            continue
+        match record:
+            case RebalanceStarted():
+                found.rebalances[record.trigger] += 1
+                if not _is_explained(record, done):
+                    found.problems.append(f"{record.group_id}: a rebalance for no reason that is known: {record.reason}")
+            case MemberJoined():
+                joined[record.member.client_id] += 1
+            case MemberExpired() if record.member.client_id not in done.killed:
+                found.problems.append(f"{record.group_id}: {record.member.client_id} expired, but nobody killed it")
+            case MemberDropped() if record.member.client_id not in done.killed:
+                found.problems.append(f"{record.group_id}: {record.member.client_id} was dropped: it {record.reason}")
+            case MemberLeft() if record.member.client_id not in done.closed | done.gave_up:
+                found.problems.append(f"{record.group_id}: {record.member.client_id} left, but nobody closed it")
+            case _:
+                pass
+    gave_up = {client_id for done in doings.values() for client_id in done.gave_up}
+    found.problems += [f"{client_id} joined {count} times: it lost its place" for client_id, count in joined.items() if count > 1 + (client_id in gave_up)]
+    return found
+
+
+def _is_explained(record: RebalanceStarted, done: Doings) -> bool:
+    if record.member is None:
+        return False
+    if record.member.client_id in done.gave_up:
+        return True
+    if record.trigger in _FOLLOW_UPS:
+        return done.is_cooperative
+    causes = {"member_joined": done.started, "member_left": done.closed, "member_expired": done.killed}
+    return record.member.client_id in causes.get(record.trigger, ())
+
+
+def lost(produced: int, read: Collection[int]) -> Iterator[str]:
+    """Numbers from 0 on that nobody has read."""
+    missing = sorted(set(range(produced)).difference(read))
+    if missing:
+        yield f"{len(missing)} of {produced} records were not read, {missing[:5]} among them"

@@ -1,0 +1,45 @@
+"""Our own commands as processes that can be killed and started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+START_TIMEOUT_S = 240.0
+
+
+class Command:
+    """`group-coordinator ...`; its output goes to a file."""
+
+    def __init__(self, output: Path, ready: str, *arguments: str) -> None:
+        """`ready`: what it says when it is."""
+        self._output, self._ready, self._arguments = output, ready, arguments
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it is ready."""
+        with self._output.open("wb") as output:
+            self._process = process = subprocess.Popen(
+                [sys.executable, "-m", "command_line.main", *self._arguments], stdout=output, stderr=output, start_new_session=True
+            )
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while self._ready not in self._output.read_text(errors="replace"):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(self._output.read_text(errors="replace"))
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Ask it to end, and wait."""
+        assert self._process is not None
+        self._process.terminate()
+        assert self._process.wait(60) == 0, self._output.read_text(errors="replace")
+
+    def kill(self) -> None:
+        """End it and all its processes without a word."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
