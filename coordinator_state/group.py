@@ -250,7 +250,10 @@ class Group(Struct, array_like=True):
     @property
     def offsets_count(self) -> int:
         """Partitions with a committed offset, without decoding them."""
-        return sum(topic.count for topic in self.retention.values())
+        count = 0
+        for topic in self.retention.values():
+            count += topic.count
+        return count
 
     def update_member(self, member: Member, protocols: Protocols, session_timeout_ms: int, rebalance_timeout_ms: int) -> None:
         self._count(member, -1)

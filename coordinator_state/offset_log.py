@@ -14,7 +14,9 @@ from schemas.records import (
     encode_key,
     encode_offset_commit,
     encode_offset_commit_key,
+    offset_commit_keys,
 )
+from schemas.wire import INT32
 
 GROUP_METADATA_VALUE_VERSION = 3
 """Every Kafka from 2.3 to 4.3 writes 3."""
@@ -54,8 +56,13 @@ def append_group_tombstone(turn: Turn) -> None:
     turn.record(encode_key(GroupMetadataKey(turn.group_id)), None)
 
 
-def append_offset(turn: Turn, topic: str, partition: int, committed: CommittedOffset) -> None:
-    """Append one committed offset. One with an expiry of its own is of version 1, the only one that can say so."""
+def offset_keys(turn: Turn, topic: str) -> bytes:
+    """What the keys of the topic's offsets begin with."""
+    return offset_commit_keys(turn.group_id, topic)
+
+
+def append_offset(turn: Turn, keys: bytes, partition: int, committed: CommittedOffset) -> None:
+    """Append one committed offset of the topic of `keys`. One with an expiry of its own is of version 1, the only one that can say so."""
     expire_timestamp_ms = committed.expire_timestamp_ms
     value = encode_offset_commit(
         turn.config.offset_commit_value_version,
@@ -66,7 +73,7 @@ def append_offset(turn: Turn, topic: str, partition: int, committed: CommittedOf
         NO_TIMESTAMP if expire_timestamp_ms is None else expire_timestamp_ms,
         committed.topic_id,
     )
-    turn.record(encode_offset_commit_key(turn.group_id, topic, partition), value)
+    turn.record(keys + INT32.pack(partition), value)
 
 
 def append_offset_tombstone(turn: Turn, topic: str, partition: int) -> None:

@@ -38,7 +38,7 @@ class Offsets:
 
     @property
     def topics(self) -> dict[str, dict[int, CommittedOffset]]:
-        """All offsets; a topic without any is not in it. Change them by `put` and `remove` only."""
+        """All offsets; a topic without any is not in it. Change them by the methods below only."""
         if self._packed is not None:
             self._topics = _decode(self._packed) if self._packed else {}
             self._packed = None
@@ -53,14 +53,16 @@ class Offsets:
     def get(self, topic: str, partition: int) -> CommittedOffset | None:
         return self.topics.get(topic, {}).get(partition)
 
-    def put(self, topic: str, partition: int, committed: CommittedOffset) -> CommittedOffset | None:
-        """Store one; returns the one that it replaces."""
-        partitions = self.topics.get(topic)
-        if partitions is None:
-            partitions = self._topics[topic] = {}
-        previous = partitions.get(partition)
-        partitions[partition] = committed
-        return previous
+    def of_topic(self, topic: str) -> dict[int, CommittedOffset]:
+        """All of a topic, by partition; a new dict when there is none, which counts once `put_topic` has it."""
+        return self.topics.get(topic, {})
+
+    def put_topic(self, topic: str, offsets: dict[int, CommittedOffset]) -> None:
+        """Store what `of_topic` gave, changed; it must not be empty."""
+        self.topics[topic] = offsets
+
+    def put(self, topic: str, partition: int, committed: CommittedOffset) -> None:
+        self.topics.setdefault(topic, {})[partition] = committed
 
     def remove(self, topic: str, partition: int) -> CommittedOffset | None:
         """Forget one; returns it."""

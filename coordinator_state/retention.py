@@ -7,7 +7,6 @@ same instants, armed only for the first run at which something may expire; a run
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 from coordinator_state import timers
 from coordinator_state.group import CONSUMER, Group, TopicRetention
@@ -21,24 +20,20 @@ CHANGES_PER_RECORD_MAX = 1_000
 """A history record tells of no more offsets than this, so that it stays small."""
 
 
-def put_offset(turn: Turn, topic: str, partition: int, committed: CommittedOffset) -> CommittedOffset | None:
-    """Store a committed offset; returns the one that it replaces."""
-    group = turn.require_group()  # a commit later than the topic's others leaves the first possible expiry as it is
-    previous = group.offsets.put(topic, partition, committed)
+def note_commits(turn: Turn, topic: str, added: int, expire_timestamp_ms: int | None) -> None:
+    """Offsets of a topic were committed, so many of them for partitions that had none."""
+    group = turn.require_group()
     known = group.retention.get(topic)
     if known is None:
-        group.retention[topic] = TopicRetention(1, committed.committed_ms, committed.expire_timestamp_ms)
+        group.retention[topic] = TopicRetention(added, turn.now_ms, expire_timestamp_ms)
         turn.expiry_changed = True
-        return previous
-    if previous is None:
-        known.count += 1
-    if committed.expire_timestamp_ms is not None:
-        known.earliest_expire_ms = min(
-            committed.expire_timestamp_ms,
-            committed.expire_timestamp_ms if known.earliest_expire_ms is None else known.earliest_expire_ms,
-        )
+        return
+    known.count += added
+    # What is committed later than the rest leaves the first possible expiry as it is, unless it brings its own.
+    if expire_timestamp_ms is not None:
+        earliest_ms = known.earliest_expire_ms
+        known.earliest_expire_ms = expire_timestamp_ms if earliest_ms is None else min(expire_timestamp_ms, earliest_ms)
         turn.expiry_changed = True
-    return previous
 
 
 def remove_offset(turn: Turn, topic: str, partition: int) -> CommittedOffset | None:
@@ -180,6 +175,5 @@ def _forget(turn: Turn, topic: str, partition: int) -> OffsetChange:
 
 
 def chunks(changes: list[OffsetChange]) -> Iterator[tuple[OffsetChange, ...]]:
-    rest = iter(changes)
-    while chunk := tuple(islice(rest, CHANGES_PER_RECORD_MAX)):
-        yield chunk
+    for start in range(0, len(changes), CHANGES_PER_RECORD_MAX):
+        yield tuple(changes[start : start + CHANGES_PER_RECORD_MAX])

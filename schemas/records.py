@@ -133,14 +133,14 @@ def encode_key(key: Key) -> bytes:
 def encode_offset_commit_key(group_id: str, topic: str, partition: int) -> bytes:
     """The key of a committed offset, from its parts. `EncodeError` as `encode_key`."""
     try:
-        return _keys_of_topic(group_id, topic) + INT32.pack(partition)
+        return offset_commit_keys(group_id, topic) + INT32.pack(partition)
     except struct.error as error:
         raise EncodeError(str(error)) from None
 
 
 @lru_cache(maxsize=256)
-def _keys_of_topic(group_id: str, topic: str) -> bytes:
-    """What the keys of all partitions begin with: a commit mostly has many of one topic."""
+def offset_commit_keys(group_id: str, topic: str) -> bytes:
+    """What the keys of all partitions of a topic begin with; the number follows. `EncodeError` as `encode_key`."""
     return INT16.pack(OFFSET_COMMIT_TYPE) + encode_string(group_id) + encode_string(topic)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from coordinator_state import timers
 from coordinator_state.errors import Refusal, require_generation, require_member
-from coordinator_state.offset_log import append_offset
+from coordinator_state.offset_log import append_offset, offset_keys
 from coordinator_state.offsets import CommittedOffset
 from coordinator_state.rebalance import told_of_rebalance
-from coordinator_state.retention import chunks, put_offset
+from coordinator_state.retention import chunks, note_commits
 from coordinator_state.states import GroupState
 from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode
@@ -15,7 +15,6 @@ from schemas.history import GroupCreated, OffsetChange, OffsetsCommitted
 from schemas.messages import (
     NO_GENERATION,
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -105,46 +104,50 @@ class _Commit:
 
     def topic(self, topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
         """Store or refuse each partition, in order; returns the answer."""
-        has_name = 0 < len(topic.name) <= TOPIC_NAME_MAX_CHARACTERS
+        turn, name, room = self._turn, topic.name, self._room
+        expire_timestamp_ms, topic_id = self._expire_timestamp_ms, topic.topic_id
+        has_name = 0 < len(name) <= TOPIC_NAME_MAX_CHARACTERS
+        stored, keys = self._offsets.of_topic(name), offset_keys(turn, name) if has_name else b""
+        changes_before = len(self.changes)
         answers = []
         for partition in topic.partitions:
             number, metadata = partition.partition_index, partition.committed_metadata or ""
-            is_plain = has_name and not metadata and self._room > 0
-            refusal = None if is_plain else self._refusal(topic, partition, metadata)
-            if refusal is None:
-                self._store(topic, partition, metadata)
-                answers.append(OffsetCommitResponsePartition(partition_index=number))
-            else:
-                self._turn.tell_refused(refusal)
-                answers.append(OffsetCommitResponsePartition(partition_index=number, error_code=refusal.error_code))
-        return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(answers))
-
-    def _store(self, topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition, metadata: str) -> None:
-        turn, name, number = self._turn, topic.name, partition.partition_index
-        offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
-        committed = CommittedOffset(
-            offset, leader_epoch, metadata, turn.timestamp_ms, turn.now_ms, self._expire_timestamp_ms, topic.topic_id
-        )
-        append_offset(turn, name, number, committed)
-        previous = put_offset(turn, name, number, committed)
-        if previous is None:
-            self._room -= 1
-        self.changes.append(
-            OffsetChange(
-                topic=name,
-                partition=number,
-                offset=offset,
-                previous_offset=None if previous is None else previous.offset,
-                leader_epoch=leader_epoch,
-                metadata=metadata,
+            previous = stored.get(number)
+            if not has_name or metadata or room <= 0:
+                refusal = self._refusal(topic, number, metadata, has_room=room > 0 or previous is not None)
+                if refusal is not None:
+                    turn.tell_refused(refusal)
+                    answers.append(OffsetCommitResponsePartition(partition_index=number, error_code=refusal.error_code))
+                    continue
+            offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
+            committed = CommittedOffset(
+                offset, leader_epoch, metadata, turn.timestamp_ms, turn.now_ms, expire_timestamp_ms, topic_id
             )
-        )
+            append_offset(turn, keys, number, committed)
+            stored[number] = committed
+            room -= previous is None
+            answers.append(OffsetCommitResponsePartition(partition_index=number))
+            self.changes.append(
+                OffsetChange(
+                    topic=name,
+                    partition=number,
+                    offset=offset,
+                    previous_offset=None if previous is None else previous.offset,
+                    leader_epoch=leader_epoch,
+                    metadata=metadata,
+                )
+            )
+        if len(self.changes) > changes_before:
+            self._offsets.put_topic(name, stored)
+            note_commits(turn, name, self._room - room, expire_timestamp_ms)
+        self._room = room
+        return OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=tuple(answers))
 
     def _refusal(
-        self, topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition, metadata: str
+        self, topic: OffsetCommitRequestTopic, partition: int, metadata: str, *, has_room: bool
     ) -> Refusal | None:
         """Why this one partition is refused, if it is."""
-        where = f"{topic.name:.249}-{partition.partition_index}"
+        where = f"{topic.name:.249}-{partition}"
         if not 0 < len(topic.name) <= TOPIC_NAME_MAX_CHARACTERS:
             return Refusal(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -154,7 +157,7 @@ class _Commit:
         if _utf16_units(metadata) > self._metadata_max_bytes:
             detail = f"metadata of {where} is longer than offset.metadata.max.bytes ({self._metadata_max_bytes})"
             return Refusal(ErrorCode.OFFSET_METADATA_TOO_LARGE, "metadata_too_long", detail)
-        if self._room <= 0 and self._offsets.get(topic.name, partition.partition_index) is None:
+        if not has_room:
             most = self._turn.config.group_max_offsets
             detail = f"the group has offsets of group_max_offsets ({most}) partitions; {where} would be one more"
             return Refusal(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "too_many_offsets", detail)
