@@ -57,6 +57,7 @@ def main() -> None:
     failed += [f"{curve.name} grows" for curve in found if not curve.is_flat]
     if failed:
         sys.exit("; ".join(failed))
+    print("All curves are flat.")
 
 
 def _options() -> argparse.Namespace:
