@@ -19,8 +19,9 @@ import statistics
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -94,20 +95,31 @@ def rss_mib() -> float:
         return int(file.read().split()[1]) * resource.getpagesize() / 2**20
 
 
-def ask(server: RunningServer, path: str) -> tuple[float, int]:
-    """Seconds until the whole answer is there, and its bytes unpacked."""
+class Asked(NamedTuple):
+    """One question to the server."""
+
+    wall_s: float
+    """Until the whole answer is there."""
+    cpu_s: float
+    """Of this process, which asks and answers: what it would take on a machine that has nothing else to do."""
+    size: int
+    """Unpacked."""
+
+
+def ask(server: RunningServer, path: str) -> Asked:
     request = urllib.request.Request(server.address.rstrip("/") + path, headers={"accept-encoding": "gzip"})
-    began_s = time.perf_counter()
+    began_s, cpu_s = time.perf_counter(), time.process_time()
     with urllib.request.urlopen(request) as answer:
         body = answer.read()
         packed = answer.headers.get("content-encoding") == "gzip"
-    took_s = time.perf_counter() - began_s
-    return took_s, len(gzip.decompress(body) if packed else body)
+    wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - cpu_s
+    return Asked(wall_s, cpu_s, len(gzip.decompress(body) if packed else body))
 
 
-def tell(what: str, times_s: Iterable[float], more: str = "") -> None:
-    found = sorted(times_s)
-    print(f"{what:<42} median {statistics.median(found) * 1000:7.0f} ms   worst {found[-1] * 1000:7.0f} ms   {more}", flush=True)
+def tell(what: str, asked: Sequence[Asked], more: str = "") -> None:
+    wall, cpu = ([sorted(each[at] for each in asked) for at in (0, 1)])
+    texts = [f"{name} {statistics.median(found) * 1000:6.0f} ms, worst {found[-1] * 1000:6.0f} ms" for name, found in (("wall", wall), ("CPU", cpu))]
+    print(f"{what:<36} {'   '.join(texts)}   {more}", flush=True)
 
 
 def in_browser(server: RunningServer) -> None:
@@ -125,14 +137,14 @@ def in_browser(server: RunningServer) -> None:
             ("in Chromium: the large group's page", f"#/group/{LARGE}", "tr[data-key]"),
         ):
             times = []
-            for _ in range(3):
+            for _ in range(5):
                 page = browser.new_page()
                 began_s = time.perf_counter()
                 page.goto(server.address + view, wait_until="commit")
                 page.wait_for_selector(shown)
                 times.append(time.perf_counter() - began_s)
                 page.close()
-            tell(what, times)
+            print(f"{what:<36} wall {statistics.median(times) * 1000:6.0f} ms, worst {max(times) * 1000:6.0f} ms", flush=True)
         browser.close()
 
 
@@ -152,24 +164,23 @@ def main() -> None:
 
 
 def measure(records: Iterator[bytes], arguments: argparse.Namespace) -> None:
-    before_mib, began_s = rss_mib(), time.perf_counter()
+    before_mib, began_s, cpu_s = rss_mib(), time.perf_counter(), time.process_time()
     with start_server(ValuesSource("benchmark", records)) as server:
-        took_s = time.perf_counter() - began_s
+        took_s, cpu_s = time.perf_counter() - began_s, time.process_time() - cpu_s
         index = server.index
         members = sum(len(facts.members) for group_id in index.group_ids() if (facts := index.facts(group_id)) is not None)
-        print(f"{len(index):,} groups, {members:,} members, {index.records:,} records; {os.cpu_count()} cores, Python alone uses one")
-        print(f"read in {took_s:.0f} s ({index.records / took_s:,.0f} records/s)")
+        print(f"{len(index):,} groups, {members:,} members, {index.records:,} records; {os.cpu_count()} cores, load {os.getloadavg()[0]:.0f}")
+        print(f"read in {took_s:.0f} s, CPU {cpu_s:.0f} s ({index.records / cpu_s:,.0f} records a second of CPU)")
         print(f"memory {rss_mib() - before_mib:,.0f} MiB, of which records {index.kept_bytes / 2**20:,.0f} MiB", flush=True)
         lists = [ask(server, "/api/groups") for _ in range(10)]
-        print(f"the list, first time: {lists[0][0] * 1000:.0f} ms")
-        tell("the list", (each[0] for each in lists[1:]), f"{lists[0][1] / 2**20:.1f} MiB")
-        past = [ask(server, f"/api/groups?at={index.first_ms + 60_000}") for _ in range(5)]  # type: ignore[operator]
-        tell("the list as it was", (each[0] for each in past))
+        tell("the list, the first time", lists[:1], f"{lists[0].size / 2**20:.1f} MiB")
+        tell("the list", lists[1:])
+        tell("the list as it was", [ask(server, f"/api/groups?at={index.last_ms - 60_000}") for _ in range(5)])
         step = max(arguments.groups // arguments.asked, 1)
         pages = [ask(server, f"/api/groups/group-{number:05}/page") for number in range(0, arguments.groups, step)]
-        tell("a group's page", (each[0] for each in pages), f"{pages[0][1] / 1024:.0f} KiB")
-        first_s, size = ask(server, f"/api/groups/{LARGE}/page")
-        tell("the large group's page", (first_s, ask(server, f"/api/groups/{LARGE}/page")[0]), f"{size / 2**20:.1f} MiB, {kept(server)} records")
+        tell("a group's page", pages, f"{pages[0].size / 1024:.0f} KiB")
+        page = ask(server, f"/api/groups/{LARGE}/page")
+        tell("the large group's page", [page], f"{page.size / 2**20:.1f} MiB, {kept(server)} records")
         print(f"memory after that {rss_mib() - before_mib:,.0f} MiB")
         if not arguments.no_browser:
             in_browser(server)
