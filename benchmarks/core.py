@@ -1,6 +1,6 @@
 """Events per second of the pure core, in one process and thread, beside Kafka's own coordinator classes on the JVM.
 
-    python -m benchmarks.core [--jvm] [--quick] [--json FILE] [--profile NAME]
+    python -m benchmarks.core [--jvm] [--quick] [--write] [--json FILE] [--profile NAME]
 
 What counts are the ratios: machines differ and are shared. Rates are per second of the thread's CPU time, the best
 of several runs. Kafka's side gets its requests as objects; ours is measured twice, from objects ("core") and from the
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct, to_builtins
 
+from benchmarks.document import plot_factors, table, write_section
 from benchmarks.jvm import JvmError, run_driver
 from benchmarks.workloads import Workload, all_workloads, best_rate, run_core, run_with_decoding, written
 
@@ -33,6 +34,10 @@ class Figures(Struct, kw_only=True):
     def factor(self) -> float | None:
         """How many times as long as Kafka the core takes."""
         return None if self.kafka is None else self.kafka / self.core
+
+    @property
+    def factor_with_decoding(self) -> float | None:
+        return None if self.kafka is None else self.kafka / self.with_decoding
 
 
 def measure(workload: Workload, seconds: float) -> Figures:
@@ -67,6 +72,27 @@ def show(figures: list[Figures]) -> None:
         print(line, flush=True)
 
 
+def write_page(figures: list[Figures]) -> None:
+    """The table and the plot of docs/performance.md."""
+    rows = [
+        [each.name, _times(each.factor), _times(each.factor_with_decoding), f"{each.core / figures[0].core:.3f}"]
+        for each in figures
+    ]
+    head = ["workload", "core", "with decoding", "events in the time of a heartbeat"]
+    write_section("core", "![](images/performance-core.svg)\n\n" + table(head, rows))
+    plot_factors(
+        "performance-core",
+        [(each.name, (each.factor, each.factor_with_decoding)) for each in figures],
+        ("core", "with decoding"),
+        4,
+        "times as long as Kafka's classes on the JVM (dashed: the goal)",
+    )
+
+
+def _times(factor: float | None) -> str:
+    return "" if factor is None else f"{factor:.1f}"
+
+
 def profile(workload: Workload) -> None:
     events = workload.events()
     profiler = cProfile.Profile()
@@ -80,6 +106,7 @@ def main() -> None:
     parser.add_argument("--jvm", action="store_true", help="run Kafka's classes, too")
     parser.add_argument("--quick", action="store_true", help="short workloads, a tenth of the time")
     parser.add_argument("--json", type=Path, help="write the figures there")
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md (with --jvm)")
     parser.add_argument("--only", help="only workloads whose names contain this")
     parser.add_argument("--profile", metavar="NAME", help="print where the time goes in the workload of this name")
     arguments = parser.parse_args()
@@ -88,16 +115,18 @@ def main() -> None:
         profile(next(workload for workload in workloads if arguments.profile in workload.name))
         return
     workloads = [workload for workload in workloads if (arguments.only or "") in workload.name]
-    seconds = 0.2 if arguments.quick else 2.0
+    seconds = 0.2 if arguments.quick else 0.6
     figures = [measure(workload, seconds) for workload in workloads]
     if arguments.jvm:
         try:
-            kafka = measure_kafka(workloads, 1.0 if arguments.quick else 4.0)
+            kafka = measure_kafka(workloads, 0.7 if arguments.quick else 1.5)
         except JvmError as problem:
             print(f"Kafka's classes were not run: {problem}")
         else:
             figures = [Figures(name=f.name, core=f.core, with_decoding=f.with_decoding, kafka=kafka[f.name]) for f in figures]
     show(figures)
+    if arguments.write:
+        write_page(figures)
     if arguments.json:
         arguments.json.write_text(json.dumps(to_builtins(figures), indent=1) + "\n")
 

@@ -32,8 +32,9 @@ def run_driver(name: str, *arguments: str, timeout_seconds: float = 1_500) -> li
         class_path = os.pathsep.join([classes, *map(str, jars)])
         sources = [str(path) for path in sorted(SOURCES.glob("*.java"))]
         _run([str(compiler), "-proc:none", "-d", classes, "-cp", class_path, *sources], 120)
-        # One collector thread, as there is one thread to collect for. Kafka logs every rebalance: not here.
-        options = ["-XX:+UseSerialGC", "-Xmx3g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+        # One collector thread, as there is one thread to collect for. On a busy machine the compiler would come too late:
+        # with -Xbatch the program waits for it. Kafka logs every rebalance: not here.
+        options = ["-XX:+UseSerialGC", "-Xbatch", "-Xmx3g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
         return _run([str(java), *options, "-cp", class_path, name, *arguments], timeout_seconds).splitlines()
 
 

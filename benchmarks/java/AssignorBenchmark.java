@@ -10,6 +10,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.UUID;
 import java.util.zip.CRC32;
 
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
@@ -136,7 +137,8 @@ public final class AssignorBenchmark {
     }
 
     private static String memberId(int number) {
-        return "consumer-%05d-0c12826c-2d72-476c-85a6-%012d".formatted(number, number);
+        String name = "consumer-%05d".formatted(number);
+        return name + "-" + UUID.nameUUIDFromBytes(name.getBytes(StandardCharsets.UTF_8));
     }
 
     private static List<String> subscribed(int member, List<String> topics, boolean mixed) {

@@ -81,7 +81,7 @@ public final class CoreBenchmark {
     /** Events per second of the best run; a run is repeated work of at least 20 milliseconds. */
     private double repeat(Work work, double seconds) {
         double best = 0;
-        for (long begin = System.nanoTime(); System.nanoTime() - begin < seconds * 1e9;) {
+        for (long begin = now(); now() - begin < seconds * 1e9;) {
             long taken = 0;
             events = 0;
             while (taken < 20_000_000) {
