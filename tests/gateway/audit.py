@@ -48,9 +48,10 @@ def audit(doings: dict[str, Doings], history: Iterable[History]) -> Audit:
                     found.problems.append(f"{record.group_id}: a rebalance for no reason that is known: {record.reason}")
             case MemberJoined():
                 joined[record.member.client_id] += 1
-            case MemberExpired() if record.member.client_id not in done.killed:
-                found.problems.append(f"{record.group_id}: {record.member.client_id} expired, but nobody killed it")
-            case MemberDropped() if record.member.client_id not in done.killed:
+            # Clients that are closed in the middle of a rebalance may go without a word.
+            case MemberExpired() if record.member.client_id not in done.killed | done.closed:
+                found.problems.append(f"{record.group_id}: {record.member.client_id} expired, but nobody killed or closed it")
+            case MemberDropped() if record.member.client_id not in done.killed | done.closed:
                 found.problems.append(f"{record.group_id}: {record.member.client_id} was dropped: it {record.reason}")
             case MemberLeft() if record.member.client_id not in done.closed | done.gave_up:
                 found.problems.append(f"{record.group_id}: {record.member.client_id} left, but nobody closed it")
@@ -68,7 +69,7 @@ def _is_explained(record: RebalanceStarted, done: Doings) -> bool:
         return True
     if record.trigger in _FOLLOW_UPS:
         return done.is_cooperative
-    causes = {"member_joined": done.started, "member_left": done.closed, "member_expired": done.killed}
+    causes = {"member_joined": done.started, "member_left": done.closed, "member_expired": done.killed | done.closed}
     return record.member.client_id in causes.get(record.trigger, ())
 
 

@@ -58,7 +58,7 @@ def test_members_that_cooperate_rejoin_by_themselves_and_others_never() -> None:
         ([started("member_left", "a")], "no reason that is known"),
         ([started("members_did_not_sync", "a")], "no reason that is known"),
         ([started("member_joined", "stranger")], "no reason that is known"),
-        ([expired("a")], "a expired, but nobody killed it"),
+        ([expired("a")], "a expired, but nobody killed or closed it"),
         ([MemberLeft(**_COMMON, member=who("a"))], "a left, but nobody closed it"),
         ([joined("a"), joined("a")], "a joined 2 times: it lost its place"),
     ],
