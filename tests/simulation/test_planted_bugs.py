@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator_state import Group, dispatch, rebalance, retention
+from coordinator_state.offsets import CommittedOffset, Offsets
 from coordinator_state.requests import heartbeat, join_group, offset_commit
 from coordinator_state.turn import Turn
 from simulation import driver, ticker
@@ -40,12 +41,12 @@ def two_owners(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_forgotten_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = offset_commit.put_offset
+    real = Offsets.put_topic
 
-    def put_offset(turn: Turn, topic: str, partition: int, committed: Any) -> Any:
-        return None if committed.offset % 3 == 2 else real(turn, topic, partition, committed)
+    def put_topic(self: Offsets, topic: str, stored: dict[int, CommittedOffset]) -> None:
+        real(self, topic, {partition: each for partition, each in stored.items() if each.offset % 3 != 2})
 
-    monkeypatch.setattr(offset_commit, "put_offset", put_offset)
+    monkeypatch.setattr(Offsets, "put_topic", put_topic)
 
 
 def a_commit_that_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,9 +106,9 @@ def test_a_dead_letter_is_the_event_itself_with_its_origin() -> None:
 
 
 def test_a_frame_has_no_nulls_that_would_make_numbers_floats() -> None:
-    frame = output_frame(None, [output_record(ANSWER, CONFIG), output_record(AssignmentChange("g", 7, 4, None), CONFIG)])
+    frame = output_frame([(None, [output_record(ANSWER, CONFIG), output_record(AssignmentChange("g", 7, 4, None), CONFIG)])])
     assert str(frame["partition"].dtype) == "int32"
     assert frame["partition"].tolist() == [5, -1]
     assert frame["value"].tolist()[1] is None
     assert json.loads(frame["headers"][0]) == NAMES
-    assert output_frame(b"g", []).empty
+    assert output_frame([(b"g", [])]).empty
