@@ -11,7 +11,7 @@ from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode
 from schemas.messages import APIS, HeartbeatRequest, HeartbeatResponse
 
-_VERSIONS = range(APIS["Heartbeat"].min_version, APIS["Heartbeat"].max_version + 1)
+_VERSIONS = frozenset(range(APIS["Heartbeat"].min_version, APIS["Heartbeat"].max_version + 1))
 _ALL_IS_WELL = HeartbeatResponse()
 _REJOIN = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 
@@ -47,7 +47,7 @@ def beat(turn: Turn, event: RequestEvent, request: HeartbeatRequest) -> bool:
     envelope = event.envelope
     if member is None or envelope.api_version not in _VERSIONS:
         return False
-    now_ms = max(group.now_ms, event.clock_ms)
+    now_ms = group.now_ms if group.now_ms > event.clock_ms else event.clock_ms
     if now_ms >= turn.earliest_ms:
         return False
     group.now_ms = now_ms
