@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from struct import unpack
 
 _MASK = 0xFFFF_FFFF
 _SIGN = 0x8000_0000
 
 
+@lru_cache(maxsize=8192)
 def java_string_hash(text: str) -> int:
     """Java's hash of `text`, signed 32 bits.
 
-    Java hashes UTF-16 code units, so a character beyond U+FFFF counts as its two surrogates.
+    Java hashes UTF-16 code units, so a character beyond U+FFFF counts as its two surrogates. Java keeps the hash in the
+    string; here the last few thousand are kept: a group's members and topics come again in every rebalance.
     """
     hashed = 0
     for unit in _utf16_units(text):

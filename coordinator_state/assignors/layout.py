@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, chain, repeat
 
 from msgspec import Struct
@@ -12,6 +12,9 @@ from coordinator_state.assignors.contract import GroupAssignment, MemberSubscrip
 from coordinator_state.java_hash_map import java_map_order
 from schemas.consumer_protocol import TopicPartition
 from schemas.java_hash import java_string_order
+
+_topic_partition = partial(tuple.__new__, TopicPartition)
+"""What `TopicPartition._make` does, without a call of a Python function for each of them."""
 
 
 class Subscribers(Struct, frozen=True, kw_only=True):
@@ -103,7 +106,7 @@ class GroupLayout:
         """The assignment under its names, the members in map order."""
         names: list[TopicPartition] = []
         for topic, metadata in zip(self.topic_names, self.metadata, strict=True):
-            names += map(TopicPartition._make, zip(repeat(topic), range(metadata.partition_count), strict=False))
+            names += map(_topic_partition, zip(repeat(topic), range(metadata.partition_count), strict=False))
         name = names.__getitem__
         return {
             self.members[member].member_id: list(map(name, partitions_of_member[member])) for member in self.map_order

@@ -32,8 +32,12 @@ class RoundRobinAssignor:
             candidates = subscribers.of(topic)
             start = bisect_left(candidates, seat, key=seat_of_member.__getitem__)
             turns = candidates[start:] + candidates[:start]
-            for turn, member in enumerate(turns[: len(partitions)]):
-                assigned[member] += partitions[turn :: len(turns)]
+            if len(partitions) <= len(turns):
+                for member, partition in zip(turns, partitions, strict=False):
+                    assigned[member].append(partition)
+            else:
+                for turn, member in enumerate(turns):
+                    assigned[member] += partitions[turn :: len(turns)]
             seat = seat_of_member[turns[(len(partitions) - 1) % len(turns)]] + 1
         return layout.named(assigned)
 
