@@ -26,8 +26,8 @@ class Benchmark(Struct, frozen=True):
 
 
 BENCHMARKS = {
-    "core": Benchmark(full=("--jvm",)),
-    "assignors": Benchmark(full=("--jvm",), quick=None),
+    "core": Benchmark(full=("--jvm", "--write"), quick=("--jvm", "--quick")),
+    "assignors": Benchmark(full=("--jvm", "--write"), quick=("--quick",)),
     "query": Benchmark(quick=("--touched", "200", "--beats", "5", "--batches", "4", "--buckets", "64")),
     "latency": Benchmark(quick=("--rates", "50", "--seconds", "5")),
     "idle_groups": Benchmark(full=("--groups", "100", "10000", "100000"), quick=None),

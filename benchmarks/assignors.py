@@ -22,7 +22,7 @@ from zlib import crc32
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from benchmarks.document import plot_factors, table, write_section
+from benchmarks.document import plot_lines, table, write_section
 from benchmarks.jvm import JvmError, run_driver
 from coordinator_state.assignors import ASSIGNORS, Assignor, GroupAssignment, MemberSubscription, TopicMetadata
 from schemas.consumer_protocol import Subscription
@@ -169,14 +169,11 @@ def write_page(figures: list[Figures]) -> None:
         ])
     head = ["assignor", "topics", "members x partitions", "first", "after a change", "growth, first", "growth, after a change"]
     write_section("assignors", "![](images/performance-assignors.svg)\n\n" + table(head, rows, words=3))
-    shown = [(f"{each.name}, {each.kind}, {each.partitions:,}", each.factors or (None, None)) for each in figures]
-    plot_factors(
-        "performance-assignors",
-        shown,
-        ("first", "after a change"),
-        10,
-        "times as long as Kafka's assignor in Java (dashed: the goal; no bar: Kafka's was stopped)",
-    )
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {"first assignment": {}, "after a change": {}}
+    for each in figures:
+        for lines, factor in zip(panels.values(), each.factors or (), strict=False):
+            lines.setdefault(f"{each.name}, {each.kind}", []).append((each.partitions, factor))
+    plot_lines("performance-assignors", panels, 10, "partitions", "times as long as Kafka's (dotted: the goal)")
 
 
 def main() -> None:

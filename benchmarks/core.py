@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct, to_builtins
 
-from benchmarks.document import plot_factors, table, write_section
+from benchmarks.document import plot_bars, table, write_section
 from benchmarks.jvm import JvmError, run_driver
 from benchmarks.workloads import Workload, all_workloads, best_rate, run_core, run_with_decoding, written
 
@@ -80,7 +80,7 @@ def write_page(figures: list[Figures]) -> None:
     ]
     head = ["workload", "core", "with decoding", "events in the time of a heartbeat"]
     write_section("core", "![](images/performance-core.svg)\n\n" + table(head, rows))
-    plot_factors(
+    plot_bars(
         "performance-core",
         [(each.name, (each.factor, each.factor_with_decoding)) for each in figures],
         ("core", "with decoding"),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "performance.md"
 
 
 def write_section(name: str, text: str) -> None:
-    """Replace what stands between `<!-- name -->` and `<!-- /name -->`. ValueError when the page has no such marks."""
+    """Replace what stands between `<!-- name figures -->` and `<!-- /name figures -->`. ValueError when the page has no such marks."""
+    name += " figures"  # apart from the marks of what benchmarks print (benchmarks/__main__.py)
     page = PAGE.read_text()
     marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
     if not marked.search(page):
@@ -25,30 +27,57 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1)
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows))
 
 
-def plot_factors(name: str, rows: Sequence[tuple[str, Sequence[float | None]]], legend: Sequence[str], goal: float, title: str) -> None:
-    """Horizontal bars of factors on a logarithmic scale, with a line at the goal, as docs/images/`name`.svg."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    matplotlib.rcParams["svg.hashsalt"] = name  # the same picture for the same figures
+def plot_bars(name: str, rows: Sequence[tuple[str, Sequence[float | None]]], legend: Sequence[str], goal: float, title: str) -> None:
+    """Horizontal bars of factors, one colour for each of the legend, with a line at the goal: docs/images/`name`.svg."""
+    pyplot = _pyplot(name)
     height = 0.8 / len(legend)
     figure, axes = pyplot.subplots(figsize=(7.2, 0.8 + 0.34 * len(rows)))
     for place, series in enumerate(legend):
-        bars = [(row + place * height, values[place]) for row, (_, values) in enumerate(rows)]
-        shown = [(at, value) for at, value in bars if value is not None]
+        shown = [(row + place * height, values[place]) for row, (_, values) in enumerate(rows) if values[place] is not None]
         drawn = axes.barh([at for at, _ in shown], [value for _, value in shown], height, label=series)
-        axes.bar_label(drawn, [f"{value:.1f}" if value < 10 else f"{value:.0f}" for _, value in shown], padding=2, fontsize=7)
+        axes.bar_label(drawn, [f"{value:.1f}" for _, value in shown], padding=2, fontsize=7)
     axes.axvline(goal, color="black", linewidth=0.8, linestyle="--")
-    axes.set_xscale("log")
-    axes.margins(x=0.12)
+    axes.margins(x=0.08)
     axes.set_yticks([row + 0.4 - height / 2 for row in range(len(rows))], [label for label, _ in rows], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(title, fontsize=8)
     axes.tick_params(axis="x", labelsize=8)
-    if len(legend) > 1:
-        axes.legend(fontsize=8)
-    figure.tight_layout()
+    axes.legend(fontsize=8, loc="lower right")
+    _save(figure, name)
+
+
+def plot_lines(
+    name: str, panels: dict[str, dict[str, list[tuple[float, float]]]], goal: float, x_title: str, y_title: str
+) -> None:
+    """Factors against a size, a panel each, a line for each name, with a line at the goal: docs/images/`name`.svg."""
+    pyplot = _pyplot(name)
+    figure, all_axes = pyplot.subplots(1, len(panels), sharey=True, figsize=(7.2, 3.4))
+    for axes, (title, lines) in zip(all_axes, panels.items(), strict=True):
+        for number, (label, points) in enumerate(lines.items()):
+            style = ("-", "--")[number % 2]
+            axes.plot(*zip(*points, strict=True), style, marker="o", markersize=3, color=f"C{number // 2}", label=label)
+        axes.axhline(goal, color="black", linewidth=0.8, linestyle=":")
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.set_title(title, fontsize=9)
+        axes.set_xlabel(x_title, fontsize=8)
+        axes.tick_params(labelsize=8)
+    all_axes[0].set_ylabel(y_title, fontsize=8)
+    figure.legend(*all_axes[0].get_legend_handles_labels(), fontsize=7, ncols=4, loc="outside lower center")
+    _save(figure, name)
+
+
+def _pyplot(name: str) -> Any:
+    import matplotlib
+
+    matplotlib.use("svg")
+    # The same picture for the same figures, with text as text.
+    matplotlib.rcParams |= {"svg.hashsalt": name, "svg.fonttype": "none", "figure.constrained_layout.use": True}
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def _save(figure: Any, name: str) -> None:
     figure.savefig(DOCS / "images" / f"{name}.svg", metadata={"Date": None})
-    pyplot.close(figure)
