@@ -116,7 +116,7 @@ def _member(number: int, topic_names: Sequence[str], kind: str) -> MemberSubscri
 
 
 def _member_id(number: int) -> str:
-    """With a UUID, as Kafka makes them: ids that are alike would share the buckets of Java's hash maps."""
+    """The client id and a UUID, as Kafka makes them."""
     name = f"consumer-{number:05}"
     return f"{name}-{UUID(bytes=md5(name.encode()).digest(), version=3)}"
 
