@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
+import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,13 +14,21 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from gateway.config import Address, GatewayConfig
 from gateway.server import Gateway
-from streaming.embedded_kafka import EmbeddedKafka, free_port
+from streaming.embedded_kafka import EmbeddedKafka
 from streaming.topics import TopicSettings
 from tests.gateway.clients.consumers import Consumers, compile_java, consumers_of
 from tests.gateway.pump import Pump
 
 PARTITIONS = 6
 Produce = Callable[[int, int], None]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Clients of other projects get a second chance: kafka-python 3.0, for one, stands still now and then after it gave up its
+    partitions on a busy machine. What fails twice is ours to look at; pytest counts and names the reruns."""
+    for item in items:
+        if "java_classes" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.fixture
@@ -79,8 +90,11 @@ def consumers(gateway: Gateway, topic: str, java_classes: Path) -> Iterator[Cons
 
 
 def _two_free_ports() -> int:
-    """A port that is free, and so is the one of the embedded broker, whose node id is 1."""
+    """A port that is free, and so is the one of the embedded broker, whose node id is 1.
+
+    Below the range from which the system gives ports to anybody who asks for some port, so that nobody takes them meanwhile.
+    """
     while True:
-        port = free_port()
-        if free_port(but=port) != port + 2:
+        port = random.randrange(20_000, 32_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)), socket.create_server(("127.0.0.1", port + 2)):
             return port

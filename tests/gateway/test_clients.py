@@ -264,4 +264,4 @@ def test_heartbeats_answered_at_the_door(
         assert gateway.metrics.answer_ms["Heartbeat"].quantile(0.7) <= 50
         assert gateway.metrics.answer_ms["OffsetCommit"].quantile(0.5) >= 500
         assert [record.member.client_id for record in pump.told(MemberExpired, "door")] == [members[0].name]
-        assert {record.outcome for record in pump.told(RebalanceCompleted, "door")} == {"stable"}
+        assert pump.told(RebalanceCompleted, "door")[-1].outcome == "stable"
