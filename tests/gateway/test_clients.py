@@ -250,12 +250,14 @@ def owns_as_many(consumer: ConsumerProcess, count: int) -> None:
 def test_heartbeats_answered_at_the_door(
     gateway_config: GatewayConfig, topic: str, java_classes: Path, pump: Pump
 ) -> None:
-    """Behind a coordinator that takes a second for an answer: heartbeats wait for none, and rebalances go on as ever."""
-    pump.delay_s = 0.6
+    """Behind a coordinator that takes two seconds for an answer: heartbeats wait for none, and rebalances go on as ever."""
+    pump.delay_s = 1.0
     config = msgspec.structs.replace(gateway_config, answers_heartbeats=True)
     with Gateway(config) as gateway, consumers_of(gateway.bootstrap_servers, topic, java_classes) as consumers:
-        members = [consumers.start(library, "door", session_timeout_ms=6_000) for library in LIBRARIES]
-        share(members, PARTITIONS, timeout_s=60)
+        members = []
+        for library in LIBRARIES:
+            members.append(consumers.start(library, "door"))
+            share(members, PARTITIONS, timeout_s=60)
         produce_to(gateway.bootstrap_servers, topic)(0, 60)
         reads(60, *members)
         time.sleep(3)
