@@ -95,7 +95,10 @@ def owners_of(snapshot: GroupSnapshot) -> dict[tuple[str, int], tuple[str, str, 
 
 
 def _since(snapshot: GroupSnapshot) -> str:
-    return f"{words.day(snapshot.state_since_ms)} {words.clock(snapshot.state_since_ms)}"
+    """In real time: the group's clock lies behind it after a pause."""
+    behind_ms = 0 if snapshot.timestamp_ms is None else snapshot.timestamp_ms - snapshot.time_ms
+    since_ms = snapshot.state_since_ms + behind_ms
+    return f"{words.day(since_ms)} {words.clock(since_ms)}"
 
 
 # ---------------------------------------------------------------------------------------------------------------- JSON

@@ -337,6 +337,7 @@ class Turn:
             epoch=self.epoch,
             seq=self.seq + 1,
             time_ms=self.now_ms,
+            timestamp_ms=self.timestamp_ms,
             state=group.state.value,
             state_since_ms=group.state_since_ms,
             generation_id=group.generation_id,

@@ -385,8 +385,12 @@ class GroupSnapshot(Struct, frozen=True, kw_only=True, gc=False):
     epoch: int
     seq: int
     time_ms: int
+    """The group's clock, as ticks tell it; after a pause it lies behind."""
+    timestamp_ms: int | None = None
+    """The same moment by the append times of the events topic; absent in what earlier versions wrote."""
     state: str
     state_since_ms: int
+    """Since when it has been in this state, by the group's clock."""
     generation_id: int
     protocol_type: str | None
     protocol_name: str | None

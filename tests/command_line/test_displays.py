@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from command_line.demo_view import DemoView
 from command_line.durations import parse_duration_s
 from command_line.errors import CommandError
+from command_line.group_tables import list_lines
 from command_line.status_line import StatusLine
 from coordinator_state import AssignmentChange
 from schemas.history import GroupSnapshot
@@ -96,3 +98,11 @@ def test_durations(text: str, seconds: int) -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(CommandError, match="is no duration"):
         parse_duration_s(text)
+
+
+def test_since_is_real_time_also_when_the_groups_clock_lies_behind() -> None:
+    hour_ms = 3_600_000
+    late = replace(snapshot("a", "m"), time_ms=2 * hour_ms, state_since_ms=2 * hour_ms - 60_000, timestamp_ms=5 * hour_ms)
+    assert list(list_lines([late]))[1].endswith("1970-01-01 04:59:00")
+    of_an_earlier_version = replace(late, timestamp_ms=None)
+    assert list(list_lines([of_an_earlier_version]))[1].endswith("1970-01-01 01:59:00")

@@ -48,6 +48,7 @@ def test_what_is_written_is_valid() -> None:
         seq=2,
         time_ms=1,
         state="Empty",
+        timestamp_ms=1,
         state_since_ms=1,
         generation_id=0,
         protocol_type=None,
