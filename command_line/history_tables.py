@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 60
 """From one batch of the tables to the next: what a merge into Delta costs is not paid every second."""
+_SMALL_BATCHES = {
+    # A minute's rows are few: compiling the many statements of a batch would take longer than running them, and it is the
+    # coordinator's cores that it would take.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 class TablesFormat(StrEnum):
@@ -49,10 +55,15 @@ def tables_query(
     """Starts the query that writes the tables, in the coordinator's session. It raises CommandError."""
 
     def start(spark: SparkSession, report: TopicReport) -> StreamingQuery:
+        from streaming.session import prepare_session
         from tables.layout import TablesError
         from tables.spark_tables import history_stream, start_tables_query
 
-        history = history_stream(spark, report.topics.history, config.source_options)
+        own = spark.newSession()  # the settings below are not the coordinator's
+        prepare_session(own, config)
+        for name, value in _SMALL_BATCHES.items():
+            own.conf.set(name, value)
+        history = history_stream(own, report.topics.history, config.source_options)
         try:
             return start_tables_query(history, directory, kind.value, trigger_interval_ms=interval_s * 1_000)
         except TablesError as problem:

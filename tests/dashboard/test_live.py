@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from schemas.history import MemberExpired
 from streaming.application import Application, ShardProgress
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
+from tables.layout import CHECKPOINT
 from tables.rows import TABLES
 from tables.spark_sinks import open_sink
 from tests.dashboard.pages import owner_at, owners_shown
@@ -125,10 +127,14 @@ def test_a_crash_as_it_happens(live: Scene, spark: SparkSession, page: Page) -> 
     settled_ms = index.facts("payments").last_ms  # type: ignore[union-attr]
     sink = open_sink(spark, str(live.tables), "parquet")
     wait_until(lambda: sink.read(TABLES["events"]).count() >= index.records)
+    checkpoint = live.tables / CHECKPOINT
+    batch = max((path.name for path in (checkpoint / "offsets").iterdir() if path.name.isdigit()), key=int)
+    wait_until((checkpoint / "commits" / batch).exists)  # all tables of that batch are written
     rows = [each.asDict() for each in sink.read(TABLES["ownership"]).collect()]
     for at_ms in (expired.timestamp_ms - 3_000, expired.timestamp_ms + 1, settled_ms):
         page.goto(f"{address}#/group/payments?at={at_ms}")
-        page.wait_for_selector(".owners")
+        at = datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%H:%M:%S.%f")[:-3]
+        page.wait_for_selector(f".moment:has(h2:text-is('{at}')) .owners")
         shown = owners_shown(page)
         assert len(shown) == PARTITIONS
         for partition in range(PARTITIONS):
