@@ -35,6 +35,7 @@ from streaming.java import find_java
 STOP_TIMEOUT_S = 20.0
 _PORT_ATTEMPTS = 3
 _LOG_LINES_SHOWN = 25
+_STARTED = "Kafka Server started"
 
 # Quick to start and small, rather than fast at its peak.
 _JVM_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true", "-Dfile.encoding=UTF-8")
@@ -250,8 +251,9 @@ class EmbeddedKafka:
     def _wait_until_ready(self, deadline: float) -> None:
         while time.monotonic() < deadline:
             self.check()
-            # A look at the port first: librdkafka waits longer and longer between its attempts to connect.
-            if _listens(self._host, self.port) and self._answers():
+            # A look at the port first: librdkafka waits longer and longer between its attempts to connect. A broker opens
+            # its listeners one by one: it may answer at one and end because another one's port is taken.
+            if _listens(self._host, self.port) and _STARTED in self._log() and self._answers():
                 return
             time.sleep(0.05)
         raise self._failure(f"The broker did not answer within {self._start_timeout_s:g} s.")
@@ -264,10 +266,14 @@ class EmbeddedKafka:
             return False
         return bool(metadata.brokers) and metadata.cluster_id == self.cluster_id
 
-    def _failure(self, what: str) -> EmbeddedKafkaError:
+    def _log(self) -> str:
+        """What the broker has said since its last start."""
         with self.log_file.open("rb") as log:
             log.seek(self._log_start)
-            lines = _telling_lines(log.read().decode(errors="replace"))
+            return log.read().decode(errors="replace")
+
+    def _failure(self, what: str) -> EmbeddedKafkaError:
+        lines = _telling_lines(self._log())
         # A temporary directory will be gone when somebody reads this.
         where = "" if self._delete_data else f" ({self.log_file})"
         return EmbeddedKafkaError("\n".join([f"{what} Its log{where}:", *(f"  {line}" for line in lines)]))
