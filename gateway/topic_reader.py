@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from gateway.config import GatewayError
 
@@ -47,14 +47,14 @@ class TopicReader:
         self._on_caught_up = on_caught_up
         self._from_beginning = from_beginning
         self._stopping = threading.Event()
-        self._behind = set(partitions) if from_beginning else set()
-        """Partitions whose end has not been seen yet."""
+        self._behind: dict[int, int] = {}
+        """Partitions of which not all has been handed over that was there at the start -> their end then."""
         self._consumer = Consumer(
             {
                 **properties,
                 "group.id": "gateway",  # never joined: partitions are assigned by hand and nothing is committed
                 "enable.auto.commit": "false",
-                "enable.partition.eof": "true" if from_beginning else "false",
+                "enable.partition.eof": "true" if from_beginning else "false",  # compaction may have taken the last records
                 "auto.offset.reset": "earliest" if from_beginning else "latest",
                 "fetch.error.backoff.ms": "50",
                 "reconnect.backoff.max.ms": "1000",
@@ -79,20 +79,25 @@ class TopicReader:
 
     def _place(self, partition: int) -> TopicPartition:
         """Where to begin: named by number, for what is written from now on must not be missed."""
-        if self._from_beginning:
-            return TopicPartition(self._topic, partition, OFFSET_BEGINNING)
         give_up_at = time.monotonic() + _TIMEOUT_S
         while True:
             try:
-                _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=_TIMEOUT_S)
-                return TopicPartition(self._topic, partition, end)
+                begin, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=_TIMEOUT_S)
+                break
             except KafkaException:
                 # A topic that has just been created has no leader for a moment.
                 if time.monotonic() >= give_up_at:
                     raise
                 time.sleep(_RETRY_S)
+        if not self._from_beginning:
+            return TopicPartition(self._topic, partition, end)
+        if begin < end:
+            self._behind[partition] = end
+        return TopicPartition(self._topic, partition, begin)
 
     def _run(self) -> None:
+        if self._from_beginning and not self._behind:
+            self._on_caught_up()
         while not self._stopping.is_set():
             first = self._consumer.poll(_POLL_S)
             if first is not None:
@@ -101,18 +106,20 @@ class TopicReader:
         self._consumer.close()
 
     def _take(self, messages: list[Message]) -> None:
-        records, ends = [], []
+        records = []
+        reached: dict[int, float] = {}
         for message in messages:
-            error = message.error()
+            error, partition = message.error(), message.partition() or 0
             if error is None:
                 records.append(TopicRecord(message.key() or b"", message.value(), message.timestamp()[1]))
+                reached[partition] = (message.offset() or 0) + 1
             elif error.code() == KafkaError._PARTITION_EOF:
-                ends.append(message.partition())
+                reached[partition] = float("inf")
             else:
                 _log.warning("reading %s: %s", self._topic, error.str())
         if records:
             self._on_records(records)
-        if self._behind and ends:
-            self._behind.difference_update(ends)
+        if self._behind:
+            self._behind = {partition: end for partition, end in self._behind.items() if reached.get(partition, 0) < end}
             if not self._behind:
                 self._on_caught_up()
