@@ -8,6 +8,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
+from streaming.job import requests_of
 from streaming.operator import Key
 from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA
 
@@ -34,13 +35,7 @@ def identity(events: DataFrame, topic: str) -> DataFrame:
         state.update(_STATE)
         state.setTimeoutTimestamp(state.getCurrentWatermarkMs() + 1_800_000)
 
-    requests = (
-        events.selectExpr("*", "timestamp_millis(tick_ms) tick")
-        .withWatermark("tick", "0 seconds")
-        .where("tick is null")
-        .select("key", "offset", "value", "timestamp_ms", "clock_ms", "tick")
-    )
-    return requests.groupBy("key").applyInPandasWithState(
+    return requests_of(events).groupBy("key").applyInPandasWithState(
         pass_on, OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.EventTimeTimeout
     )
 

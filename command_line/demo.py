@@ -17,13 +17,13 @@ from command_line.actors import RecordSource
 from command_line.coordinator_thread import CoordinatorThread, asked_to_stop
 from command_line.dashboard_thread import start_dashboard
 from command_line.demo_view import DemoView
-from command_line.durations import parse_duration_s
 from command_line.explanation import explanation
 from command_line.live_groups import LiveGroups
 from command_line.status_line import StatusLine
 from command_line.story import PARTITIONS, RECORDS_PER_SECOND, Story
 from command_line.summary import Summary
 from command_line.tables import say
+from command_line.times import parse_duration_s
 from gateway.config import Address, GatewayConfig
 from members.host import MemberHost
 from narrative import words

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import pyarrow.parquet as pq
 import typer
 
 from command_line.committed_offsets import CommittedOffsets, CsvError, OffsetsAsOf, from_csv, of_groups, to_csv
 from command_line.errors import WRONG_USE, CommandError
 from command_line.offsets_target import Plan, Target
 from command_line.options import CONNECTION, Settings, with_settings
+from command_line.replay_output import read_output_files
 from command_line.tables import aligned, say
+from command_line.times import parse_moment_ms
 from command_line.topic_reader import read_topic
 from coordinator_state.replay import StoredGroups
 from schemas.history import decode_history
-from schemas.records_file import RecordsFileError, decode_record
 from schemas.wire import DecodeError
 from streaming.config import StreamingConfig
 
@@ -53,7 +53,7 @@ def export(
     """
     source = _Replayed(replayed) if replayed is not None else _Topics(settings.config)
     now = _committed(source.offsets_log())
-    found = now if at is None else _as_of(source, _moment_ms(at), now)
+    found = now if at is None else _as_of(source, parse_moment_ms("--at", at), now)
     chosen = of_groups(found, group or ())
     absent = [each for each in group or () if each not in chosen]
     if absent:
@@ -144,28 +144,12 @@ class _Replayed:
         self._directory = directory
 
     def offsets_log(self) -> Iterator[Pair]:
-        for key, value in self._read("offsets"):
+        for key, value in read_output_files(self._directory, "offsets"):
             yield key or b"", value
 
     def history(self, at_ms: int) -> Iterator[bytes]:
-        for _, value in self._read("history"):
+        for _, value in read_output_files(self._directory, "history"):
             yield value or b""
-
-    def _read(self, name: str) -> Iterator[tuple[bytes | None, bytes | None]]:
-        lines, table = (self._directory / f"{name}.{ending}" for ending in ("jsonl", "parquet"))
-        if table.exists():
-            for batch in pq.ParquetFile(table).iter_batches(columns=["key", "value"]):
-                yield from ((row["key"], row["value"]) for row in batch.to_pylist())
-        elif lines.exists():
-            with lines.open("rb") as file:
-                for number, line in enumerate(file, start=1):
-                    try:
-                        record = decode_record(line)
-                    except RecordsFileError as problem:
-                        raise CommandError(f"{lines}, line {number}: {problem}") from None
-                    yield record.key, record.value
-        else:
-            raise CommandError(f"There is no {lines}: is {self._directory} the output of `replay --out`?")
 
 
 def _committed(records: Iterable[Pair]) -> CommittedOffsets:
@@ -190,11 +174,3 @@ def _as_of(source: _Topics | _Replayed, at_ms: int, now: CommittedOffsets) -> Co
         except msgspec.DecodeError as problem:
             raise CommandError(f"The history has a damaged record ({problem}).") from None
     return as_of.offsets(now)
-
-
-def _moment_ms(text: str) -> int:
-    """A date and time, local where it names no zone, or milliseconds since 1970."""
-    try:
-        return int(text) if text.isdigit() else int(datetime.fromisoformat(text).timestamp() * 1_000)
-    except ValueError:
-        raise CommandError(f"--at {text}: write a date and time such as 2026-11-21T14:00+01:00.", WRONG_USE) from None

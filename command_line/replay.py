@@ -27,6 +27,7 @@ from command_line.progress import Advance, bytes_progress, count_progress
 from command_line.spark_jvm import end_jvm, quiet_start
 from command_line.summary import Summary
 from command_line.tables import say
+from command_line.times import parse_moment_ms
 from command_line.topic_reader import partition_count
 from command_line.what_if import EVENTS_FILE, ReplayedLog
 from dashboard.index import Index
@@ -127,7 +128,7 @@ def replay(
         raise CommandError("Choose one of --streaming and --in-process.", WRONG_USE)
     shown_zone = UTC if utc else datetime.now().astimezone().tzinfo or UTC
     wanted = _Wanted(out=out, kind=kind, to_topics=to_topics, tables=tables, tables_kind=tables_format, report=report)
-    job = _Job(settings, wanted, _until_ms(until), shown_zone)
+    job = _Job(settings, wanted, 0 if until is None else parse_moment_ms("--until", until), shown_zone)
     began_s = time.monotonic()
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-coordinator-replay-")))
@@ -300,16 +301,6 @@ def _import(paths: list[Path], scratch: Path, out: Path | None, time_zone: tzinf
         where = f": see {letters.path}" if out is not None else ""
         say(f"{words.count(letters.count, 'damaged line')} of the request log left out{where}", error=True)
     return file
-
-
-def _until_ms(text: str | None) -> int:
-    """A time of day and date, or milliseconds since 1970; 0: the log's own end."""
-    if text is None:
-        return 0
-    try:
-        return int(text) if text.isdigit() else int(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
-        raise CommandError(f"--until {text}: write a date and time such as 2026-11-21T14:00+01:00.", WRONG_USE) from None
 
 
 # -------------------------------------------------------------------------------------------- progress and failures

@@ -1,4 +1,4 @@
-"""What a replay wrote, read again: the history in a directory of output files."""
+"""What a replay wrote, read again: the records in a directory of output files."""
 
 from __future__ import annotations
 
@@ -13,35 +13,41 @@ from schemas.records_file import RecordsFileError, decode_record
 
 _BATCH = 10_000
 
+KeyAndValue = tuple[bytes | None, bytes | None]
+
+
+def read_output_files(directory: Path, name: str) -> Iterator[KeyAndValue]:
+    """Key and value of each record of `name` (`history`, `offsets` ...), in order. Raises CommandError where there is no such file."""
+    lines, table = directory / f"{name}.jsonl", directory / f"{name}.parquet"
+    if lines.exists():
+        return _json_lines(lines)
+    if table.exists():
+        return _parquet(table)
+    raise CommandError(f"{directory} has no {lines.name} and no {table.name}: it is not what a replay wrote (--out).")
+
 
 def read_history_files(directory: Path) -> Iterator[History]:
     """The history of a replay, in order of group, epoch and seq. Raises CommandError where there is none."""
-    lines, table = directory / "history.jsonl", directory / "history.parquet"
-    if lines.exists():
-        values = _json_lines(lines)
-    elif table.exists():
-        values = _parquet(table)
-    else:
-        raise CommandError(f"{directory} has no history.jsonl and no history.parquet: it is not what a replay wrote (--out).")
-    for number, value in enumerate(values, start=1):
+    for number, (_, value) in enumerate(read_output_files(directory, "history"), start=1):
         try:
-            yield decode_history(value)
+            yield decode_history(value or b"")
         except msgspec.DecodeError as problem:
             raise CommandError(f"{directory}, history record {number}: {problem}.") from problem
 
 
-def _json_lines(path: Path) -> Iterator[bytes]:
+def _json_lines(path: Path) -> Iterator[KeyAndValue]:
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                yield decode_record(line).value or b""
+                record = decode_record(line)
             except RecordsFileError as problem:
                 raise CommandError(f"{path}, line {number}: {problem}.") from problem
+            yield record.key, record.value
 
 
-def _parquet(path: Path) -> Iterator[bytes]:
+def _parquet(path: Path) -> Iterator[KeyAndValue]:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(_BATCH, columns=["value"]):
-            yield from (value or b"" for value in batch.column("value").to_pylist())
+        for batch in file.iter_batches(_BATCH, columns=["key", "value"]):
+            yield from zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)

@@ -24,14 +24,7 @@ from streaming.ticks import NO_CLOCK, mark_ticks
 
 def coordinate_stream(events: DataFrame, config: OperatorConfig) -> DataFrame:
     """Rows of `EVENT_SCHEMA` of one shard -> rows of `OUTPUT_SCHEMA`."""
-    requests = (
-        events.selectExpr("*", "timestamp_millis(tick_ms) tick")
-        # Only ticks carry event time, so no request is ever late.
-        .withWatermark("tick", "0 seconds")
-        # On this very column, and after withWatermark: a filter on another is pushed below it and the clock stands still.
-        .where("tick is null")
-        .select("key", "offset", "value", "timestamp_ms", "clock_ms", "tick")
-    )
+    requests = requests_of(events)
     if config.group_buckets:
         requests = requests.withColumn("bucket", bucket_of("key", config.group_buckets))
         return requests.groupBy("bucket").applyInPandasWithState(
@@ -39,6 +32,18 @@ def coordinate_stream(events: DataFrame, config: OperatorConfig) -> DataFrame:
         )
     return requests.groupBy("key").applyInPandasWithState(
         streaming_operator(config), OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.EventTimeTimeout
+    )
+
+
+def requests_of(events: DataFrame) -> DataFrame:
+    """Rows of `EVENT_SCHEMA` without the ticks, which are the watermark of what follows."""
+    return (
+        events.selectExpr("*", "timestamp_millis(tick_ms) tick")
+        # Only ticks carry event time, so no request is ever late.
+        .withWatermark("tick", "0 seconds")
+        # On this very column, and after withWatermark: a filter on another is pushed below it and the clock stands still.
+        .where("tick is null")
+        .select("key", "offset", "value", "timestamp_ms", "clock_ms", "tick")
     )
 
 

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from command_line.demo_view import DemoView
-from command_line.durations import parse_duration_s
 from command_line.errors import CommandError
 from command_line.group_tables import list_lines
 from command_line.status_line import StatusLine
+from command_line.times import parse_duration_s
 from coordinator_state import AssignmentChange
 from schemas.history import GroupSnapshot
 from streaming.application import ShardProgress

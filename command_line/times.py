@@ -1,8 +1,9 @@
-"""Lengths of time on the command line: `90s`, `5m`, `1h30m`."""
+"""Times on the command line: lengths (`90s`, `5m`, `1h30m`) and moments (`2026-11-21T14:00+01:00`)."""
 
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 from command_line.errors import WRONG_USE, CommandError
 
@@ -17,3 +18,11 @@ def parse_duration_s(text: str) -> int:
     if seconds == 0:
         raise CommandError(f"{text!r} is no duration; write for example 90s, 5m or 1h30m.", WRONG_USE)
     return seconds
+
+
+def parse_moment_ms(option: str, text: str) -> int:
+    """A date and time, local where it names no zone, or milliseconds since 1970. Raises CommandError, which names the option."""
+    try:
+        return int(text) if text.isdigit() else int(datetime.fromisoformat(text).timestamp() * 1_000)
+    except ValueError:
+        raise CommandError(f"{option} {text}: write a date and time such as 2026-11-21T14:00+01:00.", WRONG_USE) from None
