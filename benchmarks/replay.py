@@ -1,90 +1,84 @@
-"""How fast a log is replayed by Spark in batch: events/s on one core and on two.
+"""How fast a log is replayed: by Spark in batch on one core and on two, and without Spark.
 
-    python -m benchmarks.replay [--events 1000000] [--groups 1000] [--cores 1 2]
+    python -m benchmarks.replay [--events 1000000] [--cores 1 2] [--day-share 0.01]
 
-The log is one partition of heartbeats of stable groups, a tick every second, as a Parquet file; outputs are made in full (an
-answer for each heartbeat) and handed to a sink that drops them.
+The log is one partition of 1,000 groups of 10 members that beat every three seconds, as a Parquet file. Outputs are made in
+full (an answer for each heartbeat) and handed to a sink that drops them. Time begins when Spark has started.
+
+`--day-share` replays a part of the log of a whole day (288 million beats): so many of its groups, all day long. Groups do not
+touch one another, so that the whole day is as many such parts.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from benchmarks.beating_groups import beat, beginnings, config
-from schemas.events import encode_tick
-from streaming.event_log import RECORD_ARROW, records_of_files
-from streaming.replay import replay_batch
+from benchmarks.day_log import BEATS_A_DAY, write_log
+from streaming.config import StreamingConfig
+from streaming.event_log import read_records, records_of_files
+from streaming.replay import replay_batch, replay_in_process
 from streaming.session import open_session
 
-START_MS = 1_700_000_000_000
-BEAT_MS = 3_000
-DAY_BEATS = 86_400_000 // BEAT_MS
-ROWS_PER_PIECE = 100_000
-
-
-def log(events: int, groups: int) -> Iterator[tuple[int, bytes | None, bytes]]:
-    """(timestamp_ms, key, value): all groups begin, then each beats every three seconds."""
-    yield START_MS, None, encode_tick(START_MS)
-    for key, value in beginnings(groups):
-        yield START_MS, key, value
-    ticked_ms = START_MS
-    for number in range(events - 2 * groups):
-        time_ms = START_MS + number * BEAT_MS // groups
-        if time_ms >= ticked_ms + 1_000:
-            ticked_ms = time_ms
-            yield time_ms, None, encode_tick(time_ms)
-        key, value = beat(number % groups, f"{number:032x}")
-        yield time_ms, key, value
-
-
-def write(file: Path, events: int, groups: int) -> None:
-    with pq.ParquetWriter(file, RECORD_ARROW) as writer:
-        rows: list[tuple[int, bytes | None, bytes]] = []
-        offset = 0
-
-        def flush() -> None:
-            nonlocal offset
-            records = [
-                {"partition": 0, "offset": offset + number, "timestamp_ms": time_ms, "key": key, "value": value}
-                for number, (time_ms, key, value) in enumerate(rows)
-            ]
-            writer.write_table(pa.Table.from_pylist(records, RECORD_ARROW))
-            offset += len(rows)
-            rows.clear()
-
-        for row in log(events, groups):
-            rows.append(row)
-            if len(rows) == ROWS_PER_PIECE:
-                flush()
-        flush()
+GROUPS, MEMBERS = 1_000, 10
+IN_PROCESS = 0
+"""In place of a number of Spark's cores."""
+ROOT = Path(__file__).parents[1]
 
 
 def replay(file: Path, cores: int) -> None:
     """One replay in this process; prints seconds."""
-    settings = config(master=f"local[{cores}]", shuffle_partitions=2 * cores)
+    settings = StreamingConfig.load({"master": f"local[{max(cores, 1)}]"})
+    if cores == IN_PROCESS:
+        begin = time.perf_counter()
+        for _ in replay_in_process(read_records([file]), settings):
+            pass
+        print(f"seconds {time.perf_counter() - begin:.2f}", flush=True)
+        return
     spark = open_session(settings)
-    spark.range(1).mapInPandas(lambda frames: frames, "id long").collect()  # a worker is there
+    spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()  # a worker is there
     begin = time.perf_counter()
     replay_batch(records_of_files(spark, [file]), settings).write.format("noop").mode("overwrite").save()
     print(f"seconds {time.perf_counter() - begin:.2f}", flush=True)
     spark.stop()
 
 
+def seconds_of(file: Path, cores: int) -> float:
+    """One replay in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.replay", "--cores", str(cores), "--file", str(file)]
+    said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
+    return float(said.stdout.split("seconds ")[1].split()[0])
+
+
+def measure(file: Path, events: int, all_cores: list[int]) -> None:
+    print(f"{events:,} events of {GROUPS:,} groups x {MEMBERS} members, {file.stat().st_size / 1e6:.0f} MB of Parquet")
+    print(f"{'replay':<18} {'seconds':>8} {'events/s':>10} {'ratio':>6}")
+    first = 0.0
+    for cores in [*all_cores, IN_PROCESS]:
+        name = "in process" if cores == IN_PROCESS else f"Spark, {cores} core{'s'[: cores - 1]}"
+        seconds = seconds_of(file, cores)
+        first = first or seconds
+        print(f"{name:<18} {seconds:8.1f} {events / seconds:10,.0f} {first / seconds:6.2f}", flush=True)
+
+
+def measure_a_day(file: Path, share: float, cores: int) -> None:
+    groups = round(GROUPS * share)
+    beats = groups * MEMBERS * BEATS_A_DAY
+    write_log(file, groups, MEMBERS, beats)
+    seconds = seconds_of(file, cores)
+    print(f"\nA day of {groups} groups x {MEMBERS} members, {beats:,} beats, Spark, {cores} cores: {seconds:.0f} s, {beats / seconds:,.0f} beats/s")
+    print(f"computed from it: {GROUPS:,} groups, {beats * GROUPS // groups:,} beats: {seconds * GROUPS / groups / 3_600:.1f} h")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.replay", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=1_000_000)
-    parser.add_argument("--groups", type=int, default=1_000)
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--day-share", type=float, default=0.01, help="0: none of it")
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.file:
@@ -92,17 +86,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "events.parquet"
-        write(file, arguments.events, arguments.groups)
-        print(f"{arguments.events:,} events of {arguments.groups:,} groups, {file.stat().st_size / 1e6:.0f} MB of Parquet")
-        print(f"{'cores':>5} {'seconds':>8} {'events/s':>10} {'ratio':>6}   a day of 1,000 groups x 10 members, a beat every 3 s (computed)")
-        first = 0.0
-        for cores in arguments.cores:
-            command = [sys.executable, "-m", "benchmarks.replay", "--cores", str(cores), "--file", str(file)]
-            said = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ, cwd=Path(__file__).parents[1])
-            seconds = float(said.stdout.split("seconds ")[1].split()[0])
-            rate = arguments.events / seconds
-            first = first or rate
-            print(f"{cores:5} {seconds:8.1f} {rate:10,.0f} {rate / first:6.2f}   {10_000 * DAY_BEATS / rate / 3_600:.1f} h", flush=True)
+        measure(file, write_log(file, GROUPS, MEMBERS, arguments.events - 2 * GROUPS * MEMBERS), arguments.cores)
+        if arguments.day_share:
+            measure_a_day(file, arguments.day_share, max(arguments.cores))
 
 
 if __name__ == "__main__":
