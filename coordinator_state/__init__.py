@@ -3,7 +3,15 @@
 from coordinator_state.config import GroupConfig
 from coordinator_state.coordinator import Coordinator, GroupCoordinator
 from coordinator_state.group import Group, StateError, decode_group, encode_group
-from coordinator_state.outputs import Answer, AssignmentChange, LogRecord, Output, RequestEvent
+from coordinator_state.outputs import (
+    Answer,
+    AssignmentChange,
+    GroupEvent,
+    LogRecord,
+    Output,
+    RenewalEvent,
+    RequestEvent,
+)
 from coordinator_state.states import GroupState
 
 __all__ = [
@@ -13,9 +21,11 @@ __all__ = [
     "Group",
     "GroupConfig",
     "GroupCoordinator",
+    "GroupEvent",
     "GroupState",
     "LogRecord",
     "Output",
+    "RenewalEvent",
     "RequestEvent",
     "StateError",
     "decode_group",

@@ -15,9 +15,10 @@ from coordinator_state.config import GroupConfig
 from coordinator_state.dispatch import error_response, handle_request, handle_timer
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
-from coordinator_state.outputs import Output, RequestEvent
+from coordinator_state.outputs import GroupEvent, Output, RenewalEvent, RequestEvent
 from coordinator_state.requests.heartbeat import beat
 from coordinator_state.retention import plan_expiry
+from coordinator_state.sessions import renew_sessions
 from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
@@ -70,12 +71,15 @@ class GroupCoordinator:
                 return
             self._fire(*found)
 
-    def handle(self, event: RequestEvent) -> None:
-        """Handle one request, after the timers that were due before it."""
+    def handle(self, event: GroupEvent) -> None:
+        """Handle one event, after the timers that were due before it."""
         turn = self._turn
         clock_ms = event.clock_ms
         if clock_ms >= turn.earliest_ms:
             self.advance_to(clock_ms)
+        if isinstance(event, RenewalEvent):
+            self._renew_sessions(event)
+            return
         request = event.request
         if type(request) is HeartbeatRequest and not self._belongs_elsewhere and beat(turn, event, request):
             return
@@ -88,6 +92,11 @@ class GroupCoordinator:
         self._end_turn()
         if turn.now_ms >= turn.earliest_ms:
             self.advance_to(turn.now_ms)
+
+    def _renew_sessions(self, event: RenewalEvent) -> None:
+        if self._turn.group is not None:
+            self._turn.begin_renewal(event)
+            renew_sessions(self._turn)
 
     def _require_ours(self, event: RequestEvent) -> None:
         if event.envelope.api_version not in _VERSIONS[event.envelope.api]:
@@ -156,8 +165,8 @@ class Coordinator:
             outputs += due.take_outputs()
         return outputs
 
-    def handle(self, group_id: str, event: RequestEvent) -> list[Output]:
-        """Handle one request to one group, after whatever was due before it in any group."""
+    def handle(self, group_id: str, event: GroupEvent) -> list[Output]:
+        """Handle one event of one group, after whatever was due before it in any group."""
         outputs = self.advance_to(event.clock_ms)
         coordinator = self._groups.get(group_id)
         if coordinator is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from coordinator_state import timers
-from coordinator_state.rebalance import join_timer_expired, session_timer_expired, sync_timer_expired
+from coordinator_state.rebalance import join_timer_expired, sync_timer_expired
 from coordinator_state.requests.delete_groups import delete_groups, delete_groups_error
 from coordinator_state.requests.describe_groups import describe_groups, describe_groups_error
 from coordinator_state.requests.find_coordinator import find_coordinator, find_coordinator_error
@@ -17,6 +17,7 @@ from coordinator_state.requests.offset_delete import offset_delete, offset_delet
 from coordinator_state.requests.offset_fetch import offset_fetch, offset_fetch_error
 from coordinator_state.requests.sync_group import sync_group, sync_group_error
 from coordinator_state.retention import expiry_timer_expired
+from coordinator_state.sessions import session_timer_expired
 from coordinator_state.timers import Timer
 from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode

@@ -1,4 +1,4 @@
-"""What a group says: answers, records of the offsets log, history, and the group as it is. Each has its epoch and seq."""
+"""What a group hears, and what it says: answers, records of the offsets log, history, and the group as it is. Each has its epoch and seq."""
 
 from __future__ import annotations
 
@@ -20,6 +20,20 @@ class RequestEvent(Struct, frozen=True, gc=False):
     """Its append time: information for people, no decision uses it."""
     envelope: RequestEnvelope
     request: Request
+
+
+class RenewalEvent(Struct, frozen=True, gc=False):
+    """The clock had stood still and goes on: the sessions of the group's members begin anew."""
+
+    offset: int
+    """Its offset in the events partition."""
+    clock_ms: int
+    """The last tick before it: where the clock stood."""
+    timestamp_ms: int
+    """Its append time: information for people, no decision uses it."""
+
+
+GroupEvent = RequestEvent | RenewalEvent
 
 
 class Answer(Struct, frozen=True, gc=False):

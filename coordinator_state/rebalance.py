@@ -22,8 +22,6 @@ from schemas.history import (
     JoinPhaseCompleted,
     LeaderElected,
     MemberDropped,
-    MemberExpired,
-    PendingMemberRemoved,
     ProtocolChosen,
     RebalanceCompleted,
     RebalanceExtended,
@@ -334,30 +332,6 @@ def drop_member(turn: Turn, member: Member, reason: Literal["did_not_rejoin", "d
         progress.dropped.append(member.member_id)
     remove_member(turn, member)
     turn.cause_seq = turn.tell(MemberDropped, member=member.identity, reason=reason)
-
-
-def session_timer_expired(turn: Turn, member_id: str, last_heard_ms: int) -> None:
-    """Nothing was heard of a member, or of the owner of a handed-out id, for its time."""
-    group = turn.require_group()
-    if member_id in group.pending_join:
-        turn.cause_seq = turn.tell(PendingMemberRemoved, member_id=member_id, reason="expired")
-        group.remove_pending(member_id)
-        if group.state is PREPARING and group.all_joined:
-            complete_join(turn)
-        return
-    member = group.members.get(member_id)
-    if member is None or member.satisfies_heartbeat:
-        return
-    timeout_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
-    turn.about(member_id, member.group_instance_id, client_id=member.client_id, client_host=member.client_host)
-    turn.cause_seq = turn.tell(
-        MemberExpired, member=member.identity, last_heard_ms=last_heard_ms, session_timeout_ms=timeout_ms
-    )
-    remove_member(turn, member)
-    if group.state in (STABLE, COMPLETING):
-        prepare_rebalance(turn, "member_expired", f"member {member_id} was not heard for {timeout_ms} ms", member)
-    elif group.state is PREPARING and group.all_joined:
-        complete_join(turn)
 
 
 def answer_join_error(turn: Turn, parked: ParkedRequest, error_code: ErrorCode, member_id: str) -> None:

@@ -12,7 +12,15 @@ from coordinator_state import timers
 from coordinator_state.config import GroupConfig
 from coordinator_state.errors import Refusal
 from coordinator_state.group import CONSUMER, Group, ParkedRequest
-from coordinator_state.outputs import Answer, AssignmentChange, LogRecord, Output, RequestEvent
+from coordinator_state.outputs import (
+    Answer,
+    AssignmentChange,
+    GroupEvent,
+    LogRecord,
+    Output,
+    RenewalEvent,
+    RequestEvent,
+)
 from coordinator_state.states import GroupState
 from coordinator_state.timers import Timer
 from schemas.consumer_protocol import assigned_partitions
@@ -103,13 +111,20 @@ class Turn:
             self.epoch, self.seq, self.now_ms, self.cause_seq = event.offset, 0, event.clock_ms, None
         else:
             self.epoch, self.seq = group.epoch, group.seq
-            if event.clock_ms > group.now_ms:
-                group.now_ms = event.clock_ms
-            self.now_ms = group.now_ms
-            group.timestamp_ms = event.timestamp_ms
+            self._take_time(group, event)
             self.cause_seq = group.rebalance.last_seq if group.rebalance is not None else None
         if self.subject:
             self.subject = {}
+
+    def begin_renewal(self, event: RenewalEvent) -> None:
+        """A turn that says nothing."""
+        self._take_time(self.require_group(), event)
+
+    def _take_time(self, group: Group, event: GroupEvent) -> None:
+        if event.clock_ms > group.now_ms:
+            group.now_ms = event.clock_ms
+        self.now_ms = group.now_ms
+        group.timestamp_ms = event.timestamp_ms
 
     def begin_timer(self, name: str, timer: Timer) -> None:
         group = self.require_group()

@@ -55,7 +55,7 @@ def _histogram(name: str, meaning: str, buckets: tuple[float, ...], *labels: str
 
 EVENTS = _counter(
     "events_total",
-    "Records of the events topic by Kafka's name of the API; `tick` for the clock, `unreadable` for what is none of them.",
+    "Records of the events topic by Kafka's name of the API; `tick` for the clock, `renew_sessions` after a pause, `unreadable` for what is none of them.",
     "api",
 )
 ANSWERS = _counter(

@@ -14,9 +14,10 @@ from operations import metrics as m
 from operations.group_table import GroupTable
 from operations.light_records import LightAnswer, LightHistory, read_answer, read_event, read_history, read_snapshot
 from operations.repeats import Remembered, Repeats
+from schemas.events import SESSION_RENEWAL
 from schemas.messages import APIS
 
-UNREADABLE, TICK = "unreadable", "tick"
+UNREADABLE, TICK, RENEWAL = "unreadable", "tick", "renew_sessions"
 _EVENTS_REMEMBERED = 100_000
 _LETTERS_REMEMBERED = 10_000
 
@@ -118,6 +119,8 @@ class Tally:
 
 
 def _api(value: bytes | None) -> str:
+    if value == SESSION_RENEWAL:
+        return RENEWAL
     try:
         api = read_event(value or b"").api
     except msgspec.DecodeError:

@@ -1,8 +1,8 @@
 """What lies on the events and responses topics: envelopes and ticks, and how they are read and written.
 
 An event is a record of the events topic. Its key is the group id (UTF-8); its value is a JSON object whose `type` says
-what it is: `request` (one request to one group) or, with a null key, `tick` (the clock). What cannot be read raises
-`EventError` and becomes a dead letter; it never changes a group.
+what it is: `request` (one request to one group), `renew_sessions` (the clock had stood still) or, with a null key, `tick`
+(the clock). What cannot be read raises `EventError` and becomes a dead letter; it never changes a group.
 """
 
 from __future__ import annotations
@@ -63,6 +63,17 @@ class Tick(Struct, frozen=True, kw_only=True, tag_field="type", tag="tick"):
 
     clock_ms: INT64
     """Time has reached this (milliseconds since 1970)."""
+
+
+class SessionRenewal(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="renew_sessions"):
+    """The clock stood still and goes on now: each member of the group has its whole session from here.
+
+    Whoever writes the ticks writes one for each group that may have members, before the first tick after a pause. It has
+    no answer. Kafka does the same when a coordinator loads a group (`GroupMetadataManager.onLoaded`).
+    """
+
+    schema_version: Literal[1] = 1
+    """Version of this event."""
 
 
 class RequestHeader(Struct, frozen=True, kw_only=True, gc=False):
@@ -137,7 +148,7 @@ class ResponseDocument(ResponseHeader, frozen=True, kw_only=True, tag_field="typ
     """The answer, in Kafka's field names in snake case (below, by API)."""
 
 
-_decode_envelope = msgspec.json.Decoder(RequestEnvelope).decode
+_decode_group_event = msgspec.json.Decoder(RequestEnvelope | SessionRenewal).decode
 _decode_tick = msgspec.json.Decoder(Tick).decode
 _decode_response_envelope = msgspec.json.Decoder(ResponseEnvelope).decode
 _decode_request: dict[str, Callable[[Raw], Any]] = {
@@ -168,10 +179,10 @@ def decode_tick(value: bytes) -> Tick:
         raise EventError(EventProblem.MALFORMED_TICK, str(error)) from None
 
 
-def decode_request_event(
+def decode_group_event(
     group_id: str, value: bytes | None, reply_partition_count: int
-) -> tuple[RequestEnvelope, Request]:
-    """Read a request event of a group.
+) -> tuple[RequestEnvelope, Request] | SessionRenewal:
+    """Read an event of a group: one that has its id as key.
 
     `reply_partition_count` is the number of partitions of the responses topic: an answer to another would fail the sink.
     Raises `EventError`, and nothing else, for whatever bytes there are.
@@ -179,9 +190,25 @@ def decode_request_event(
     if value is None:
         raise EventError(EventProblem.NO_VALUE, "the event has no value")
     try:
-        envelope = _decode_envelope(value)
+        event = _decode_group_event(value)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise EventError(EventProblem.NOT_AN_ENVELOPE, str(error)) from None
+    if isinstance(event, SessionRenewal):
+        return event
+    return event, _decode_body(group_id, event, len(value), reply_partition_count)
+
+
+def decode_request_event(
+    group_id: str, value: bytes | None, reply_partition_count: int
+) -> tuple[RequestEnvelope, Request]:
+    """Read an event of a group that is a request. Raises `EventError`, as `decode_group_event` does."""
+    event = decode_group_event(group_id, value, reply_partition_count)
+    if isinstance(event, SessionRenewal):
+        raise EventError(EventProblem.NOT_AN_ENVELOPE, "the event renews sessions; it is no request")
+    return event
+
+
+def _decode_body(group_id: str, envelope: RequestEnvelope, size: int, reply_partition_count: int) -> Request:
     decode = _decode_request.get(envelope.api)
     if decode is None:
         raise EventError(EventProblem.UNKNOWN_API, f"no API of one group is called {envelope.api[:100]!r}")
@@ -199,9 +226,9 @@ def decode_request_event(
             EventProblem.GROUP_DIFFERS_FROM_KEY,
             f"the event of one group names {len(named)} groups" if len(named) != 1 else "body and key name different groups",
         )
-    if len(value) + MEMBER_ID_SUFFIX_BYTES > WIRE_STRING_MAX_BYTES:
+    if size + MEMBER_ID_SUFFIX_BYTES > WIRE_STRING_MAX_BYTES:
         _check_strings(envelope, request)
-    return envelope, request
+    return request
 
 
 def groups_named(request: Request) -> tuple[str, ...]:
@@ -268,6 +295,10 @@ def encode_request_event(
 def encode_tick(clock_ms: int) -> bytes:
     """Write a tick's value; its key is null. The very bytes matter: Spark finds ticks by their beginning."""
     return b'{"type":"tick","clock_ms":%d}' % clock_ms
+
+
+SESSION_RENEWAL = encode_json(SessionRenewal())
+"""The value of an event that renews a group's sessions; its key is the group id."""
 
 
 def decode_response_event(value: bytes) -> tuple[ResponseEnvelope, Response]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.events import RequestDocument, ResponseDocument, Tick
+from schemas.events import RequestDocument, ResponseDocument, SessionRenewal, Tick
 from schemas.history import GroupSnapshot, History
 from schemas.messages import APIS
 
@@ -36,12 +36,12 @@ def _plain(title: str, kind: Any) -> Schema:
 
 def _event() -> Schema:
     requests = _enveloped(
-        "coordinator.events: a request to one group, or a tick of the clock",
+        "coordinator.events: a request to one group, the renewal of its sessions, or a tick of the clock",
         RequestDocument,
         {name: api.request for name, api in APIS.items()},
     )
-    (tick,), components = msgspec.json.schema_components([Tick], ref_template="#/$defs/{name}")
-    return requests | {"oneOf": [tick, *requests["oneOf"]], "$defs": requests["$defs"] | components}
+    others, components = msgspec.json.schema_components([Tick, SessionRenewal], ref_template="#/$defs/{name}")
+    return requests | {"oneOf": [*others, *requests["oneOf"]], "$defs": requests["$defs"] | components}
 
 
 def _enveloped(title: str, envelope: type, bodies: dict[str, type]) -> Schema:

@@ -13,8 +13,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from coordinator_state import GroupConfig, GroupCoordinator, Output, RequestEvent, decode_group, encode_group
-from schemas.events import EventError, decode_group_id, decode_request_event, decode_tick
+from coordinator_state import (
+    GroupConfig,
+    GroupCoordinator,
+    GroupEvent,
+    Output,
+    RenewalEvent,
+    RequestEvent,
+    decode_group,
+    encode_group,
+)
+from schemas.events import EventError, SessionRenewal, decode_group_event, decode_group_id, decode_tick
 from simulation.log import Record
 
 REPLY_PARTITIONS = 1
@@ -56,14 +65,14 @@ def encode_output(output: Output) -> bytes:
 
 
 class Row(NamedTuple):
-    """A request of the log with its clock: what a group is handed."""
+    """An event of a group with its clock: what a group is handed."""
 
     record: Record
     clock_ms: int
 
 
 def carry_clock(records: list[Record], floor_ms: int) -> tuple[list[Row], int]:
-    """Each request with the last tick before it, and the last tick of all."""
+    """Each event of a group with the last tick before it, and the last tick of all."""
     clock_ms = floor_ms
     rows = []
     for record in records:
@@ -74,11 +83,14 @@ def carry_clock(records: list[Record], floor_ms: int) -> tuple[list[Row], int]:
     return rows, clock_ms
 
 
-def to_event(group_id: str, row: Row) -> RequestEvent:
+def to_event(group_id: str, row: Row) -> GroupEvent:
     """A row as an event. Raises `EventError`."""
     record = row.record
-    envelope, request = decode_request_event(group_id, record.value, REPLY_PARTITIONS)
-    return RequestEvent(record.offset, row.clock_ms or record.timestamp_ms, record.timestamp_ms, envelope, request)
+    event = decode_group_event(group_id, record.value, REPLY_PARTITIONS)
+    clock_ms = row.clock_ms or record.timestamp_ms
+    if isinstance(event, SessionRenewal):
+        return RenewalEvent(record.offset, clock_ms, record.timestamp_ms)
+    return RequestEvent(record.offset, clock_ms, record.timestamp_ms, *event)
 
 
 class Driver:

@@ -12,10 +12,10 @@ from statistics import median_low
 
 from msgspec import Struct, field
 
-from coordinator_state import Answer, GroupConfig, GroupCoordinator, RequestEvent
+from coordinator_state import Answer, GroupConfig, GroupCoordinator, GroupEvent, RenewalEvent, RequestEvent
 from schemas.consumer_protocol import decode_assignment, decode_subscription
 from schemas.error_codes import ErrorCode
-from schemas.events import EventError, decode_request_event, decode_tick
+from schemas.events import EventError, SessionRenewal, decode_group_event, decode_tick
 from schemas.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -80,7 +80,7 @@ class GroupLog(Struct, frozen=True, kw_only=True):
 
     group_id: str
     partition: int
-    requests: tuple[RequestEvent, ...]
+    events: tuple[GroupEvent, ...]
     clock: LogClock
     ends_ms: int
 
@@ -105,15 +105,19 @@ def group_log(records: Iterable[Record], group_id: str) -> GroupLog:
         raise LifeError(f"This log has no request of group {group_id}.")
     partition = found[0].partition or 0
     clock = LogClock(ticks.get(partition, ()))
-    requests = []
+    events: list[GroupEvent] = []
     for record in sorted(found, key=lambda each: each.offset or 0):
         time_ms = record.timestamp_ms or 0
         try:
-            envelope, request = decode_request_event(group_id, record.value, REPLY_PARTITIONS_MAX)
+            event = decode_group_event(group_id, record.value, REPLY_PARTITIONS_MAX)
         except EventError:
             continue
-        requests.append(RequestEvent(record.offset or 0, clock.at(time_ms), time_ms, envelope, request))
-    return GroupLog(group_id=group_id, partition=partition, requests=tuple(requests), clock=clock, ends_ms=ends[partition])
+        offset, clock_ms = record.offset or 0, clock.at(time_ms)
+        if isinstance(event, SessionRenewal):
+            events.append(RenewalEvent(offset, clock_ms, time_ms))
+        else:
+            events.append(RequestEvent(offset, clock_ms, time_ms, *event))
+    return GroupLog(group_id=group_id, partition=partition, events=tuple(events), clock=clock, ends_ms=ends[partition])
 
 
 class Life(Struct, kw_only=True, eq=False):
@@ -185,10 +189,11 @@ class _Reader:
         self._counts: dict[str, int] = {}
 
     def read(self) -> Lives:
-        for event in self._log.requests:
+        for event in self._log.events:
             self._coordinator.advance_to(event.clock_ms)
             self._answers()
-            self._request(event)
+            if isinstance(event, RequestEvent):
+                self._request(event)
             self._coordinator.handle(event)
             self._answers(event.timestamp_ms)
         if not self._lives:

@@ -48,6 +48,7 @@ from schemas.messages import (
 )
 from simulation.model_life import Alarm, Life, No, Said
 from simulation.model_offsets import OffsetRequests
+from simulation.model_requests import FIVE_MINUTES_MS
 
 Picture = dict[str, Any]
 """A group in the words of the recorded histories (`recordings.history.group_state`)."""
@@ -76,6 +77,25 @@ class Model(OffsetRequests):
         if response is not None:
             self.answer(event.envelope.request_id, response, now_ms)
         return before + self.pass_time(now_ms)
+
+    def renew_sessions(self, clock_ms: int) -> list[Said]:
+        """The clock had stood still at `clock_ms`: everybody has a whole session from here."""
+        said = self.pass_time(clock_ms)
+        life = self.life
+        if life is None:
+            return said
+        life.now_ms = max(life.now_ms, clock_ms)
+        for alarm in [each for each in life.alarms if each.kind == "session"]:
+            person = life.person(alarm.who)
+            life.alarms.remove(alarm)
+            if person is None:
+                alarm.deadline_ms += life.now_ms - alarm.armed_ms
+                alarm.armed_ms = life.now_ms
+            else:
+                whole_ms = FIVE_MINUTES_MS if person.new else person.session_ms
+                alarm.deadline_ms = max(alarm.deadline_ms, life.now_ms + whole_ms)
+            life.alarms.append(alarm)
+        return said
 
     def picture(self) -> Picture | None:
         """The group as it is; None: there is none."""

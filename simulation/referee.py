@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from coordinator_state import Group, GroupConfig, GroupCoordinator, Output, RequestEvent
+from coordinator_state import Group, GroupConfig, GroupCoordinator, GroupEvent, Output, RenewalEvent, RequestEvent
 from schemas.events import EventError, decode_group_id, decode_tick
 from schemas.history import MemberExpired
 from simulation.driver import DeadLetter, Row, to_event
@@ -42,12 +42,12 @@ class Facts(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One thing that happened to one group: a request, or a tick that let timers fire."""
+    """One thing that happened to one group: a request, the renewal of its sessions, or a tick that let timers fire."""
 
     group_id: str
     clock_ms: int
     event: RequestEvent | None
-    """None: a tick."""
+    """None: a tick, or a renewal."""
     before: Facts | None
     group: Group | None
     """Afterwards."""
@@ -55,6 +55,8 @@ class Step(NamedTuple):
     model: Model
     said: list[Said]
     """What the model says."""
+    renewed: bool = False
+    """The sessions were renewed."""
 
 
 class CoreBroken(Exception):
@@ -133,9 +135,9 @@ class _Shard:
                 for group_id, watched in self._groups.items():
                     self._step(group_id, watched, None)
             else:
-                self._request(decode_group_id(record.key), record)
+                self._event(decode_group_id(record.key), record)
 
-    def _request(self, group_id: str, record: Record) -> None:
+    def _event(self, group_id: str, record: Record) -> None:
         try:
             event = to_event(group_id, Row(record, self._clock_ms))
         except EventError as problem:
@@ -150,7 +152,7 @@ class _Shard:
             )
         self._step(group_id, watched, event)
 
-    def _step(self, group_id: str, watched: _Watched, event: RequestEvent | None) -> None:
+    def _step(self, group_id: str, watched: _Watched, event: GroupEvent | None) -> None:
         coordinator, model, rules = watched
         before = facts(coordinator.group)
         try:
@@ -161,13 +163,19 @@ class _Shard:
         except Exception as error:
             self._accuse("NothingBreaks", f"the core raised {type(error).__name__}: {error}", group_id)
             raise CoreBroken from error
-        said = model.pass_time(self._clock_ms) if event is None else model.hear(event)
+        if event is None:
+            said = model.pass_time(self._clock_ms)
+        elif isinstance(event, RenewalEvent):
+            said = model.renew_sessions(event.clock_ms)
+        else:
+            said = model.hear(event)
         outputs = coordinator.take_outputs()
         self._judgement.outputs.setdefault((self._shard, group_id), []).extend(outputs)
         expiries = [output for output in outputs if isinstance(output, MemberExpired)]
         self._judgement.expiries += [(self._timestamp_ms, expired) for expired in expiries]
         clock_ms = self._clock_ms if event is None else event.clock_ms
-        step = Step(group_id, clock_ms, event, before, coordinator.group, outputs, model, said)
+        request = None if isinstance(event, RenewalEvent) else event
+        step = Step(group_id, clock_ms, request, before, coordinator.group, outputs, model, said, renewed=request is not event)
         if self._keep_steps and (event is not None or outputs):
             self._judgement.steps.append((self._timestamp_ms, step))
         for rule in rules:

@@ -27,7 +27,7 @@ class SessionsKept(Rule):
     def __init__(self, config: GroupConfig) -> None:
         super().__init__(config)
         self._heard: dict[str, tuple[int, int]] = {}
-        """Member -> when it was last heard, and for how long that is good."""
+        """Member -> when it was last heard, or its session renewed, and for how long that is good."""
         self._sessions: dict[str, int] = {}
         """Member -> its session timeout, as it was before this step."""
         self._syncs: dict[int, str] = {}
@@ -40,6 +40,10 @@ class SessionsKept(Rule):
 
     def _check(self, step: Step) -> str | None:
         now_ms = step.group.now_ms if step.group is not None else step.clock_ms
+        if step.renewed and step.group is not None:
+            self._heard |= {
+                member_id: (now_ms, self._heard[member_id][1]) for member_id in step.group.members if member_id in self._heard
+            }
         self._hear_request(step, now_ms)
         for output in step.outputs:
             if isinstance(output, MemberExpired):

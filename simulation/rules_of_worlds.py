@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from schemas.events import decode_tick
 from simulation.driver import Driver, Written, encode_output
 from simulation.referee import Judgement, Violation
 from simulation.scenario import Scenario
+from streaming.clock import PAUSE_INTERVALS
 
 if TYPE_CHECKING:
     from simulation.process import Process
@@ -47,24 +49,35 @@ def _batching_seen(first: Numbered, expected: Numbered, timestamp_ms: int) -> Vi
 
 
 def judge_expiries(world: World, judgement: Judgement) -> Iterator[Violation]:
-    """Nobody is expired who was alive and could speak all the time that counted against it.
+    """Nobody is expired within a session of the clock's return; nor who was alive and could speak all the time that counted.
 
     That time begins when the log's clock stood one session before the deadline: if driver or broker paused meanwhile, the
-    pause lies in it, and is no excuse. Before the first tick of a log there is no such clock. At each return the ticker may
-    run ahead by its lead before anybody is answered, so a driver that returns several times in one session is excused.
+    pause lies in it, and is no excuse. Before the first tick of a log there is no such clock.
     """
     for seen_ms, expired in judgement.expiries:
+        for back_ms in _returns(world, expired.group_id):
+            if back_ms < expired.time_ms < back_ms + expired.session_timeout_ms:
+                late_ms = expired.time_ms - back_ms
+                message = f"{expired.member.member_id} is expired {late_ms} ms after the clock's return, of {expired.session_timeout_ms} ms"
+                yield Violation("PausesCostNobody", message, expired.group_id, seen_ms)
         holder = _holder(world, expired.member.member_id, seen_ms)
         from_ms = _append_time(world, expired.group_id, expired.time_ms - expired.session_timeout_ms)
-        if holder is None or from_ms is None or _returns(world, expired.group_id, from_ms, seen_ms) > 1:
+        if holder is None or from_ms is None:
             continue
         if from_ms <= seen_ms and holder.was_well(from_ms, seen_ms):
             message = f"{holder.name} was alive and well, and yet {expired.member.member_id} is expired"
             yield Violation("TheLivingStay", message, expired.group_id, seen_ms)
 
 
-def _returns(world: World, group_id: str, from_ms: int, to_ms: int) -> int:
-    return sum(from_ms <= time_ms <= to_ms for time_ms in world.ticker_returns[world.shard_of(group_id)])
+def _returns(world: World, group_id: str) -> Iterator[int]:
+    """Where the clock stood when it went on after a pause of any kind."""
+    records = world.log.partitions[world.shard_of(group_id)]
+    ticks = [(record.timestamp_ms, decode_tick(record.value or b"").clock_ms) for record in records if record.key is None]
+    clock_ms = 0
+    for (ticked_ms, tick_ms), (next_ticked_ms, _) in pairwise(ticks):
+        clock_ms = max(clock_ms, tick_ms)
+        if next_ticked_ms - ticked_ms >= PAUSE_INTERVALS * world.scenario.tick_ms:
+            yield clock_ms
 
 
 def _holder(world: World, member_id: str, at_ms: int) -> Process | None:

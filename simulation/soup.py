@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import Raw, Struct
 
 from coordinator_state import GroupConfig, RequestEvent
-from schemas.events import RequestEnvelope, encode_request_event, encode_tick
+from schemas.events import SESSION_RENEWAL, RequestEnvelope, encode_request_event, encode_tick
 from schemas.messages import Request
 from simulation.chance import Chance
 from simulation.driver import BatchFailed, Driver, Written
@@ -37,6 +37,8 @@ class Ladle(NamedTuple):
     new_member_id: str | None
     request: Request | None
     """None: what is sent cannot be read."""
+    renews: bool = False
+    """Before it, a ticker that had stood still renews the group's sessions."""
 
 
 class Soup(Struct, frozen=True, kw_only=True):
@@ -49,7 +51,7 @@ class Soup(Struct, frozen=True, kw_only=True):
 
 def soup_of(seed: int) -> Soup:
     """The soup of a seed."""
-    dice = Chance(seed).of("soup")
+    dice, pauses = Chance(seed).of("soup"), Chance(seed).of("pauses")
     config = GroupConfig(
         group_min_session_timeout_ms=1_000,
         group_max_session_timeout_ms=60_000,
@@ -75,7 +77,10 @@ def soup_of(seed: int) -> Soup:
         group_id = dice.choices(("a", "b", ""), (85, 13, 2))[0]
         model = models[group_id]
         model.pass_time(START_MS + clock_ms)
-        step = Ladle(wait_ms, ticks, group_id, *cook.request(group_id, model.life))
+        renews = pauses.random() < 0.06
+        if renews:
+            model.renew_sessions(START_MS + clock_ms)
+        step = Ladle(wait_ms, ticks, group_id, *cook.request(group_id, model.life), renews)
         steps.append(step)
         if step.request is not None:
             model.hear(_peek(step, step.request, number, START_MS + clock_ms))
@@ -117,6 +122,8 @@ def pour(soup: Soup) -> Log:
             log.append(0, now_ms, None, encode_tick(now_ms))
             ticked_ms = now_ms
         key = step.group_id.encode()
+        if step.renews:
+            log.append(0, now_ms, key, SESSION_RENEWAL)
         if step.request is None:
             log.append(0, now_ms, key, b"{}")
             continue

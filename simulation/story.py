@@ -85,6 +85,8 @@ def _step_lines(timestamp_ms: int, step: Step) -> Iterator[str]:
         if getattr(request, "member_id", ""):
             words.append(f"as {_tail(request.member_id)}")  # type: ignore[union-attr]
         yield _line(Told(timestamp_ms, f"{step.group_id} <-", f"{envelope.client_id or 'somebody'}: {', '.join(words)})"))
+    if step.renewed:
+        yield _line(Told(timestamp_ms, f"{step.group_id} <-", "the ticker: the clock stood still, the sessions begin anew"))
     for output in step.outputs:
         text = _output(step, output)
         if text:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schemas.events import decode_tick, encode_tick
+from schemas.events import SESSION_RENEWAL, decode_tick, encode_tick
 from simulation.log import Log
-from streaming.clock import TickClock
+from streaming.clock import TickClock, before_a_pause
 
 
 class Ticker:
@@ -27,7 +27,8 @@ class Ticker:
             start_ms = min(records[-1].timestamp_ms, wall_ms)
         else:
             start_ms = wall_ms
-        self._clock = TickClock(start_ms, monotonic_ms, interval_ms=self._interval_ms, lead_ms=self._lead_ms)
+        reached_ms = before_a_pause(monotonic_ms, self._interval_ms) if records else monotonic_ms
+        self._clock = TickClock(start_ms, reached_ms, interval_ms=self._interval_ms, lead_ms=self._lead_ms)
 
     def stop(self) -> None:
         self._clock = None
@@ -37,10 +38,13 @@ class Ticker:
             self._clock.handled(end_offset, watermark_ms)
 
     def tick(self, wall_ms: int, monotonic_ms: int, timestamp_ms: int) -> None:
-        """Append a tick if the clock may go on."""
+        """Append a tick if the clock may go on; after a pause every session begins anew before it."""
         if self._clock is None:
             return
         tick_ms = self._clock.next_tick_ms(wall_ms, monotonic_ms)
         if tick_ms is not None:
+            if self._clock.has_paused(monotonic_ms):
+                for key in dict.fromkeys(record.key for record in self._log.partitions[self._shard] if record.key is not None):
+                    self._log.append(self._shard, timestamp_ms, key, SESSION_RENEWAL)
             record = self._log.append(self._shard, timestamp_ms, None, encode_tick(tick_ms))
             self._clock.acknowledge(tick_ms, record.offset, monotonic_ms)

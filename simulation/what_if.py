@@ -47,8 +47,8 @@ def play(
 
     `config` is what the log was coordinated with.
     """
-    if len(log.requests) > REQUESTS_MAX:
-        raise LifeError(f"The group has {len(log.requests):,} requests in this log; up to {REQUESTS_MAX:,} can be played again.")
+    if len(log.events) > REQUESTS_MAX:
+        raise LifeError(f"The group has {len(log.events):,} requests in this log; up to {REQUESTS_MAX:,} can be played again.")
     _require(config, assignors, session_timeout_ms, assignor)
     found = read_lives(log, config)
     instance_ids = _instance_ids(found.lives) if static_members else [life.instance_id for life in found.lives]
@@ -121,7 +121,7 @@ class _Stage:
         self._lives = lives
         self._agenda = Agenda()
         self._coordinator = GroupCoordinator(log.group_id, config, partition=log.partition)
-        self._offset = log.requests[0].offset
+        self._offset = log.events[0].offset
         self._senders: dict[str, _Player] = {}
 
     def run(self, players: list[_Player]) -> None:

@@ -61,8 +61,6 @@ class World:
         self.subscriptions: dict[str, tuple[str, ...]] = {}
         """What members and instances have subscribed to since; a static member keeps it over a restart."""
         self.told: list[Told] = []
-        self.ticker_returns: list[list[int]] = [[] for _ in range(scenario.config.shard_count)]
-        """When the ticker of each shard came back."""
         self.ended_ms = 0
         """When the last fault is over."""
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
@@ -293,5 +291,4 @@ class World:
         if not fault.ticker_lives:
             ticker = self.tickers[shard]
             ticker.stop()
-            self.ticker_returns[shard].append(up_ms)
             self.at(up_ms, lambda: ticker.start(up_ms + self.wall_ahead_ms, up_ms))

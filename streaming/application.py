@@ -18,12 +18,13 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from streaming.checkpoints import checkpoint_of, require_checkpoints
-from streaming.clock import Ticker
 from streaming.config import StreamingConfig
 from streaming.job import coordinate_stream, start_query
 from streaming.session import open_session, prepare_session
 from streaming.source import events_stream
+from streaming.ticker import Ticker
 from streaming.topics import TopicReport, admin_client, ensure_topics
 from streaming.watcher import ShardProgress, Watcher
 
@@ -167,6 +168,7 @@ class _Shard:
                 config.client_properties,
                 interval_ms=config.tick_interval_ms,
                 lead_ms=config.tick_lead_ms,
+                session_max_ms=max(config.group.group_max_session_timeout_ms, NEW_MEMBER_JOIN_TIMEOUT_MS),
                 on_tick=on_tick,
             )
             self._ticker.start()

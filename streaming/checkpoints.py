@@ -15,8 +15,8 @@ from confluent_kafka.admin import OffsetSpec
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from streaming.clock import POLL_TIMEOUT_S, TAIL_RECORDS, read_events, tick_of
 from streaming.config import StreamingConfig
+from streaming.events_tail import POLL_TIMEOUT_S, TAIL_RECORDS, read_events, tick_of
 from streaming.topics import TopicReport, admin_client
 
 _PROBE = b"group-coordinator " * 256
@@ -157,7 +157,7 @@ def _has_ticks(config: StreamingConfig, topic: str, partition: int) -> bool:
     try:
         low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=POLL_TIMEOUT_S)
         start = max(low, high - TAIL_RECORDS)
-        return start < high and any(tick_of(each) is not None for each in read_events(consumer, topic, partition, start, high))
+        return any(tick_of(each) is not None for each in read_events(consumer, topic, partition, start, high))
     finally:
         consumer.close()
 

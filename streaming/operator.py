@@ -15,8 +15,8 @@ import msgspec
 import pandas as pd
 from pyspark.sql.streaming.state import GroupState
 
-from coordinator_state import Group, GroupCoordinator, RequestEvent, decode_group, encode_group
-from schemas.events import EventError, decode_group_id, decode_request_event
+from coordinator_state import Group, GroupCoordinator, RenewalEvent, RequestEvent, decode_group, encode_group
+from schemas.events import EventError, SessionRenewal, decode_group_event, decode_group_id
 from streaming.operator_config import OperatorConfig
 from streaming.rows import EventRow, OutputRecord, dead_letter, output_frame, output_record
 from streaming.ticks import NO_CLOCK, read_tick
@@ -92,12 +92,15 @@ def coordinate_rows(
     coordinator = GroupCoordinator(group_id, config.group, partition=config.partition, group=group)
     for row in ordered:
         try:
-            envelope, request = decode_request_event(group_id, row.value, config.responses_partitions)
+            event = decode_group_event(group_id, row.value, config.responses_partitions)
         except EventError as problem:
             records.append(dead_letter(group_key, row, problem, config))
+            continue
+        time_ms = row.clock_ms if row.clock_ms > NO_CLOCK else row.timestamp_ms
+        if isinstance(event, SessionRenewal):
+            coordinator.handle(RenewalEvent(row.offset, time_ms, row.timestamp_ms))
         else:
-            time_ms = row.clock_ms if row.clock_ms > NO_CLOCK else row.timestamp_ms
-            coordinator.handle(RequestEvent(row.offset, time_ms, row.timestamp_ms, envelope, request))
+            coordinator.handle(RequestEvent(row.offset, time_ms, row.timestamp_ms, *event))
     coordinator.advance_to(clock_ms)
     records += (output_record(output, config) for output in coordinator.take_outputs())
     return Outcome(coordinator.group, coordinator.next_deadline_ms(), records)

@@ -14,6 +14,7 @@ from coordinator_state import (
     GroupCoordinator,
     LogRecord,
     Output,
+    RenewalEvent,
     RequestEvent,
     decode_group,
     encode_group,
@@ -84,6 +85,12 @@ class GroupHarness:
         """Let the clock move on; returns what the timers gave."""
         self.now_ms += duration_ms
         return self._run(lambda coordinator: coordinator.advance_to(self.now_ms))
+
+    def renew_sessions(self) -> list[Output]:
+        """The clock had stood still until now; returns everything that came out."""
+        self.offset += 1
+        event = RenewalEvent(self.offset, self.now_ms, self.now_ms)
+        return self._run(lambda coordinator: coordinator.handle(event))
 
     def send(self, api: str, request: Any, version: int | None = None, **envelope: Any) -> list[Output]:
         """One request at the present time; returns everything that came out."""

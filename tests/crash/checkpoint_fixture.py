@@ -32,7 +32,7 @@ SHUFFLE_PARTITIONS = 1
 
 
 def log() -> list[Record]:
-    return story(31, groups=3, requests=120)
+    return story(31, groups=3, requests=120, renewals=False)
 
 
 def first_half() -> list[Record]:

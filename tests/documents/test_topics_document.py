@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import get_args
 
-from schemas.events import EventProblem, RequestDocument, ResponseDocument, Tick
+from schemas.events import EventProblem, RequestDocument, ResponseDocument, SessionRenewal, Tick
 from schemas.history import (
     AssignedTopic,
     Cause,
@@ -57,6 +57,7 @@ def generated() -> str:
     parts = [
         "## `coordinator.events`\n",
         section("A tick", Tick),
+        section("A renewal of sessions", SessionRenewal),
         section("A request", RequestDocument),
         "## `coordinator.responses`\n",
         section("An answer", ResponseDocument),

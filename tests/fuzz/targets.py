@@ -29,7 +29,7 @@ from recordings.kafka_json import KafkaJsonError
 from recordings.offsets_log import OffsetsLogError, read_offsets_line
 from recordings.request_lines import MARK, LineError, read_line
 from schemas import consumer_protocol
-from schemas.events import EventError, decode_request_event, decode_response_event
+from schemas.events import EventError, decode_group_event, decode_response_event
 from schemas.history import decode_history, decode_snapshot
 from schemas.records import decode_record
 from schemas.records_file import RecordsFileError, decode_event_record, encode_record
@@ -235,7 +235,7 @@ def _handle(data: bytes) -> None:
     clock_ms = START_MS + 10_000_000
     outcome = coordinate_rows(b"group-0", [EventRow(9_999, START_MS, START_MS, data)], OPERATOR, group=decode_group(*kept), clock_ms=START_MS)
     try:
-        decode_request_event("group-0", data, RESPONSES_PARTITIONS)
+        decode_group_event("group-0", data, RESPONSES_PARTITIONS)
     except EventError:
         alone = coordinate_rows(b"group-0", [], OPERATOR, group=decode_group(*kept), clock_ms=START_MS)
         letter, *others = outcome.records
@@ -273,7 +273,7 @@ def _decode_csv(data: bytes) -> None:
 TARGETS = {
     target.name: target
     for target in (
-        Target("events", _requests, lambda data: decode_request_event("group-0", data, RESPONSES_PARTITIONS), (EventError,)),
+        Target("events", _requests, lambda data: decode_group_event("group-0", data, RESPONSES_PARTITIONS), (EventError,)),
         Target("ticks", _ticks, read_tick, (EventError,)),
         Target("core", _requests, _handle, ()),
         Target("responses", lambda: _written(TOPICS.responses), decode_response_event, (EventError,)),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_state import Coordinator, GroupConfig, GroupState, LogRecord, Output, RequestEvent
+from coordinator_state import Coordinator, GroupConfig, GroupState, LogRecord, Output, RenewalEvent, RequestEvent
 from coordinator_state.group import Group
 from coordinator_state.offset_log import group_metadata_value
 from coordinator_state.replay import StoredGroup, StoredGroups, replay_offsets_log
-from schemas.events import EventError, decode_group_id, decode_request_event
+from schemas.events import EventError, SessionRenewal, decode_group_event, decode_group_id
 from schemas.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -64,11 +64,12 @@ def test_after_every_event_the_log_tells_what_the_groups_are(seed: int) -> None:
                 compared += follow(coordinator.advance_to(clock_ms))
                 continue
             group_id = decode_group_id(record.key)
-            envelope, request = decode_request_event(group_id, record.value, RESPONSES_PARTITIONS)
+            event = decode_group_event(group_id, record.value, RESPONSES_PARTITIONS)
         except EventError:
             continue
-        event = RequestEvent(record.offset, clock_ms or record.timestamp_ms, record.timestamp_ms, envelope, request)
-        compared += follow(coordinator.handle(group_id, event))
+        place = record.offset, clock_ms or record.timestamp_ms, record.timestamp_ms
+        handled = RenewalEvent(*place) if isinstance(event, SessionRenewal) else RequestEvent(*place, *event)
+        compared += follow(coordinator.handle(group_id, handled))
     assert compared > 100
     assert any(offsets_of(group) for group in coordinator.groups.values())
 

@@ -18,8 +18,8 @@ from operations.group_table import GroupTable
 from operations.metrics import Metrics
 from operations.tally import Tally
 from operations.topics_reader import TopicsReader
-from streaming.clock import Ticker
 from streaming.config import StreamingConfig
+from streaming.ticker import Ticker
 from streaming.topics import TopicError, admin_client, ensure_topics
 from tests.operations.secure_broker import KINDS, PASSWORD, Door, secure_broker
 
@@ -60,7 +60,7 @@ def test_each_of_our_clients_comes_in(kind: str, doors: dict[str, Door], topic_p
     reader = TopicsReader(properties, report.topics, (0,), tally, GroupLog(), everything=True)
     reader.start(report.partitions)
     ticks: list[None] = []
-    ticker = Ticker(report.topics.events, 0, properties, interval_ms=100, lead_ms=3_000, on_tick=lambda: ticks.append(None))
+    ticker = Ticker(report.topics.events, 0, properties, interval_ms=100, lead_ms=3_000, session_max_ms=60_000, on_tick=lambda: ticks.append(None))
     ticker.start()
     try:
         joining = Member(config.bootstrap_servers, "g", ["t"], prefix=topic_prefix, client_properties=properties)

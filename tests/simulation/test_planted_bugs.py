@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from msgspec.structs import replace
 
-from coordinator_state import Group, dispatch, rebalance, retention
+from coordinator_state import Group, coordinator, dispatch, rebalance, retention, sessions
 from coordinator_state.offsets import CommittedOffset, Offsets
 from coordinator_state.requests import heartbeat, join_group, offset_commit
 from coordinator_state.turn import Turn
@@ -91,7 +91,7 @@ def beats_are_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def the_dead_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = rebalance.session_timer_expired
+    real = sessions.session_timer_expired
 
     def expire(turn: Turn, member_id: str, last_heard_ms: int) -> None:
         if member_id in turn.require_group().pending_join:
@@ -105,6 +105,14 @@ def the_clock_jumps_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
         return wall_ms if wall_ms > self.clock_ms else None
 
     monkeypatch.setattr(ticker.TickClock, "next_tick_ms", next_tick_ms)
+
+
+def a_pause_is_not_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ticker.TickClock, "has_paused", lambda self, monotonic_ms: False)
+
+
+def sessions_go_on_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "renew_sessions", lambda turn: None)
 
 
 def a_parked_answer_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,6 +225,9 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (beats_are_not_heard, WORLDS, {"TheLivingStay"}),
     (the_dead_stay, WORLDS, {"SessionsKept"}),
     (the_clock_jumps_after_a_pause, WORLDS, {"TheLivingStay"}),
+    (a_pause_is_not_noticed, WORLDS, {"PausesCostNobody"}),
+    (sessions_go_on_after_a_pause, WORLDS, {"PausesCostNobody"}),
+    (sessions_go_on_after_a_pause, SOUPS, {"SameAsModel"}),
     (a_parked_answer_is_dropped, WORLDS, {"EveryRequestOnce"}),
     (an_answer_comes_twice, WORLDS, {"EveryRequestOnce"}),
     (an_answer_goes_to_somebody_else, WORLDS, {"EveryRequestOnce"}),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator_state import dispatch, rebalance
+from coordinator_state import dispatch, sessions
 from coordinator_state.requests import sync_group
 from simulation.command import main
 from simulation.run import case_of, live
@@ -18,7 +18,7 @@ from simulation.story import story
 
 @pytest.fixture
 def the_dead_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = rebalance.session_timer_expired
+    real = sessions.session_timer_expired
 
     def expire(turn: Any, member_id: str, last_heard_ms: int) -> None:
         if member_id in turn.require_group().pending_join:

@@ -6,9 +6,9 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
+from coordinator_state import Answer, Coordinator, GroupConfig, RenewalEvent, RequestEvent
 from schemas.error_codes import ErrorCode
-from schemas.events import EventError, decode_request_event, encode_request_event, encode_tick
+from schemas.events import SESSION_RENEWAL, EventError, decode_request_event, encode_request_event, encode_tick
 from schemas.java_hash import group_partition
 from schemas.messages import (
     HeartbeatRequest,
@@ -65,9 +65,9 @@ class Member:
     sent: int = field(default=0)
 
 
-def story(seed: int, *, groups: int = 4, requests: int = 150, poisons: bool = True) -> list[Record]:
-    """A log of one partition: joins, syncs, beats, commits, crashes and leaves of some groups, with ticks and poisons."""
-    chance = random.Random(seed)
+def story(seed: int, *, groups: int = 4, requests: int = 150, poisons: bool = True, renewals: bool = True) -> list[Record]:
+    """A log of one partition: joins, syncs, beats, commits, crashes and leaves of some groups, with ticks, renewals and poisons."""
+    chance, pauses = random.Random(seed), random.Random(f"pauses of {seed}")
     members = [Member(f"group-{number % groups}", f"client-{number}") for number in range(groups * 3)]
     coordinator = Coordinator(GroupConfig(group_initial_rebalance_delay_ms=1_000))
     records: list[Record] = []
@@ -95,6 +95,11 @@ def story(seed: int, *, groups: int = 4, requests: int = 150, poisons: bool = Tr
             key_and_value = next(poison, None)
             if key_and_value is not None:
                 append(*key_and_value)
+        if renewals and pauses.random() < 0.05:
+            group_id = pauses.choice(members).group_id
+            clock_ms = tick_ms if tick_ms > START_MS else now_ms
+            offset = append(group_id.encode(), SESSION_RENEWAL)
+            hear([output for output in coordinator.handle(group_id, RenewalEvent(offset, clock_ms, now_ms)) if isinstance(output, Answer)])
         member = chance.choice([m for m in members if m.silent_until_ms <= now_ms] or members)
         request = _next_request(member, chance, now_ms)
         if request is None:

@@ -1,0 +1,124 @@
+"""The end of an events topic, read without Spark: where its clock stands, and which groups were heard of lately."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from schemas.events import EventError
+from streaming.ticks import read_tick
+
+TAIL_RECORDS = 5_000
+"""How much of the log's end is read at least to find the last tick: one that went back must not be taken for it."""
+POLL_INTERVAL_S, POLL_TIMEOUT_S = 0.05, 10.0
+
+
+def find_clock_ms(consumer: Consumer, topic: str, partition: int, wall_ms: int) -> int | None:
+    """Where the log's clock stands: its last tick; without ticks, the time of its last record; None for an empty log.
+
+    Reads the partition from its end backwards. Raises KafkaException when the log cannot be read.
+    """
+    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=POLL_TIMEOUT_S)
+    last_ms: int | None = None
+    end, count = high, TAIL_RECORDS
+    while end > low:
+        start = max(low, end - count)
+        messages = list(read_events(consumer, topic, partition, start, end))
+        ticks = [tick for message in messages if (tick := tick_of(message)) is not None]
+        if ticks:
+            return max(ticks)
+        if last_ms is None and messages:
+            # Before the first tick, a request's time is its own timestamp: that, too, is not to be jumped over.
+            last_ms = min(messages[-1].timestamp()[1], wall_ms)
+        end, count = start, count * 2
+    return last_ms
+
+
+class RecentGroups:
+    """Which groups were heard of within a time, by the log's clock, before it stood still.
+
+    What was read stays: asked again, it reads only what has come since.
+    """
+
+    def __init__(self, topic: str, partition: int, window_ms: int) -> None:
+        self._topic, self._partition, self._window_ms = topic, partition, window_ms
+        self._heard: dict[bytes, int] = {}
+        """Key of a group's events -> the clock when it was last heard of."""
+        self._end = 0
+
+    def read(self, consumer: Consumer, clock_ms: int, is_wanted: Callable[[], bool] = lambda: True) -> list[bytes]:
+        """The keys, where the clock stands at `clock_ms`. Raises KafkaException; ends early when it is no more wanted."""
+        place = TopicPartition(self._topic, self._partition)
+        low, high = consumer.get_watermark_offsets(place, timeout=POLL_TIMEOUT_S)
+        since_ms = clock_ms - self._window_ms
+        start = max(self._end, self._before(consumer, since_ms, low, high))
+        heard_ms = clock_ms  # before the first tick that is read: at the latest
+        for message in read_events(consumer, self._topic, self._partition, start, high):
+            key, tick_ms = message.key(), tick_of(message)
+            if key is not None:
+                self._heard[bytes(key)] = heard_ms
+            elif tick_ms is not None:
+                heard_ms = tick_ms
+            if not is_wanted():
+                return []
+        self._end = high
+        self._heard = {key: ms for key, ms in self._heard.items() if ms >= since_ms}
+        return list(self._heard)
+
+    def _before(self, consumer: Consumer, since_ms: int, low: int, high: int) -> int:
+        """An offset not far before the first record at whose place the clock had come to `since_ms`."""
+        while high - low > TAIL_RECORDS:
+            middle = (low + high) // 2
+            events = read_events(consumer, self._topic, self._partition, middle, high)
+            tick_ms = next((tick for message in events if (tick := tick_of(message)) is not None), None)
+            if tick_ms is not None and tick_ms < since_ms:
+                low = middle
+            else:
+                high = middle
+        return low
+
+
+def read_events(consumer: Consumer, topic: str, partition: int, start: int, end: int) -> Iterator[Message]:
+    """The records of [start, end). The consumer must tell the end of a partition. Raises KafkaException."""
+    if start >= end:
+        return
+    consumer.assign([TopicPartition(topic, partition, start)])
+    heard_s = time.monotonic()
+    try:
+        while True:
+            # `consume` waits for all that it is asked for: a short time, so that the end of the log is not waited for.
+            polled = consumer.consume(num_messages=10_000, timeout=POLL_INTERVAL_S)
+            if polled:
+                heard_s = time.monotonic()
+            elif time.monotonic() - heard_s > POLL_TIMEOUT_S:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            for message in polled:
+                error = message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(error)
+                if error is not None or offset_of(message) >= end:
+                    return
+                yield message
+                if offset_of(message) == end - 1:
+                    return
+    finally:
+        consumer.unassign()
+
+
+def offset_of(message: Message) -> int:
+    """Where a record lies in its partition."""
+    offset = message.offset()
+    assert offset is not None
+    return offset
+
+
+def tick_of(message: Message) -> int | None:
+    """The clock that a record sets; None if it is no tick."""
+    if message.key() is not None:
+        return None
+    try:
+        return read_tick(message.value())
+    except EventError:
+        return None

@@ -1,0 +1,182 @@
+"""The ticker: the one place where wall time enters the log. `streaming.clock` is its arithmetic."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+
+from schemas.events import SESSION_RENEWAL, encode_tick
+from streaming.clock import TickClock, before_a_pause
+from streaming.events_tail import RecentGroups, find_clock_ms, offset_of
+
+DELIVERY_TIMEOUT_MS = 5_000
+_QUIET: Mapping[str, int] = {"log_level": 0}
+"""An outage is told once, by us, not at each of librdkafka's attempts to connect."""
+
+_log = logging.getLogger(__name__)
+
+
+class Ticker:
+    """Writes the ticks of one events partition, from `start` until `stop`. Survives every outage of the log.
+
+    Before the first tick after a pause it renews the sessions of every group that may have members (`has_paused`).
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        client_properties: Mapping[str, str],
+        *,
+        interval_ms: int,
+        lead_ms: int,
+        session_max_ms: int,
+        on_tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`session_max_ms`: the longest session that a member can have. `on_tick` is called, in the ticker's thread, when
+        the log has taken a tick."""
+        self._topic, self._partition = topic, partition
+        self._properties = dict(client_properties)
+        self._interval_ms, self._lead_ms = interval_ms, lead_ms
+        self._on_tick = on_tick
+        self._recent = RecentGroups(topic, partition, session_max_ms)
+        self._clock: TickClock | None = None
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._log_answers = True
+        self._thread = threading.Thread(target=self._run, name=f"ticker-{partition}", daemon=True)
+
+    @property
+    def clock_ms(self) -> int | None:
+        """The last acknowledged tick; None before it is known where the log stands."""
+        return self._clock.clock_ms if self._clock is not None else None
+
+    def start(self) -> None:
+        """Begin to tick, once the log's last tick is found."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop ticking; returns when the last tick is acknowledged or given up."""
+        self._stopping.set()
+        self._thread.join()
+
+    def handled(self, end_offset: int, watermark_ms: int) -> None:
+        """Tell how far the query has got: the clock does not run further ahead of that than its lead."""
+        with self._lock:
+            if self._clock is not None:
+                self._clock.handled(end_offset, watermark_ms)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set() and self._clock is None:
+            try:
+                self._clock = self._continue()
+            except KafkaException as problem:
+                _log.warning("The events partition %d cannot be read yet: %s", self._partition, problem)
+                self._stopping.wait(self._interval_ms / 1_000)
+        if self._clock is None:
+            return
+        producer = Producer(
+            {
+                **_QUIET,
+                "linger.ms": 0,
+                "acks": "all",
+                "reconnect.backoff.max.ms": 1_000,
+                **self._properties,
+                "message.timeout.ms": DELIVERY_TIMEOUT_MS,
+            }
+        )
+        while not self._stopping.wait(self._interval_ms / 1_000):
+            self._tick(producer, self._clock)
+
+    def _continue(self) -> TickClock:
+        with self._consumer() as consumer:
+            found_ms = find_clock_ms(consumer, self._topic, self._partition, _wall_ms())
+        limits = {"interval_ms": self._interval_ms, "lead_ms": self._lead_ms}
+        if found_ms is None:
+            return TickClock(_wall_ms(), _monotonic_ms(), **limits)
+        return TickClock(found_ms, before_a_pause(_monotonic_ms(), self._interval_ms), **limits)
+
+    @contextmanager
+    def _consumer(self) -> Iterator[Consumer]:
+        consumer = Consumer(
+            {
+                **_QUIET,
+                "group.id": "group-coordinator-ticker",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                **self._properties,
+            }
+        )
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+    def _tick(self, producer: Producer, clock: TickClock) -> None:
+        with self._lock:
+            monotonic_ms = _monotonic_ms()
+            tick_ms, has_paused = clock.next_tick_ms(_wall_ms(), monotonic_ms), clock.has_paused(monotonic_ms)
+        if tick_ms is None:
+            return
+        if has_paused and not self._renew_sessions(producer, clock.clock_ms):
+            self._tell(answered=False)
+            return
+        delivered = self._write(producer, [(None, encode_tick(tick_ms))])
+        for message in delivered:
+            with self._lock:
+                clock.acknowledge(tick_ms, offset_of(message), _monotonic_ms())
+            self._on_tick()
+        self._tell(bool(delivered))
+
+    def _renew_sessions(self, producer: Producer, clock_ms: int) -> bool:
+        """Whether every group that may have members has got its renewal."""
+        try:
+            with self._consumer() as consumer:
+                keys = self._recent.read(consumer, clock_ms, lambda: not self._stopping.is_set())
+        except KafkaException:
+            return False
+        if self._stopping.is_set():
+            return False
+        if keys:
+            _log.info("The clock of partition %d goes on after a pause; the sessions of %d groups begin anew.", self._partition, len(keys))
+        return len(self._write(producer, [(key, SESSION_RENEWAL) for key in keys])) == len(keys)
+
+    def _write(self, producer: Producer, records: Sequence[tuple[bytes | None, bytes]]) -> list[Message]:
+        """Those that the log has taken. Returns when each is acknowledged, or given up after DELIVERY_TIMEOUT_MS."""
+        delivered: list[Message] = []
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                delivered.append(message)
+
+        for key, value in records:
+            while True:
+                try:
+                    producer.produce(self._topic, key=key, value=value, partition=self._partition, on_delivery=on_delivery)
+                    break
+                except BufferError:  # the queue is full: wait until some of it is acknowledged
+                    producer.poll(0.1)
+        producer.flush()
+        return delivered
+
+    def _tell(self, answered: bool) -> None:
+        if self._log_answers and not answered:
+            _log.warning("Partition %d of %s takes no ticks: its clock stands still until it does.", self._partition, self._topic)
+        elif answered and not self._log_answers:
+            _log.warning("Partition %d of %s takes ticks again.", self._partition, self._topic)
+        self._log_answers = answered
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _monotonic_ms() -> int:
+    """Runs on while the machine sleeps, where the system has such a clock: sleep is a pause, too."""
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000_000

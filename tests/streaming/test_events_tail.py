@@ -1,0 +1,80 @@
+"""Where a log stands, read from its end: its clock, and the groups that were heard of lately."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from schemas.events import encode_tick
+from streaming.embedded_kafka import EmbeddedKafka
+from streaming.events_tail import TAIL_RECORDS, RecentGroups, find_clock_ms
+
+WALL_MS = 2**50
+
+
+@pytest.fixture
+def partition(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> str:
+    admin.create_topics([NewTopic(topic_prefix, 1)])[topic_prefix].result()
+    return topic_prefix
+
+
+@pytest.fixture
+def producer(kafka: EmbeddedKafka) -> Producer:
+    return Producer({"bootstrap.servers": kafka.bootstrap_servers})
+
+
+@pytest.fixture
+def reader(kafka: EmbeddedKafka) -> Iterator[Consumer]:
+    properties = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "test", "enable.partition.eof": True}
+    consumer = Consumer({**properties, "auto.offset.reset": "earliest"})
+    yield consumer
+    consumer.close()
+
+
+def test_the_clock_of_a_log_is_its_last_tick(producer: Producer, reader: Consumer, partition: str) -> None:
+    assert find_clock_ms(reader, partition, 0, WALL_MS) is None
+    before_ms = time.time_ns() // 1_000_000
+    for _ in range(7_000):
+        producer.produce(partition, key="group", value=encode_tick(10**12))
+    producer.flush()
+    found_ms = find_clock_ms(reader, partition, 0, WALL_MS)
+    assert found_ms is not None
+    assert before_ms - 1_000 <= found_ms <= time.time_ns() // 1_000_000
+    assert find_clock_ms(reader, partition, 0, 5_000) == 5_000, "a record from tomorrow is no reason to begin there"
+    producer.produce(partition, value=encode_tick(7_000))
+    producer.produce(partition, value=encode_tick(5_000))
+    for _ in range(7_000):
+        producer.produce(partition, key="group", value=b"{}")
+    producer.flush()
+    assert find_clock_ms(reader, partition, 0, WALL_MS) == 7_000
+
+
+def test_groups_that_were_heard_within_the_window(producer: Producer, reader: Consumer, partition: str) -> None:
+    seconds = 4 * TAIL_RECORDS // 10
+    for second in range(seconds):
+        producer.produce(partition, value=encode_tick(1_000 * (second + 1)))
+        producer.produce(partition, key=f"group-{second}", value=b"{}")
+        for _ in range(8):
+            producer.produce(partition, key=f"group-{seconds}", value=b"{}")
+    producer.produce(partition, key=b"\xff", value=b"no request")
+    producer.produce(partition, value=b"no tick")
+    producer.flush()
+    groups = RecentGroups(partition, 0, 10_000)
+    recent = {b"\xff", f"group-{seconds}".encode(), *(f"group-{second}".encode() for second in range(seconds - 11, seconds))}
+    found = set(groups.read(reader, 1_000 * seconds))
+    assert recent <= found
+    assert len(found - recent) <= 1, "before the first tick that is read it is not known how late it was"
+    producer.produce(partition, value=encode_tick(1_000 * (seconds + 5)))
+    producer.produce(partition, key="new", value=b"{}")
+    producer.flush()
+    past = {f"group-{second}".encode() for second in range(seconds - 11, seconds - 6)}
+    assert set(groups.read(reader, 1_000 * (seconds + 5))) - found == {b"new"}
+    assert not past & set(groups.read(reader, 1_000 * (seconds + 5)))
+    assert groups.read(reader, 10**12) == []
+    everybody = RecentGroups(partition, 0, 10**12)
+    assert len(everybody.read(reader, 1_000 * seconds)) == seconds + 3
+    assert RecentGroups(partition, 0, 10**12).read(reader, 1_000 * seconds, lambda: False) == [], "it is no more wanted"
