@@ -249,11 +249,18 @@ def _of_member(record: MemberJoined | MemberRejoined | MemberLeft | MemberExpire
             return (
                 f"{who} ({record.member.client_host}) expires: last heard {duration(record.time_ms - record.last_heard_ms)} "
                 f"ago, its time was {duration(record.session_timeout_ms)}"
+                f"{', begun anew after a pause of the clock' if _was_renewed(record) else ''}"
             )
         case MemberDropped():
             return f"{who} is dropped: {_DROPPED[record.reason]}"
         case _:
             assert_never(record)
+
+
+def _was_renewed(record: MemberExpired) -> bool:
+    """Whether the session was renewed after the member was last heard."""
+    deadline_ms = record.cause.deadline_ms
+    return deadline_ms is not None and deadline_ms - record.session_timeout_ms > record.last_heard_ms
 
 
 _DROPPED = {

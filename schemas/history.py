@@ -133,7 +133,7 @@ class MemberLeft(HistoryRecord, frozen=True, kw_only=True, tag="member_left"):
 
 
 class MemberExpired(HistoryRecord, frozen=True, kw_only=True, tag="member_expired"):
-    """Nothing was heard of a member for its session timeout."""
+    """Nothing was heard of a member for its session timeout (after a pause of the clock: since it went on)."""
 
     member: MemberIdentity
     last_heard_ms: int

@@ -9,8 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from narrative import words
-from schemas.history import AssignedTopic, History, MemberJoined, RebalanceTrigger
+from schemas.history import AssignedTopic, History, MemberExpired, MemberJoined, RebalanceTrigger
 from tests.command_line.histories import A, crash, everything
+from tests.coordinator_state.harness import GroupHarness, of_type
 
 UTC_PLUS_2 = timezone(timedelta(hours=2))
 
@@ -127,3 +128,12 @@ def test_the_reason_that_every_first_join_gives_is_left_out() -> None:
     for reason, is_said in (("need to re-join with the given member-id: a-1", False), ("rebalance failed", True)):
         told = words.sentence(replace(joined, cause=replace(joined.cause, reason=reason)))
         assert ("saying" in told) is is_said
+
+
+def test_who_expires_after_a_pause_of_the_clock_is_not_said_to_have_had_one_session_only() -> None:
+    group = GroupHarness()
+    group.stable("a")
+    group.sleep(9_000)
+    group.renew_sessions()
+    (expired,) = of_type(group.sleep(10_000), MemberExpired)
+    assert words.sentence(expired).endswith("last heard 19 s ago, its time was 10 s, begun anew after a pause of the clock")
