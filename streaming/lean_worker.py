@@ -1,0 +1,168 @@
+"""Spark's Python worker, without pandas where a `StateFunction` is called.
+
+For each key that a batch touches, PySpark 4.2.0 converts every column by itself, concatenates them to a frame, and makes one-row
+frames of the state; that is most of what a key costs. Here an Arrow batch is taken apart once for all its keys, and put
+together once. What goes over the wire to the JVM is the same (`ApplyInPandasWithStateSerializer` describes it), as are
+the values: a test compares both ways.
+
+`install` replaces three names of `pyspark.worker`. It does so in the one version whose inside it knows; in any other, and where
+workers are started without it, Spark calls the same function in its own way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from typing import IO, Any
+
+import pyarrow as pa
+import pyspark
+import pyspark.worker
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.pandas.serializers import ApplyInPandasWithStateSerializer, ArrowStreamSerializer
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.state import GroupState
+from pyspark.sql.types import StructType
+
+from streaming.rows import output_columns
+from streaming.state_function import Outputs, StateFunction
+
+PYSPARK_VERSION = "4.2.0"
+_COUNT = pa.struct([("dataCount", pa.int32()), ("stateCount", pa.int32())])
+_STATE = pa.struct([("properties", pa.string()), ("keyRowAsUnsafe", pa.binary()), ("object", pa.binary()), ("oldTimeoutTimestamp", pa.int64())])
+
+_pickler: Any = CPickleSerializer()
+_worker: Any = pyspark.worker
+_spark_wrap = _worker.wrap_grouped_map_pandas_udf_with_state
+_spark_fail_on_stop = _worker.fail_on_stopiteration
+
+
+class Column:
+    """The values of one key's rows in one column. Spark's worker takes the key from the first."""
+
+    __slots__ = ("name", "values")
+
+    def __init__(self, name: str, values: list[Any]) -> None:
+        self.name, self.values = name, values
+
+    def __getitem__(self, row: int) -> Any:
+        return self.values[row]
+
+
+class LeanSerializer(ApplyInPandasWithStateSerializer):
+    """Spark's serializer; when the function to call is a `StateFunction`, without frames."""
+
+    function_is_ours = False
+    """Of the task that runs: a worker runs one at a time."""
+
+    def load_stream(self, stream: IO[bytes]) -> Iterator[Any]:
+        """(rows of a key, its state), as `pyspark.worker` passes them to the function."""
+        if not LeanSerializer.function_is_ours:
+            yield from super().load_stream(stream)  # type: ignore[no-untyped-call]
+            return
+        chunks: list[list[Column]] = []
+        state: GroupState | None = None
+        for batch in ArrowStreamSerializer.load_stream(self, stream):
+            *data, infos = (_objects(column) for column in batch.columns)
+            names = batch.schema.names[:-1]
+            for info in infos:
+                if info is None:  # rows are more than keys
+                    break
+                first, count = info["startOffset"], info["numRows"]
+                own = slice(first, first + count)
+                chunks.append([Column(name, values[own]) for name, values in zip(names, data, strict=True)])
+                state = state or self._state(info)
+                if info["isLastChunk"]:
+                    yield [(chunk, state) for chunk in chunks], state
+                    chunks, state = [], None
+
+    def dump_stream(self, iterator: Iterable[Any], stream: IO[bytes]) -> None:
+        """Outputs and changed states, as the JVM awaits them."""
+        if not LeanSerializer.function_is_ours:
+            super().dump_stream(iterator, stream)  # type: ignore[no-untyped-call]
+            return
+        ArrowStreamSerializer.dump_stream(self, self._write_stream_start(self._batches(iterator), stream), stream)
+
+    def _batches(self, iterator: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+        outputs: Outputs = []
+        states: list[tuple[Any, ...]] = []
+        count = 0
+        schema: StructType | None = None
+        for (((said, state), schema),) in iterator:
+            outputs += said
+            count += sum(len(records) for _, records in said)
+            states.append(self._state_row(state))
+            if count > self.arrow_max_records_per_batch:
+                yield _batch(outputs, states, schema)
+                outputs, states, count = [], [], 0
+        if schema is not None and states:
+            yield _batch(outputs, states, schema)
+
+    def _state(self, info: dict[str, Any]) -> GroupState:
+        value = _pickler.loads(info["object"]) if info["object"] else None
+        properties = {**json.loads(info["properties"]), "optionalValue": value}
+        return GroupState(keyAsUnsafe=info["keyRowAsUnsafe"], valueSchema=self.state_object_schema, **properties)
+
+    def _state_row(self, state: GroupState) -> tuple[Any, ...]:
+        value = _pickler.dumps(self.state_object_schema.toInternal(state._value)) if state.exists else None
+        return state.json(), state._keyAsUnsafe, value, state.oldTimeoutTimestamp
+
+
+def _objects(column: pa.Array[Any]) -> list[Any]:
+    kind = column.type
+    if pa.types.is_timestamp(kind):  # the tick, which is null in every row
+        return [None] * len(column)
+    if pa.types.is_struct(kind) or (column.null_count and pa.types.is_integer(kind)):
+        return column.to_pylist()
+    # Three times as fast, and numbers without nulls stay numbers.
+    found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
+    return found
+
+
+def _batch(outputs: Outputs, states: list[tuple[Any, ...]], schema: StructType) -> pa.RecordBatch:
+    """Three structs side by side, filled up with nulls to the same length: how many outputs and states, these, and those."""
+    data = output_columns(outputs)
+    counts = len(data[0]), len(states)
+    rows = max(1, *counts)
+    types = (_COUNT, pa.struct(list(to_arrow_schema(schema, timezone="UTC"))), _STATE)
+    columns = ([(each,) * rows for each in counts], data, list(zip(*states, strict=True)))
+    structs = [_struct(each, struct, rows) for each, struct in zip(columns, types, strict=True)]
+    return pa.RecordBatch.from_arrays(structs, names=["_0", "_1", "_2"])
+
+
+def _struct(columns: Iterable[tuple[Any, ...]], struct: pa.StructType, rows: int) -> pa.StructArray:
+    filled = [
+        pa.array(values + (None,) * (rows - len(values)), field.type) for values, field in zip(columns, struct, strict=True)
+    ]
+    return pa.StructArray.from_arrays(filled, fields=list(struct))
+
+
+def _wrap(function: Callable[..., Any], return_type: StructType, runner_conf: Any) -> Callable[..., Any]:
+    """For `pyspark.worker`: what it calls with the columns of the key, the chunks of its rows, and its state."""
+    ours = getattr(function, "__wrapped__", function)
+    LeanSerializer.function_is_ours = isinstance(ours, StateFunction)
+    if not isinstance(ours, StateFunction):
+        wrapped: Callable[..., Any] = _spark_wrap(function, return_type, runner_conf)
+        return wrapped
+
+    def call(key: list[Column], chunks: Iterable[list[Column]], state: GroupState) -> tuple[Outputs, GroupState]:
+        rows = () if state.hasTimedOut else ({column.name: column.values for column in chunk} for chunk in chunks)
+        return ours.handle(tuple(column[0] for column in key), rows, state), state
+
+    return lambda key, chunks, state: [(call(key, chunks, state), return_type)]
+
+
+def _fail_on_stop(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Spark's guard around a function, with the function in sight."""
+    return wraps(function)(_spark_fail_on_stop(function))
+
+
+def install() -> bool:
+    """Make the workers of this daemon lean. False: it is another version of Spark, nothing was done."""
+    if pyspark.__version__ != PYSPARK_VERSION:
+        return False
+    _worker.ApplyInPandasWithStateSerializer = LeanSerializer
+    _worker.wrap_grouped_map_pandas_udf_with_state = _wrap
+    _worker.fail_on_stopiteration = _fail_on_stop
+    return True

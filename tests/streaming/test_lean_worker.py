@@ -1,0 +1,183 @@
+"""The lean worker beside Spark's own, on the same bytes from the JVM: the bytes that go back say the same."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyspark
+import pyspark.worker
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.pandas.serializers import ApplyInPandasWithStateSerializer
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+
+from streaming import lean_worker
+from streaming.buckets import bucket_operator
+from streaming.lean_worker import LeanSerializer
+from streaming.operator import streaming_operator
+from streaming.state_function import StateFunction
+from tests.streaming.test_buckets import beat, join
+from tests.streaming.test_operator import CONFIG, JOIN_MS
+
+Row = tuple[bytes | None, int, int, bytes | None]
+"""Key, offset, clock_ms, value."""
+Key = bytes | int | None
+Call = tuple[Key, list[list[Row]]]
+"""A key that the batch touches, and its rows as they are cut into chunks; without rows it has timed out."""
+
+WATERMARK_MS = JOIN_MS + 5_000
+DATA = {
+    "key": pa.binary(),
+    "offset": pa.int64(),
+    "value": pa.binary(),
+    "timestamp_ms": pa.int64(),
+    "clock_ms": pa.int64(),
+    "tick": pa.timestamp("us", "UTC"),
+    "grouped_by": pa.binary(),
+}
+INFO = pa.struct(
+    [("properties", pa.string()), ("keyRowAsUnsafe", pa.binary()), ("object", pa.binary()), ("startOffset", pa.int32()),
+     ("numRows", pa.int32()), ("isLastChunk", pa.bool_())]
+)  # fmt: skip
+OUTPUT = StructType(
+    [StructField("group_key", BinaryType()), StructField("topic", StringType()), StructField("partition", IntegerType()),
+     StructField("key", BinaryType()), StructField("value", BinaryType()), StructField("headers", StringType())]
+)  # fmt: skip
+pickler: Any = CPickleSerializer()
+
+
+def from_the_jvm(calls: list[Call], state: dict[Key, tuple[bytes, ...]], key_type: pa.DataType) -> bytes:
+    """One Arrow batch, as `ApplyInPandasWithStateWriter` makes it."""
+    rows: list[tuple[Any, ...]] = []
+    infos: list[dict[str, Any] | None] = []
+    for key, chunks in calls:
+        value = state.get(key)
+        for number, chunk in enumerate(chunks or [[(None, None, None, None)]]):
+            properties = {
+                "batchProcessingTimeMs": 0, "eventTimeWatermarkMs": WATERMARK_MS, "timeoutConf": GroupStateTimeout.EventTimeTimeout,
+                "hasTimedOut": not chunks, "watermarkPresent": True, "defined": value is not None, "updated": False,
+                "removed": False, "timeoutTimestamp": 0 if value is None else 7,
+            }  # fmt: skip
+            infos.append(
+                {"properties": json.dumps(properties), "keyRowAsUnsafe": repr(key).encode(), "startOffset": len(rows), "numRows": len(chunk),
+                 "object": None if value is None else pickler.dumps(value), "isLastChunk": number + 1 >= len(chunks)}
+            )  # fmt: skip
+            rows += [(event_key, offset, body, offset, clock_ms, None, key) for event_key, offset, clock_ms, body in chunk]
+    infos += [None] * (len(rows) - len(infos))
+    columns = {**dict(zip(DATA, zip(*rows, strict=True), strict=True)), "state": infos}
+    schema = pa.schema({**DATA, "grouped_by": key_type, "state": INFO})
+    batch = pa.RecordBatch.from_pydict({name: list(values) for name, values in columns.items()}, schema=schema)
+    sink = io.BytesIO()
+    with pa.RecordBatchStreamWriter(sink, schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def answers(
+    serializer: type[ApplyInPandasWithStateSerializer], guard: Callable[..., Any], wrap: Callable[..., Any], function: StateFunction, sent: bytes, most: int
+) -> list[pa.RecordBatch]:
+    """What a worker sends back, with these three in the places that they have in `pyspark.worker`."""
+    own = serializer(
+        timezone="UTC", safecheck=True, assign_cols_by_name=True, prefer_int_ext_dtype=False, state_object_schema=STATE,
+        arrow_max_records_per_batch=most, prefers_large_var_types=False, int_to_decimal_coercion_enabled=False,
+    )  # fmt: skip
+    call = wrap(guard(function), OUTPUT, None)
+    key_at, values_at = [len(DATA) - 1], list(range(len(DATA) - 1))
+
+    def mapper(each: tuple[Iterator[Any], GroupState]) -> Any:  # as in `read_udfs`
+        data = (x[0] for x in each[0])
+        first = next(data)
+        return call([first[at] for at in key_at], ([x[at] for at in values_at] for x in chain([first], data)), each[1])
+
+    back = io.BytesIO()
+    own.dump_stream(map(mapper, own.load_stream(io.BytesIO(sent))), back)
+    return list(pa.ipc.open_stream(back.getvalue()[4:]))
+
+
+STATE = StructType([StructField("membership", BinaryType()), StructField("offsets", BinaryType())])
+SPARKS = (ApplyInPandasWithStateSerializer, pyspark.worker.fail_on_stopiteration, pyspark.worker.wrap_grouped_map_pandas_udf_with_state)
+LEAN = (LeanSerializer, lean_worker._fail_on_stop, lean_worker._wrap)
+
+
+def both(function: StateFunction, sent: bytes, most: int = 10_000) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+    return answers(*SPARKS, function, sent, most), answers(*LEAN, function, sent, most)
+
+
+def states_of(batches: list[pa.RecordBatch]) -> dict[bytes, Any]:
+    rows = [row for batch in batches for row in batch.column(2).to_pylist() if row["keyRowAsUnsafe"] is not None]
+    return {row["keyRowAsUnsafe"]: pickler.loads(row["object"]) if row["object"] else None for row in rows}
+
+
+def test_outputs_and_states_are_the_same_over_two_batches() -> None:
+    """Groups that begin, in one chunk and in two; poisons; then a heartbeat, a timer, and a group of which nothing is left."""
+    first: list[Call] = [
+        (b"a", [[join(b"a", 0)], [beat(b"a", 4)]]),
+        (b"b", [[join(b"b", 1), beat(b"b", 2)]]),
+        (None, [[(None, 3, JOIN_MS, b"{}")]]),
+        (b"\xff", [[(b"\xff", 5, 0, None)]]),
+        (b"gone", [[beat(b"gone", 6)]]),
+    ]
+    sparks, lean = both(streaming_operator(CONFIG), from_the_jvm(first, {}, pa.binary()))
+    assert lean == sparks
+    kept = states_of(lean)
+    state: dict[Key, Any] = {b"a": kept[repr(b"a").encode()], b"b": kept[repr(b"b").encode()]}
+    assert None not in state.values()
+    second: list[Call] = [(b"a", [[beat(b"a", 7)]]), (b"b", [])]
+    sparks, lean = both(streaming_operator(CONFIG), from_the_jvm(second, state, pa.binary()))
+    assert lean == sparks
+    assert sum(row["dataCount"] for row in lean[0].column(0).to_pylist()[:1]) > 0
+
+
+def test_buckets_too() -> None:
+    calls: list[Call] = [(3, [[join(b"a", 0), join(b"b", 1), beat(b"a", 2)]]), (None, [[(None, 3, JOIN_MS, b"{}")]])]
+    sparks, lean = both(bucket_operator(CONFIG), from_the_jvm(calls, {}, pa.int32()))
+    assert lean == sparks
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=6), st.integers(1, 6))
+def test_batches_are_cut_alike(keys: list[list[int]], most: int) -> None:
+    """Many or few outputs and states, and an Arrow batch that takes `most` outputs."""
+    offsets = iter(range(100))
+    calls: list[Call] = []
+    for number, beats in enumerate(keys):
+        key = b"%d" % number
+        calls.append((key, [[beat(key, next(offsets)) for _ in range(1 + count)] for count in beats]))
+    sparks, lean = both(streaming_operator(CONFIG), from_the_jvm(calls, {}, pa.binary()), most)
+    assert [row for batch in lean for row in rows_of(batch)] == [row for batch in sparks for row in rows_of(batch)]
+    assert states_of(lean) == states_of(sparks)
+
+
+def rows_of(batch: pa.RecordBatch) -> list[Any]:
+    count = batch.column(0)[0].as_py()["dataCount"]
+    found: list[Any] = batch.column(1).to_pylist()[:count]
+    return found
+
+
+def test_a_function_of_frames_is_called_in_sparks_way() -> None:
+    def count(key: tuple[bytes], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        state.update((b"", b"%d" % sum(map(len, frames))))
+        yield from ()
+
+    sent = from_the_jvm([(b"a", [[beat(b"a", 0), beat(b"a", 1)]])], {}, pa.binary())
+    plain: Any = count
+    assert states_of(answers(*LEAN, plain, sent, 10)) == {repr(b"a").encode(): (b"", b"2")}
+
+
+def test_it_is_installed_in_the_version_of_spark_that_it_knows_and_in_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ApplyInPandasWithStateSerializer", "wrap_grouped_map_pandas_udf_with_state", "fail_on_stopiteration"):
+        monkeypatch.setattr(pyspark.worker, name, getattr(pyspark.worker, name))
+    monkeypatch.setattr(pyspark, "__version__", "4.2.1")
+    assert not lean_worker.install()
+    assert pyspark.worker.ApplyInPandasWithStateSerializer is ApplyInPandasWithStateSerializer
+    monkeypatch.undo()
+    assert pyspark.__version__ == lean_worker.PYSPARK_VERSION
