@@ -31,7 +31,7 @@ BENCHMARKS = {
     "query": Benchmark(quick=("--touched", "200", "--beats", "5", "--batches", "4", "--buckets", "64")),
     "latency": Benchmark(quick=("--rates", "50", "--seconds", "5")),
     "idle_groups": Benchmark(full=("--groups", "100", "10000", "100000"), quick=None),
-    "replay": Benchmark(quick=("--events", "100000", "--cores", "2")),
+    "replay": Benchmark(quick=("--events", "100000", "--cores", "2", "--day-share", "0")),
 }
 
 

@@ -16,9 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.day_log import BEATS_A_DAY, write_log
+from benchmarks.process_tree import cpu_seconds
 from streaming.config import StreamingConfig
 from streaming.event_log import read_records, records_of_files
 from streaming.replay import replay_batch, replay_in_process
@@ -30,48 +34,61 @@ IN_PROCESS = 0
 ROOT = Path(__file__).parents[1]
 
 
+class Spent(NamedTuple):
+    """By the clock, and by the CPU in all processes."""
+
+    seconds: float
+    cpu_seconds: float
+
+
 def replay(file: Path, cores: int) -> None:
-    """One replay in this process; prints seconds."""
+    """One replay in this process; prints what it spent."""
     settings = StreamingConfig.load({"master": f"local[{max(cores, 1)}]"})
     if cores == IN_PROCESS:
-        begin = time.perf_counter()
-        for _ in replay_in_process(read_records([file]), settings):
-            pass
-        print(f"seconds {time.perf_counter() - begin:.2f}", flush=True)
+        spend(lambda: deque(replay_in_process(read_records([file]), settings), maxlen=0))
         return
     spark = open_session(settings)
     spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()  # a worker is there
-    begin = time.perf_counter()
-    replay_batch(records_of_files(spark, [file]), settings).write.format("noop").mode("overwrite").save()
-    print(f"seconds {time.perf_counter() - begin:.2f}", flush=True)
+    spend(lambda: replay_batch(records_of_files(spark, [file]), settings).write.format("noop").mode("overwrite").save())
     spark.stop()
 
 
-def seconds_of(file: Path, cores: int) -> float:
+def spend(work: Callable[[], object]) -> None:
+    begin, cpu = time.perf_counter(), cpu_seconds()
+    work()
+    print(f"spent {time.perf_counter() - begin:.2f} {cpu_seconds() - cpu:.2f}", flush=True)
+
+
+def spent_on(file: Path, cores: int) -> Spent:
     """One replay in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.replay", "--cores", str(cores), "--file", str(file)]
     said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
-    return float(said.stdout.split("seconds ")[1].split()[0])
+    seconds, cpu = said.stdout.split("spent ")[1].split()[:2]
+    return Spent(float(seconds), float(cpu))
 
 
 def measure(file: Path, events: int, all_cores: list[int]) -> None:
     print(f"{events:,} events of {GROUPS:,} groups x {MEMBERS} members, {file.stat().st_size / 1e6:.0f} MB of Parquet")
-    print(f"{'replay':<18} {'seconds':>8} {'events/s':>10} {'ratio':>6}")
+    print(f"{'replay':<16} {'seconds':>8} {'CPU s':>7} {'events/s':>10} {'ratio':>6}")
     first = 0.0
     for cores in [*all_cores, IN_PROCESS]:
-        name = "in process" if cores == IN_PROCESS else f"Spark, {cores} core{'s'[: cores - 1]}"
-        seconds = seconds_of(file, cores)
-        first = first or seconds
-        print(f"{name:<18} {seconds:8.1f} {events / seconds:10,.0f} {first / seconds:6.2f}", flush=True)
+        name = "in process" if cores == IN_PROCESS else f"Spark, {cores} core{'s' * (cores > 1)}"
+        spent = spent_on(file, cores)
+        first = first or spent.seconds
+        print(
+            f"{name:<16} {spent.seconds:8.1f} {spent.cpu_seconds:7.1f} {events / spent.seconds:10,.0f} {first / spent.seconds:6.2f}",
+            flush=True,
+        )
 
 
 def measure_a_day(file: Path, share: float, cores: int) -> None:
     groups = round(GROUPS * share)
     beats = groups * MEMBERS * BEATS_A_DAY
     write_log(file, groups, MEMBERS, beats)
-    seconds = seconds_of(file, cores)
-    print(f"\nA day of {groups} groups x {MEMBERS} members, {beats:,} beats, Spark, {cores} cores: {seconds:.0f} s, {beats / seconds:,.0f} beats/s")
-    print(f"computed from it: {GROUPS:,} groups, {beats * GROUPS // groups:,} beats: {seconds * GROUPS / groups / 3_600:.1f} h")
+    spent = spent_on(file, cores)
+    print(f"\na whole day of {groups} groups x {MEMBERS} members, {beats:,} beats, Spark, {cores} cores: ", end="")
+    print(f"{spent.seconds:.0f} s, {spent.cpu_seconds:.0f} CPU s, {beats / spent.seconds:,.0f} beats/s")
+    print(f"computed from it: {GROUPS:,} groups, {beats * GROUPS // groups:,} beats: {spent.seconds * GROUPS / groups / 3_600:.1f} h")
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,7 +39,7 @@ from recordings.kafka_request_log import RequestLog
 from schemas.history import decode_history
 from schemas.records_file import encode_record
 from streaming.config import StreamingConfig
-from streaming.topics import admin_client, ensure_topics
+from streaming.topics import Topics, admin_client, ensure_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -185,7 +186,8 @@ class _Job:
             history_tables.write_in_process(self._for_tables or (), Path(self._wanted.tables), self._wanted.tables_kind)
 
     def run_on_spark(self, source: _Source, streaming_directory: Path | None) -> None:
-        from streaming.replay import output_records, replay_batch, replay_streaming, write_topics
+        from streaming.packed_outputs import output_records
+        from streaming.replay import replay_batch, replay_streaming, write_topics
         from streaming.session import open_session
 
         if source.topic is not None and self._settings.sources["shards"] == "default":
@@ -242,14 +244,14 @@ class _Job:
     def _take(self, records: Iterable[OutputRecord]) -> None:
         from streaming.replay import write_files
 
+        note = partial(self._note, self._config.topic_settings.topics)
         if self._out is not None:
-            write_files(records, self._config, self._out, self._wanted.kind.value, self._note)
+            write_files(records, self._config, self._out, self._wanted.kind.value, note)
         else:
             for record in records:
-                self._note(record)
+                note(record)
 
-    def _note(self, record: OutputRecord) -> None:
-        topics = self._config.topic_settings.topics
+    def _note(self, topics: Topics, record: OutputRecord) -> None:
         name = record.topic.removeprefix(f"{self._config.topic_prefix}.")
         self._counts[name] = self._counts.get(name, 0) + 1
         if record.topic == topics.history and record.value is not None:

@@ -11,12 +11,12 @@ import gzip
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from schemas.records_file import Record, RecordsFileError, decode_event_record
+from streaming.arrow_columns import objects
 from streaming.config import StreamingConfig
 from streaming.rows import RECORD_SCHEMA
 from streaming.source import EVENT_COLUMNS
@@ -69,7 +69,7 @@ def read_records(files: Sequence[Path]) -> Iterator[Record]:
     for file in files:
         if not file.name.endswith(_JSON_LINES):
             for batch in pq.ParquetFile(file).iter_batches(columns=list(RECORD_COLUMNS)):
-                yield from (Record(**row) for row in batch.to_pylist())
+                yield from _records(batch)
             continue
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
@@ -87,8 +87,14 @@ def _require_known(files: Sequence[Path]) -> None:
             raise EventLogError(f"{file} is no log of events: its name must end in .jsonl, .jsonl.gz or .parquet.")
 
 
+def _records(batch: pa.RecordBatch) -> Iterator[Record]:
+    columns = (batch.column(name).to_pylist() for name in RECORD_COLUMNS)
+    for partition, offset, timestamp_ms, key, value in zip(*columns, strict=True):
+        yield Record(partition=partition, offset=offset, timestamp_ms=timestamp_ms, key=key, value=value)
+
+
 def _parse_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        lines = (str(line).encode() for line in batch.column("value").to_pylist())
-        rows = [msgspec.structs.asdict(decode_event_record(line)) for line in lines]
-        yield pa.RecordBatch.from_pylist([{name: row[name] for name in RECORD_COLUMNS} for row in rows], RECORD_ARROW)
+        records = [decode_event_record(line.encode()) for line in objects(batch.column("value"))]
+        columns = [pa.array([getattr(record, name) for record in records], kind) for name, kind in _COLUMNS.items()]
+        yield pa.RecordBatch.from_arrays(columns, schema=RECORD_ARROW)

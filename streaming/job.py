@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from streaming.buckets import bucket_of, bucket_operator
-from streaming.operator import batch_operator, streaming_operator
+from streaming.operator import streaming_operator
 from streaming.operator_config import OperatorConfig
-from streaming.rows import BUCKET_STATE_SCHEMA, OUTPUT_SCHEMA, PRODUCER_COLUMNS, RECORD_SCHEMA, STATE_SCHEMA
-from streaming.ticks import NO_CLOCK, mark_ticks
+from streaming.rows import BUCKET_STATE_SCHEMA, OUTPUT_SCHEMA, PRODUCER_COLUMNS, STATE_SCHEMA
+from streaming.ticks import NO_CLOCK
+from streaming.whole_lives import in_buckets, whole_lives
 
 
 def coordinate_stream(events: DataFrame, config: OperatorConfig) -> DataFrame:
@@ -52,14 +52,9 @@ def coordinate_batch(records: DataFrame, config: OperatorConfig, until_ms: int =
 
     A partition's log ends with its last tick, or with `until_ms` where that is later.
     """
-    ticks = Window.partitionBy("partition")
-    timed = records.mapInArrow(mark_ticks, f"{RECORD_SCHEMA}, tick_ms long").select(
-        "*",
-        F.coalesce(F.max("tick_ms").over(ticks.orderBy("offset")), F.lit(NO_CLOCK)).alias("clock_ms"),
-        F.greatest(F.max("tick_ms").over(ticks), F.lit(until_ms)).alias("end_ms"),
-    )
-    requests = timed.where("tick_ms is null").drop("tick_ms")
-    return requests.groupBy("partition", "key").applyInPandas(batch_operator(config), OUTPUT_SCHEMA)
+    spark = records.sparkSession
+    buckets = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), 2 * spark.sparkContext.defaultParallelism)
+    return in_buckets(records, buckets).mapInArrow(whole_lives(config, until_ms), OUTPUT_SCHEMA)
 
 
 def producer_records(outputs: DataFrame) -> DataFrame:

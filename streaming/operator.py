@@ -1,7 +1,7 @@
 """The operator: one group's rows in, its outputs out. The one place where Spark meets the core.
 
-`coordinate_rows` is what happens; `streaming_operator` and `batch_operator` bind it to Spark's two ways of calling a
-function by group. It is a pure function of the group's state, its rows and the clock that the ticks give.
+`coordinate_rows` is what happens, a pure function of the group's state, its rows and the clock that the ticks give;
+`streaming_operator` binds it to Spark's way of calling a function by group.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import NamedTuple
 
-import msgspec
 import pandas as pd
 from pyspark.sql.streaming.state import GroupState
 
@@ -24,7 +23,6 @@ from streaming.ticks import NO_CLOCK, read_tick
 Key = tuple[bytes | None]
 """The grouping key: the bytes of the event's key. Not its text: a key that is no UTF-8 would be a poison."""
 StreamingFunction = Callable[[Key, Iterable[pd.DataFrame], GroupState], Iterator[pd.DataFrame]]
-BatchFunction = Callable[[tuple[int, bytes | None], pd.DataFrame], pd.DataFrame]
 
 
 class OperatorError(RuntimeError):
@@ -57,23 +55,6 @@ def streaming_operator(config: OperatorConfig) -> StreamingFunction:
     return coordinate
 
 
-def batch_operator(config: OperatorConfig) -> BatchFunction:
-    """The function for `applyInPandas` by (partition, key): a group's whole life, up to `end_ms`, the end of its log.
-
-    `config.partition` gives way to the rows' own.
-    """
-
-    def coordinate(key: tuple[int, bytes | None], frame: pd.DataFrame) -> pd.DataFrame:
-        group_key = key[1]
-        own = msgspec.structs.replace(config, partition=int(key[0]))
-        with blame(group_key, own):
-            end_ms = int(frame["end_ms"].iloc[0])
-            outcome = coordinate_rows(group_key, event_rows(frame, NO_CLOCK), own, group=None, clock_ms=end_ms)
-        return output_frame([(group_key, outcome.records)])
-
-    return coordinate
-
-
 def coordinate_rows(
     group_key: bytes | None, rows: Iterable[EventRow], config: OperatorConfig, *, group: Group | None, clock_ms: int
 ) -> Outcome:
@@ -85,25 +66,41 @@ def coordinate_rows(
     try:
         group_id = decode_group_id(group_key)
     except EventError as problem:
-        problems = (_without_key(row) if group_key is None else problem for row in ordered)
-        letters = [dead_letter(group_key, row, why, config) for row, why in zip(ordered, problems, strict=True)]
-        return Outcome(None, None, letters)
-    records: list[OutputRecord] = []
+        return Outcome(None, None, unreadable(group_key, ordered, problem, config))
     coordinator = GroupCoordinator(group_id, config.group, partition=config.partition, group=group)
-    for row in ordered:
+    records = handle_rows(coordinator, group_key, group_id, ordered, config)
+    coordinator.advance_to(clock_ms)
+    records += take_records(coordinator, config)
+    return Outcome(coordinator.group, coordinator.next_deadline_ms(), records)
+
+
+def handle_rows(
+    coordinator: GroupCoordinator, group_key: bytes | None, group_id: str, rows: Iterable[EventRow], config: OperatorConfig
+) -> list[OutputRecord]:
+    """Hand rows, which are in order, to the core: the dead letters, then what the group says to the others."""
+    letters: list[OutputRecord] = []
+    for row in rows:
+        time_ms = row.clock_ms if row.clock_ms > NO_CLOCK else row.timestamp_ms
         try:
             event = decode_group_event(group_id, row.value, config.responses_partitions)
         except EventError as problem:
-            records.append(dead_letter(group_key, row, problem, config))
+            letters.append(dead_letter(group_key, row, problem, config))
             continue
-        time_ms = row.clock_ms if row.clock_ms > NO_CLOCK else row.timestamp_ms
         if isinstance(event, SessionRenewal):
             coordinator.handle(RenewalEvent(row.offset, time_ms, row.timestamp_ms))
         else:
             coordinator.handle(RequestEvent(row.offset, time_ms, row.timestamp_ms, *event))
-    coordinator.advance_to(clock_ms)
-    records += (output_record(output, config) for output in coordinator.take_outputs())
-    return Outcome(coordinator.group, coordinator.next_deadline_ms(), records)
+    return letters + take_records(coordinator, config)
+
+
+def take_records(coordinator: GroupCoordinator, config: OperatorConfig) -> list[OutputRecord]:
+    """What a group has said since the last time, as records for the sink."""
+    return [output_record(output, config) for output in coordinator.take_outputs()]
+
+
+def unreadable(group_key: bytes | None, rows: Iterable[EventRow], problem: EventError, config: OperatorConfig) -> list[OutputRecord]:
+    """The dead letters of rows whose key names no group, which is the problem."""
+    return [dead_letter(group_key, row, problem if group_key is not None else _without_key(row), config) for row in rows]
 
 
 def _without_key(row: EventRow) -> EventError:

@@ -8,11 +8,10 @@ A log is ordered by partition and offset, and ends with the last tick of each pa
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 
 from schemas.events import EventError
 from schemas.records_file import Record
@@ -103,14 +102,6 @@ def in_order(outputs: DataFrame) -> DataFrame:
     return outputs.selectExpr("*", *(f"{sql} order_{number}" for number, sql in enumerate(order))).orderBy(
         "group_key", *(f"order_{number}" for number in range(len(order)))
     )
-
-
-def output_records(outputs: DataFrame) -> Iterator[OutputRecord]:
-    """The outputs of a replay in order, brought to the driver piece by piece."""
-    row: Row
-    for row in in_order(outputs).toLocalIterator(prefetchPartitions=True):
-        key, value = (None if each is None else bytes(each) for each in (row.key, row.value))
-        yield OutputRecord(row.topic, row.partition, key, value, json.loads(row.headers))
 
 
 def write_files(

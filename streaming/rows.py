@@ -7,10 +7,11 @@ that it comes from, by which a replay sorts. The streaming query and the batch r
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 import msgspec
 import pandas as pd
+import pyarrow as pa
 
 from coordinator_state import Answer, AssignmentChange, LogRecord, Output
 from schemas.error_codes import ErrorCode
@@ -44,6 +45,8 @@ NO_PARTITION = -1
 OUTPUT_TOO_LARGE = "output_too_large"
 """The `reason` of a dead letter that stands for an output beyond `output_max_bytes`."""
 DETAIL_MAX_CHARACTERS = 1_000
+HEADERS_MAX_BYTES = 512
+"""More than what a producer counts for the headers of any output but a dead letter."""
 
 
 class EventRow(NamedTuple):
@@ -75,7 +78,8 @@ class OutputRecord(NamedTuple):
 def output_record(output: Output, config: OperatorConfig) -> OutputRecord:
     """An output as the record that the sink writes; one that no topic would take gives way to a smaller one."""
     record = _record(output, config)
-    if record.size_bytes <= config.output_max_bytes:
+    small = len(record.key or b"") + len(record.value or b"") + HEADERS_MAX_BYTES <= config.output_max_bytes
+    if small or record.size_bytes <= config.output_max_bytes:
         return record
     if isinstance(output, Answer):
         refusal = msgspec.structs.replace(output, response=_too_large(output.response))
@@ -169,11 +173,15 @@ def _too_large(response: Response) -> Response:
             return response
 
 
+def output_columns(outputs: Iterable[tuple[bytes | None, Iterable[OutputRecord]]]) -> list[tuple[Any, ...]]:
+    """The records of groups as the columns of `OUTPUT_SCHEMA`."""
+    rows = [(group_key, *record[:-1], encode_json(record.headers).decode()) for group_key, records in outputs for record in records]
+    return list(zip(*rows, strict=True)) or [()] * (1 + len(OutputRecord._fields))
+
+
 def output_frame(outputs: Iterable[tuple[bytes | None, Iterable[OutputRecord]]]) -> pd.DataFrame:
     """The records of groups as the rows of `OUTPUT_SCHEMA`."""
-    rows = [(group_key, *record) for group_key, records in outputs for record in records]
-    columns = list(zip(*rows, strict=True)) or [()] * (1 + len(OutputRecord._fields))
-    group_key, topic, partition, key, value, headers = columns
+    group_key, topic, partition, key, value, headers = output_columns(outputs)
     return pd.DataFrame(
         {
             "group_key": pd.Series(group_key, dtype=object),
@@ -181,8 +189,24 @@ def output_frame(outputs: Iterable[tuple[bytes | None, Iterable[OutputRecord]]])
             "partition": pd.Series(partition, dtype="int32"),
             "key": pd.Series(key, dtype=object),
             "value": pd.Series(value, dtype=object),
-            "headers": pd.Series([encode_json(each).decode() for each in headers], dtype=object),
+            "headers": pd.Series(headers, dtype=object),
         }
+    )
+
+
+def output_batch(outputs: Iterable[tuple[bytes | None, Iterable[OutputRecord]]]) -> pa.RecordBatch:
+    """The same as an Arrow batch."""
+    group_key, topic, partition, key, value, headers = output_columns(outputs)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(group_key, pa.binary()),
+            pa.array(topic, pa.string()),
+            pa.array(partition, pa.int32()),
+            pa.array(key, pa.binary()),
+            pa.array(value, pa.binary()),
+            pa.array(headers, pa.string()),
+        ],
+        names=["group_key", "topic", "partition", "key", "value", "headers"],
     )
 
 

@@ -36,14 +36,6 @@ def read_tick(value: bytes | None) -> int:
     return clock_ms
 
 
-def mark_ticks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Add `tick_ms`: the clock of a tick, null for every other record."""
-    for batch in batches:
-        ticks = _ticks(batch)
-        marked = pa.array(ticks, pa.int64(), mask=ticks == NO_CLOCK)
-        yield _with_columns(batch, tick_ms=marked)
-
-
 def carry_clock(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Add `tick_ms`, and `clock_ms`: the largest tick up to each record, `NO_CLOCK` where these batches have none before it.
 

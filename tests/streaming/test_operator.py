@@ -13,7 +13,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from coordinator_state import GroupConfig
 from schemas.events import encode_request_event
 from schemas.messages import HeartbeatRequest, JoinGroupProtocol, JoinGroupRequest, Request
-from streaming.operator import OperatorError, batch_operator, streaming_operator
+from streaming.operator import OperatorError, streaming_operator
 from streaming.operator_config import OperatorConfig
 from streaming.topics import Topics
 
@@ -164,12 +164,3 @@ def test_a_defect_fails_the_batch_and_names_the_group() -> None:
     state = group_state((b"\x63damaged", b"\x01"))
     with pytest.raises(OperatorError, match=r"group b'g' of c\.events, partition 0: StateError"):
         call(b"g", [], state)
-
-
-def test_a_batch_is_the_life_of_a_group_up_to_the_end_of_its_log() -> None:
-    rows = frame((0, JOIN_MS, event("JoinGroup", 3, JOIN, new_member_id="m")))
-    alive = batch_operator(CONFIG)((0, b"g"), rows.assign(end_ms=JOIN_MS))
-    expired = batch_operator(CONFIG)((0, b"g"), rows.assign(end_ms=JOIN_MS + 60_000))
-    assert len(expired) > len(alive)
-    assert expired.head(len(alive)).equals(alive)
-    assert "group_empty" in kinds(expired.to_dict("records"))

@@ -20,7 +20,7 @@ from schemas.messages import (
     OffsetFetchResponseTopic,
 )
 from streaming.operator_config import OperatorConfig
-from streaming.rows import NO_PARTITION, EventRow, OutputRecord, dead_letter, output_frame, output_record
+from streaming.rows import NO_PARTITION, EventRow, OutputRecord, dead_letter, output_batch, output_frame, output_record
 from streaming.topics import Topics
 
 CONFIG = OperatorConfig(
@@ -112,3 +112,8 @@ def test_a_frame_has_no_nulls_that_would_make_numbers_floats() -> None:
     assert frame["value"].tolist()[1] is None
     assert json.loads(frame["headers"][0]) == NAMES
     assert output_frame([(b"g", [])]).empty
+
+
+def test_an_arrow_batch_is_the_same_rows() -> None:
+    outputs = [(None, [output_record(ANSWER, CONFIG)]), (b"g", [output_record(AssignmentChange("g", 7, 4, None), CONFIG)])]
+    assert output_batch(outputs).to_pylist() == output_frame(outputs).to_dict("records")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.events import EventError, EventProblem, encode_tick
-from streaming.ticks import CLOCK_MAX_MS, carry_clock, mark_ticks, read_tick
+from streaming.ticks import CLOCK_MAX_MS, carry_clock, read_tick
 
 REQUEST = (b"group", b"{}")
 
@@ -37,7 +37,7 @@ def test_a_tick_that_goes_back_or_repeats_changes_nothing() -> None:
 
 
 def test_only_ticks_are_marked_and_a_malformed_one_is_a_row_like_others() -> None:
-    marked = next(mark_ticks([batch(tick(5), REQUEST, (None, b'{"type":"tick"}'), (None, None), (b"", encode_tick(6)))]))
+    marked = next(carry_clock([batch(tick(5), REQUEST, (None, b'{"type":"tick"}'), (None, None), (b"", encode_tick(6)))]))
     assert marked.column("tick_ms").to_pylist() == [5, None, None, None, None]
 
 

@@ -1,0 +1,26 @@
+"""Arrow columns as what Python handles fast: lists of its own objects, and where runs of equal values begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+
+def objects(column: pa.Array[Any]) -> list[Any]:
+    """The values of a column without nulls, or of any column of binaries or texts. Three times as fast as `to_pylist`."""
+    found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
+    return found
+
+
+def runs(*columns: pa.Array[Any]) -> Iterator[tuple[int, int]]:
+    """(begin, end) of the rows that follow one another with the same values. There must be a row."""
+    size = len(columns[0])
+    changes = np.zeros(size - 1, np.bool_)
+    for column in columns:
+        numbers = column.dictionary_encode(null_encoding="encode").indices.to_numpy()
+        changes |= np.diff(numbers) != 0
+    return pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), size])

@@ -1,0 +1,164 @@
+"""Batch replay: the lives of groups from beginning to end, one after the other, without a state store.
+
+A task has a bucket of groups. Its rows are sorted by partition, key and offset: each group's rows follow one another, and,
+since null sorts first, a partition's ticks come before its groups. Memory holds one group, a batch of rows and the ticks,
+however long the log is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from coordinator_state import GroupCoordinator
+from schemas.events import EventError, decode_group_id
+from streaming.arrow_columns import objects, runs
+from streaming.buckets import bucket_of
+from streaming.operator import blame, handle_rows, take_records, unreadable
+from streaming.operator_config import OperatorConfig
+from streaming.rows import RECORD_SCHEMA, EventRow, OutputRecord, output_batch
+from streaming.ticks import NO_CLOCK, read_tick
+
+BUCKET_ROW_SCHEMA = f"{RECORD_SCHEMA}, bucket int"
+ROWS_AT_ONCE = 1_000
+"""Rows that are handled before their outputs are looked at."""
+OUTPUTS_AT_ONCE = 10_000
+OUTPUT_BYTES_AT_ONCE = 32 << 20
+
+Batches = Iterable[pa.RecordBatch]
+Outputs = tuple[bytes | None, list[OutputRecord]]
+"""The key of a group, and some of its outputs."""
+
+
+class _Stretch(NamedTuple):
+    """Rows of one group that follow one another, in the order of offsets."""
+
+    owner: tuple[int, bytes | None]
+    """Partition and key."""
+    rows: list[EventRow]
+    end_ms: int
+    """The last tick of the partition."""
+
+
+def in_buckets(records: DataFrame, buckets: int) -> DataFrame:
+    """Rows of `RECORD_SCHEMA` -> of `BUCKET_ROW_SCHEMA`: a task for each bucket, with its groups and all that has no key."""
+    all_buckets = F.sequence(F.lit(0), F.lit(buckets - 1))
+    own_bucket = F.array(bucket_of("key", buckets))
+    placed = records.fillna(0, ["partition", "offset", "timestamp_ms"]).withColumn(
+        "bucket", F.explode(F.when(F.isnull("key"), all_buckets).otherwise(own_bucket))
+    )
+    return placed.repartitionById(buckets, "bucket").sortWithinPartitions("partition", "key", "offset")
+
+
+def whole_lives(config: OperatorConfig, until_ms: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """The function for `mapInArrow` over `in_buckets`, which makes rows of `OUTPUT_SCHEMA`.
+
+    A group's life ends with the last tick of its partition, or with `until_ms` where that is later. `config.partition`
+    gives way to the rows' own.
+    """
+
+    def coordinate(batches: Batches) -> Iterator[pa.RecordBatch]:
+        return _in_batches(_outputs(batches, config, until_ms))
+
+    return coordinate
+
+
+def _outputs(batches: Batches, config: OperatorConfig, until_ms: int) -> Iterator[Outputs]:
+    for (partition, key), stretches in groupby(_stretches(batches), attrgetter("owner")):
+        own = msgspec.structs.replace(config, partition=partition)
+        with blame(key, own):
+            for records in _life(key, stretches, own, until_ms):
+                yield key, records
+
+
+def _life(
+    key: bytes | None, stretches: Iterable[_Stretch], config: OperatorConfig, end_ms: int
+) -> Iterator[list[OutputRecord]]:
+    try:
+        group_id = decode_group_id(key)
+    except EventError as problem:
+        for stretch in stretches:
+            yield unreadable(key, stretch.rows, problem, config)
+        return
+    coordinator = GroupCoordinator(group_id, config.group, partition=config.partition)
+    for stretch in stretches:
+        end_ms = max(end_ms, stretch.end_ms)
+        yield handle_rows(coordinator, key, group_id, stretch.rows, config)
+    coordinator.advance_to(end_ms)
+    yield take_records(coordinator, config)
+
+
+def _stretches(batches: Batches) -> Iterator[_Stretch]:
+    clock = _Clock(0)
+    for whole in batches:
+        for start in range(0, whole.num_rows, ROWS_AT_ONCE):
+            batch = whole.slice(start, ROWS_AT_ONCE)
+            partitions, offsets, buckets = (batch.column(name).to_numpy() for name in ("partition", "offset", "bucket"))
+            timestamps, keys, values = (objects(batch.column(name)) for name in ("timestamp_ms", "key", "value"))
+            for begin, end in runs(batch.column("partition"), batch.column("key")):
+                partition, key, own = int(partitions[begin]), keys[begin], slice(begin, end)
+                if partition != clock.partition:
+                    clock = _Clock(partition)
+                clocks = [NO_CLOCK] * (end - begin) if key is None else clock.at(offsets[own])
+                rows = list(map(EventRow, offsets[own].tolist(), clocks, timestamps[own], values[own]))
+                if key is None:
+                    poisons = [row for row in rows if not clock.takes(row)]
+                    # Each bucket has them; one tells of them.
+                    rows = poisons if buckets[begin] == 0 else []
+                yield _Stretch((partition, key), rows, clock.end_ms)
+
+
+class _Clock:
+    """The ticks of one partition."""
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.end_ms = NO_CLOCK
+        """The last tick."""
+        self._offsets: list[int] = []
+        self._clocks: list[int] = [NO_CLOCK]
+        """Before the first tick, and after each of them."""
+        self._searched: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
+
+    def takes(self, row: EventRow) -> bool:
+        """Whether this row is a tick; it comes after the others."""
+        try:
+            self.end_ms = max(self.end_ms, read_tick(row.value))
+        except EventError:
+            return False
+        self._offsets.append(row.offset)
+        self._clocks.append(self.end_ms)
+        self._searched = None
+        return True
+
+    def at(self, offsets: npt.NDArray[np.int64]) -> list[int]:
+        """The largest tick before each of these offsets."""
+        if self._searched is None:
+            self._searched = np.array(self._offsets, np.int64), np.array(self._clocks, np.int64)
+        before, clocks = self._searched
+        found: list[int] = clocks[np.searchsorted(before, offsets)].tolist()
+        return found
+
+
+def _in_batches(outputs: Iterable[Outputs]) -> Iterator[pa.RecordBatch]:
+    """Outputs as Arrow batches of a bounded size."""
+    waiting: list[Outputs] = []
+    count = size = 0
+    for key, records in outputs:
+        waiting.append((key, records))
+        count += len(records)
+        size += sum(len(record.value or b"") for record in records)
+        if count >= OUTPUTS_AT_ONCE or size >= OUTPUT_BYTES_AT_ONCE:
+            yield output_batch(waiting)
+            waiting, count, size = [], 0, 0
+    if count:
+        yield output_batch(waiting)

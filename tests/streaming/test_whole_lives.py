@@ -1,0 +1,95 @@
+"""Batch replay's function without a JVM: the rows as Spark would sort them, cut into Arrow batches in any way."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from schemas.records_file import Record
+from streaming import whole_lives
+from streaming.config import StreamingConfig
+from streaming.event_log import RECORD_ARROW, RECORD_COLUMNS
+from streaming.replay import replay_in_process
+from streaming.rows import output_batch
+from tests.streaming import log_story
+
+CONFIG = StreamingConfig(group_initial_rebalance_delay_ms=1_000, shards=2)
+BUCKETS = 3
+Row = dict[str, object]
+
+
+@pytest.fixture(scope="module")
+def log() -> list[Record]:
+    return log_story.resharded(log_story.story(seed=2), 2)
+
+
+def bucket_rows(log: list[Record], bucket: int) -> list[Row]:
+    """What `in_buckets` gives to the task of a bucket; which groups that are is of no account."""
+    rows = [
+        {name: getattr(record, name) for name in RECORD_COLUMNS} | {"bucket": bucket}
+        for record in log
+        if record.key is None or len(record.key) % BUCKETS == bucket
+    ]
+    return sorted(rows, key=lambda row: (row["partition"], row["key"] is not None, row["key"] or b"", row["offset"]))  # type: ignore[return-value]
+
+
+def batches(rows: list[Row], seed: int) -> Iterator[pa.RecordBatch]:
+    chance = random.Random(seed)
+    schema = RECORD_ARROW.append(pa.field("bucket", pa.int32()))
+    while rows:
+        size = chance.choice((1, 7, 100, 5_000))
+        yield pa.RecordBatch.from_pylist(rows[:size], schema)
+        rows = rows[size:]
+
+
+def outputs(log: list[Record], seed: int, until_ms: int = 0) -> list[Row]:
+    function = whole_lives.whole_lives(CONFIG.operator_config(), until_ms)
+    return [
+        row
+        for bucket in range(BUCKETS)
+        for made in function(batches(bucket_rows(log, bucket), seed))
+        for row in made.to_pylist()
+    ]
+
+
+def expected(log: list[Record], until_ms: int = 0) -> list[Row]:
+    rows: list[Row] = output_batch(replay_in_process(log, CONFIG, until_ms=until_ms)).to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize(("seed", "rows_at_once", "until_ms"), [(1, 1_000, 0), (2, 3, 0), (3, 1_000, 10**13)])
+def test_batches_and_buckets_make_no_difference(
+    log: list[Record], monkeypatch: pytest.MonkeyPatch, seed: int, rows_at_once: int, until_ms: int
+) -> None:
+    monkeypatch.setattr(whole_lives, "ROWS_AT_ONCE", rows_at_once)
+    wanted = expected(log, until_ms)
+    assert len({row["group_key"] for row in wanted}) > BUCKETS
+    assert sorted(map(repr, outputs(log, seed, until_ms))) == sorted(map(repr, wanted))
+
+
+def test_the_outputs_of_a_group_follow_one_another_in_order(log: list[Record]) -> None:
+    def by_group(rows: list[Row]) -> dict[object, list[Row]]:
+        found: dict[object, list[Row]] = {}
+        for row in rows:
+            if "dead-letters" not in str(row["topic"]):
+                found.setdefault(row["group_key"], []).append(row)
+        return found
+
+    assert by_group(outputs(log, seed=4)) == by_group(expected(log))
+
+
+def test_outputs_go_out_in_batches_of_a_bounded_size(log: list[Record], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole_lives, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(whole_lives, "OUTPUT_BYTES_AT_ONCE", 20_000)
+    function = whole_lives.whole_lives(CONFIG.operator_config(), 0)
+    sizes = [sum(len(value or b"") for value in made.column("value").to_pylist()) for made in function(batches(bucket_rows(log, 1), 1))]
+    assert len(sizes) > 3
+    assert max(sizes) < 200_000
+
+
+def test_a_partition_without_ticks_has_the_time_of_its_records(log: list[Record]) -> None:
+    silent = [record for record in log if record.key is not None]
+    assert sorted(map(repr, outputs(silent, seed=5))) == sorted(map(repr, expected(silent)))
