@@ -8,10 +8,9 @@ bytes that they were.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
-import pandas as pd
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState
@@ -19,11 +18,11 @@ from pyspark.sql.streaming.state import GroupState
 from coordinator_state import decode_group, encode_group
 from streaming.operator import OperatorError, blame, coordinate_rows, event_rows, set_timeout
 from streaming.operator_config import OperatorConfig
-from streaming.rows import EventRow, OutputRecord, output_frame
+from streaming.rows import EventRow, OutputRecord
+from streaming.state_function import Columns, Outputs, StateFunction
 
 BucketKey = tuple[int | None]
 """The bucket; None for the records without a key, which are all dead letters."""
-BucketFunction = Callable[[BucketKey, Iterable[pd.DataFrame], GroupState], Iterator[pd.DataFrame]]
 BUCKET_VERSION = 1
 
 
@@ -69,29 +68,28 @@ def decode_bucket(packed: bytes) -> Bucket:
     return found.groups
 
 
-def bucket_operator(config: OperatorConfig) -> BucketFunction:
+def bucket_operator(config: OperatorConfig) -> StateFunction:
     """The function for `applyInPandasWithState`, with state as `BUCKET_STATE_SCHEMA` and event-time timeouts."""
 
-    def coordinate(key: BucketKey, frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    def coordinate(key: BucketKey, chunks: Iterable[Columns], state: GroupState) -> Outputs:
         watermark_ms = state.getCurrentWatermarkMs()
         bucket = decode_bucket(*state.get) if state.exists else {}
-        rows = {} if state.hasTimedOut else _rows_by_group(frames, watermark_ms)
+        rows = _rows_by_group(chunks, watermark_ms)
         due = [each for each, stored in bucket.items() if stored.next_deadline_ms is not None and stored.next_deadline_ms <= watermark_ms]
         outputs = [
             (group_key, _coordinate_group(bucket, group_key, rows.get(group_key, ()), config, watermark_ms))
             for group_key in dict.fromkeys([*rows, *due])
         ]
         _store(bucket, state, watermark_ms)
-        if any(records for _, records in outputs):
-            yield output_frame(outputs)
+        return outputs
 
-    return coordinate
+    return StateFunction(coordinate)
 
 
-def _rows_by_group(frames: Iterable[pd.DataFrame], watermark_ms: int) -> dict[bytes | None, list[EventRow]]:
+def _rows_by_group(chunks: Iterable[Columns], watermark_ms: int) -> dict[bytes | None, list[EventRow]]:
     found: dict[bytes | None, list[EventRow]] = {}
-    for frame in frames:
-        for group_key, row in zip(frame["key"].tolist(), event_rows(frame, watermark_ms), strict=True):
+    for chunk in chunks:
+        for group_key, row in zip(chunk["key"], event_rows(chunk, watermark_ms), strict=True):
             found.setdefault(group_key, []).append(row)
     return found
 

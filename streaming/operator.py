@@ -6,23 +6,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import NamedTuple
 
-import pandas as pd
 from pyspark.sql.streaming.state import GroupState
 
 from coordinator_state import Group, GroupCoordinator, RenewalEvent, RequestEvent, decode_group, encode_group
 from schemas.events import EventError, SessionRenewal, decode_group_event, decode_group_id
 from streaming.operator_config import OperatorConfig
-from streaming.rows import EventRow, OutputRecord, dead_letter, output_frame, output_record
+from streaming.rows import EventRow, OutputRecord, dead_letter, output_record
+from streaming.state_function import Columns, Outputs, StateFunction
 from streaming.ticks import NO_CLOCK, read_tick
 
 Key = tuple[bytes | None]
 """The grouping key: the bytes of the event's key. Not its text: a key that is no UTF-8 would be a poison."""
-StreamingFunction = Callable[[Key, Iterable[pd.DataFrame], GroupState], Iterator[pd.DataFrame]]
 
 
 class OperatorError(RuntimeError):
@@ -37,22 +36,21 @@ class Outcome(NamedTuple):
     records: list[OutputRecord]
 
 
-def streaming_operator(config: OperatorConfig) -> StreamingFunction:
+def streaming_operator(config: OperatorConfig) -> StateFunction:
     """The function for `applyInPandasWithState`, with state as `STATE_SCHEMA` and event-time timeouts."""
 
-    def coordinate(key: Key, frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    def coordinate(key: Key, chunks: Iterable[Columns], state: GroupState) -> Outputs:
         (group_key,) = key
         # The largest tick of the earlier batches: a row with no tick before it in this batch has that clock.
         watermark_ms = state.getCurrentWatermarkMs()
         with blame(group_key, config):
             group = decode_group(*state.get) if state.exists else None
-            rows = [] if state.hasTimedOut else [row for frame in frames for row in event_rows(frame, watermark_ms)]
+            rows = [row for chunk in chunks for row in event_rows(chunk, watermark_ms)]
             outcome = coordinate_rows(group_key, rows, config, group=group, clock_ms=watermark_ms)
             _store(outcome, state, watermark_ms)
-        if outcome.records:
-            yield output_frame([(group_key, outcome.records)])
+        return [(group_key, outcome.records)]
 
-    return coordinate
+    return StateFunction(coordinate)
 
 
 def coordinate_rows(
@@ -112,9 +110,9 @@ def _without_key(row: EventRow) -> EventError:
     raise AssertionError(f"the tick at offset {row.offset} was taken for a request")
 
 
-def event_rows(frame: pd.DataFrame, clock_floor_ms: int) -> list[EventRow]:
-    """The rows of a frame; their clocks are at least `clock_floor_ms`."""
-    columns = (frame[name].tolist() for name in EventRow._fields)
+def event_rows(chunk: Columns, clock_floor_ms: int) -> list[EventRow]:
+    """The rows; their clocks are at least `clock_floor_ms`."""
+    columns = (chunk[name] for name in EventRow._fields)
     return [
         EventRow(offset, max(clock_ms, clock_floor_ms), timestamp_ms, value)
         for offset, clock_ms, timestamp_ms, value in zip(*columns, strict=True)

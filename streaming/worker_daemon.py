@@ -14,12 +14,15 @@ import pyarrow  # noqa: F401
 import pyspark.daemon
 import pyspark.sql.pandas.serializers
 import pyspark.sql.streaming.state
+import pyspark.testing.utils  # by GroupState.update
 import pyspark.worker
 
 import streaming.buckets
-import streaming.ticks  # noqa: F401
+import streaming.lean_worker
+import streaming.ticks
 
 if __name__ == "__main__":
+    streaming.lean_worker.install()
     gc.collect()
     gc.freeze()
     pyspark.daemon.manager()
