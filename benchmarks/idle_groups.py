@@ -1,9 +1,11 @@
 """What idle groups cost: the time of a batch that touches 100 groups, with few and with many groups in state.
 
-    python -m benchmarks.idle_groups [--groups 100 10000] [--touched 100] [--batches 8] [--buckets 0 4096]
+    python -m benchmarks.idle_groups [--groups 100 100000] [--touched 100] [--batches 12] [--buckets 0 1024]
 
 The real streaming query (RocksDB state, event-time timeouts) over a log laid out as files, written to a noop sink, so that
-neither Kafka nor a sink blurs the figure. Ratios to the first number of groups, taken in one run.
+neither Kafka nor a sink blurs the figure. Every group has a commit of one partition. Ratios are to the first number of
+groups, in the same run. The start: from the query's start on its checkpoint, its state no longer in memory, to the end of
+its first batch. Bytes of state are those of the two blobs of a group, as the core encodes them.
 """
 
 from __future__ import annotations
@@ -11,12 +13,17 @@ from __future__ import annotations
 import argparse
 import statistics
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from msgspec import Struct
 from pyspark.sql import SparkSession
 
-from schemas.events import encode_request_event, encode_tick
+from benchmarks.beating_groups import beginnings
+from coordinator_state import GroupConfig, GroupCoordinator, RequestEvent, encode_group
+from schemas.events import decode_request_event, encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
@@ -28,11 +35,24 @@ from streaming.source import with_clock
 
 START_MS = 1_700_000_000_000
 TICK_MS = 500
+AFTER_RESTART = 2
+"""Batches."""
 
 
-def _commit(group_id: str, number: int) -> bytes:
+class Figure(Struct, frozen=True):
+    """Of one number of groups."""
+
+    fill_s: float
+    batch_ms: float
+    start_ms: float
+    checkpoint_bytes: int
+    """Of the state, compressed, as it lies on the disk after the first batches."""
+
+
+def _commit(group_id: str, number: int, partitions: int = 1) -> bytes:
     topic = OffsetCommitRequestTopic(
-        name="orders", partitions=(OffsetCommitRequestPartition(partition_index=0, committed_offset=number),)
+        name="orders",
+        partitions=tuple(OffsetCommitRequestPartition(partition_index=each, committed_offset=number) for each in range(partitions)),
     )
     return encode_request_event(
         "OffsetCommit",
@@ -56,58 +76,82 @@ def pieces(groups: int, touched: int, batches: int) -> Iterator[list[Record]]:
             offset += 1
             group_id = f"group-{number}"
             records.append(
-                Record(
-                    partition=0,
-                    offset=offset,
-                    timestamp_ms=clock_ms,
-                    key=group_id.encode(),
-                    value=_commit(group_id, batch),
-                )
+                Record(partition=0, offset=offset, timestamp_ms=clock_ms, key=group_id.encode(), value=_commit(group_id, batch))
             )
         offset += 1
         yield records
 
 
-def batch_times_ms(spark: SparkSession, groups: int, touched: int, batches: int, buckets: int) -> tuple[list[int], int]:
-    """Milliseconds of each batch after the one that makes the groups, and the bytes of the checkpoint's state."""
+def figure(spark: SparkSession, groups: int, touched: int, batches: int, buckets: int) -> Figure:
     config = StreamingConfig.load({"group_buckets": buckets})
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch)
-        write_pieces(pieces(groups, touched, batches), directory / "events")
-        stream = spark.readStream.schema(RECORD_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(directory / "events"))
-        events = with_clock(stream.select("key", "offset", "value", "timestamp_ms"))
-        query = (
-            coordinate_stream(events, config.operator_config())
-            .writeStream.format("noop")
-            .option("checkpointLocation", str(directory / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-        progress = [each for each in query.recentProgress if each["numInputRows"]]
+        write_pieces(pieces(groups, touched, batches + AFTER_RESTART), directory / "events")
+        late = sorted((directory / "events").iterdir())[-AFTER_RESTART:]
+        for file in late:
+            file.rename(directory / file.name)
+        reports, _ = run(spark, config, directory)
         state_bytes = sum(file.stat().st_size for file in (directory / "checkpoint" / "state").rglob("*") if file.is_file())
-        return [int(each["durationMs"]["triggerExecution"]) for each in progress[1:]], state_bytes
+        for file in late:
+            (directory / file.name).rename(file)
+        _forget_state(spark)
+        _, start_ms = run(spark, config, directory)
+    times = [each["durationMs"]["triggerExecution"] for each in reports]
+    return Figure(times[0] / 1_000, statistics.median(times[1:]), start_ms, state_bytes)
+
+
+def run(spark: SparkSession, config: StreamingConfig, directory: Path) -> tuple[list[Any], float]:
+    """Take what there is, a file a batch. The reports of batches with events, and the time until the first had ended."""
+    stream = spark.readStream.schema(RECORD_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(directory / "events"))
+    events = with_clock(stream.select("key", "offset", "value", "timestamp_ms"))
+    writer = coordinate_stream(events, config.operator_config()).writeStream.format("noop").trigger(availableNow=True)
+    began = time.perf_counter()
+    query = writer.option("checkpointLocation", str(directory / "checkpoint")).start()
+    while query.isActive and not query.recentProgress:
+        time.sleep(0.01)
+    first_ms = (time.perf_counter() - began) * 1_000
+    query.awaitTermination()
+    return [each for each in query.recentProgress if each["numInputRows"]], first_ms
+
+
+def _forget_state(spark: SparkSession) -> None:
+    """Unload every state store of this process, so that the next query reads its own from the checkpoint."""
+    jvm: Any = spark.sparkContext._jvm
+    jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
+
+
+def state_bytes(values: list[bytes]) -> int:
+    """Of a group after these events."""
+    coordinator = GroupCoordinator("group-000000", GroupConfig(group_initial_rebalance_delay_ms=0), partition=0, group=None)
+    for offset, value in enumerate(values):
+        coordinator.handle(RequestEvent(offset, START_MS, START_MS, *decode_request_event("group-000000", value, 1)))
+    group = coordinator.group
+    assert group is not None
+    return sum(map(len, encode_group(group)))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--groups", type=int, nargs="+", default=[100, 10_000], help="groups in state")
+    parser.add_argument("--groups", type=int, nargs="+", default=[100, 100_000], help="groups in state")
     parser.add_argument("--touched", type=int, default=100, help="groups that each batch touches")
-    parser.add_argument("--batches", type=int, default=8)
-    parser.add_argument("--buckets", type=int, nargs="+", default=[0, 4_096], help="bucket counts to try; 0: a group is a key")
+    parser.add_argument("--batches", type=int, default=12)
+    parser.add_argument("--buckets", type=int, nargs="+", default=[0, 1_024], help="bucket counts to try; 0: a group is a key")
     arguments = parser.parse_args()
+    one, many = (state_bytes([_commit("group-000000", 1_000_000, partitions)]) for partitions in (1, 101))
+    with_member = state_bytes([value for _, value in beginnings(1)])
+    print(f"state of a group: {one} bytes with a committed partition, {(many - one) / 100:.0f} more for each further one; {with_member} with a member")
     spark = open_session(StreamingConfig.load({}))
     try:
-        batch_times_ms(spark, arguments.touched, arguments.touched, 3, 0)  # Warm up.
-        print(f"{'buckets':>8} {'groups in state':>16} {'touched':>8} {'batch ms (median)':>18} {'ratio':>6} {'state MB':>9}")
+        figure(spark, arguments.touched, arguments.touched, 30, 0)  # Warm up.
+        print(f"{'buckets':>8} {'groups in state':>16} {'touched':>8} {'batch ms (median)':>18} {'ratio':>6} {'start ms':>9} {'ratio':>6} {'on disk MB':>11} {'filled in s':>12}")
         for buckets in arguments.buckets:
-            first = 0.0
+            first: Figure | None = None
             for groups in arguments.groups:
-                times, state_bytes = batch_times_ms(spark, groups, arguments.touched, arguments.batches, buckets)
-                median = statistics.median(times)
-                first = first or median
+                found = figure(spark, groups, arguments.touched, arguments.batches, buckets)
+                first = first or found
                 print(
-                    f"{buckets:8,} {groups:16,} {arguments.touched:8} {median:18,.0f} {median / first:6.2f} {state_bytes / 1e6:9.1f}",
+                    f"{buckets:8,} {groups:16,} {arguments.touched:8} {found.batch_ms:18,.0f} {found.batch_ms / first.batch_ms:6.2f} "
+                    f"{found.start_ms:9,.0f} {found.start_ms / first.start_ms:6.2f} {found.checkpoint_bytes / 1e6:11.1f} {found.fill_s:12.1f}",
                     flush=True,
                 )
     finally:

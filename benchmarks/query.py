@@ -53,14 +53,14 @@ class Figure(Struct, frozen=True):
         return self.events * 1_000 / self.trigger_ms
 
 
-def fill(settings: StreamingConfig, touched: int, beats: int, batches: int) -> tuple[int, int]:
+def fill(settings: StreamingConfig, touched: int, beats: int, batches: int, partition: int = 0) -> tuple[int, int]:
     """Write the log. Returns the events of a batch and how many batches come before the measured ones."""
     producer = Producer({**settings.client_properties, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
     size = touched * beats + 1
     log = _log(touched, beats, batches, size)
     count = 0
     for key, value in log:
-        producer.produce(settings.topic_settings.topics.events, key=key, value=value, partition=0)
+        producer.produce(settings.topic_settings.topics.events, key=key, value=value, partition=partition)
         count += 1
         if count % 10_000 == 0:
             producer.poll(0)

@@ -24,7 +24,7 @@ from streaming.whole_lives import in_buckets, whole_lives
 
 def coordinate_stream(events: DataFrame, config: OperatorConfig) -> DataFrame:
     """Rows of `EVENT_SCHEMA` of one shard -> rows of `OUTPUT_SCHEMA`."""
-    requests = requests_of(events)
+    requests = _in_one_task(requests_of(events))
     if config.group_buckets:
         requests = requests.withColumn("bucket", bucket_of("key", config.group_buckets))
         return requests.groupBy("bucket").applyInPandasWithState(
@@ -45,6 +45,15 @@ def requests_of(events: DataFrame) -> DataFrame:
         .where("tick is null")
         .select("key", "offset", "value", "timestamp_ms", "clock_ms", "tick")
     )
+
+
+def _in_one_task(requests: DataFrame) -> DataFrame:
+    """With one shuffle partition, spare the shuffle: the operator runs in the task that has read the events.
+
+    Where the checkpoint was made with more of them, which holds for ever, Spark shuffles all the same.
+    """
+    partitions = requests.sparkSession.conf.get("spark.sql.shuffle.partitions")
+    return requests.coalesce(1) if partitions == "1" else requests
 
 
 def coordinate_batch(records: DataFrame, config: OperatorConfig, until_ms: int = NO_CLOCK) -> DataFrame:

@@ -1,0 +1,205 @@
+"""What a small batch costs, by settings: CPU of the JVM and of Python, whole triggers and their phases.
+
+    python -m benchmarks.batch_cost [--variants NAME ...] [--rounds 3] [--batches 60] [--java-options OPTIONS] [--each]
+
+The same log for all: batches of five heartbeats of each of 20 groups and a tick, Kafka to Kafka, in one Spark session. The
+variants take turns, so that the JVM's compiler and other users of the machine touch all alike. CPU is the figure to look at:
+of the JVM, and of Python together with the `chmod`
+that Hadoop starts for each file that it makes.
+`--each` prints every round, for long runs: what the JVM's compiler brings in time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pandas as pd
+from confluent_kafka.admin import NewTopic
+from msgspec import Struct
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+
+from benchmarks import rivals
+from benchmarks.beating_groups import config
+from benchmarks.process_times import cpu_time
+from benchmarks.query import fill
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka
+from streaming.job import coordinate_stream, producer_records, requests_of
+from streaming.operator import streaming_operator
+from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA
+from streaming.session import open_session, prepare_session
+from streaming.source import events_stream
+from streaming.topics import TopicReport, admin_client, ensure_topics
+
+TOUCHED, BEATS = 20, 5
+PHASES = ("addBatch", "queryPlanning", "walCommit", "commitOffsets")
+POLL_S = 0.02
+_STATE = "org.apache.spark.sql.execution.streaming.state"
+
+
+class Log(Struct, frozen=True):
+    """What all variants read and write."""
+
+    spark: SparkSession
+    settings: StreamingConfig
+    report: TopicReport
+    size: int
+    """Events of a batch."""
+    before: int
+    """Batches before the measured ones."""
+
+    def events(self) -> DataFrame:
+        return events_stream(self.spark, self.report.topics.events, 0, self.settings.source_options, self.size)
+
+
+class Variant(Struct, frozen=True):
+    """A query, and settings of Spark's session that differ from ours."""
+
+    build: Callable[[Log], DataFrame]
+    settings: dict[str, str] = {}
+
+
+class Cost(Struct, frozen=True):
+    """Of a batch, in milliseconds."""
+
+    jvm_ms: float
+    python_ms: float
+    trigger_ms: float
+    phases_ms: dict[str, float]
+
+
+def coordinator(log: Log) -> DataFrame:
+    return producer_records(coordinate_stream(log.events(), log.settings.operator_config(log.report.partitions, 0)))
+
+
+def frames(log: Log) -> DataFrame:
+    """The same operator, called as Spark's own worker calls functions."""
+    operate = streaming_operator(log.settings.operator_config(log.report.partitions, 0))
+
+    def of_frames(key: Any, rows: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        yield from operate(key, rows, state)
+
+    grouped = requests_of(log.events()).groupBy("key")
+    return producer_records(
+        grouped.applyInPandasWithState(of_frames, OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.EventTimeTimeout)
+    )
+
+
+def copy(log: Log) -> DataFrame:
+    source = {"assign": json.dumps({log.report.topics.events: [0]}), "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(log.size)}
+    return rivals.copy(log.spark, {**log.settings.source_options, **source}, "copied")
+
+
+VARIANTS = {
+    "copy": Variant(copy),
+    "coordinator": Variant(coordinator),
+    "1 shuffle partition": Variant(coordinator, {"spark.sql.shuffle.partitions": "1"}),
+    "2 shuffle partitions": Variant(coordinator, {"spark.sql.shuffle.partitions": "2"}),
+    "2 shuffle partitions, pandas frames": Variant(frames, {"spark.sql.shuffle.partitions": "2"}),
+    "state in HDFSBackedStateStoreProvider": Variant(
+        coordinator, {"spark.sql.streaming.stateStore.providerClass": f"{_STATE}.HDFSBackedStateStoreProvider"}
+    ),
+    "no whole-stage code": Variant(coordinator, {"spark.sql.codegen.wholeStage": "false"}),
+    "no generated code": Variant(coordinator, {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}),
+}
+
+
+def measure(log: Log, variant: Variant, jvm: int) -> Cost:
+    """Run a query over the log, from nothing to its end."""
+    prepare_session(log.spark, log.settings.model_copy(update={"spark": {**log.settings.spark, **variant.settings}}))
+    with tempfile.TemporaryDirectory() as checkpoint:
+        query = (
+            variant.build(log)
+            .writeStream.format("kafka")
+            .options(**log.settings.sink_options, checkpointLocation=checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        first, begin = _after(query, log.before, jvm)
+        query.awaitTermination()
+        used = cpu_time(jvm).since(begin)
+        reports = [dict(each) for each in query.recentProgress if each["numInputRows"] == log.size and each["batchId"] > first]
+    for name in variant.settings:
+        log.spark.conf.unset(name)
+
+    def median(phase: str) -> float:
+        return statistics.median(float(each["durationMs"].get(phase, 0)) for each in reports)
+
+    return Cost(
+        jvm_ms=used.own_ms / len(reports),
+        python_ms=used.children_ms / len(reports),
+        trigger_ms=median("triggerExecution"),
+        phases_ms={phase: median(phase) for phase in PHASES},
+    )
+
+
+def _after(query: StreamingQuery, batches: int, jvm: int) -> tuple[int, Any]:
+    """The batch that has just ended, some after `batches`, and the CPU time used by then."""
+    while True:
+        last = query.lastProgress
+        if last is not None and last["batchId"] > batches:
+            return int(last["batchId"]), cpu_time(jvm)
+        if not query.isActive:
+            raise RuntimeError(f"the query ended after too few batches: {query.exception()}")
+        time.sleep(POLL_S)
+
+
+def median_of(costs: list[Cost]) -> Cost:
+    def median(of: Callable[[Cost], float]) -> float:
+        return statistics.median(map(of, costs))
+
+    return Cost(
+        jvm_ms=median(lambda each: each.jvm_ms),
+        python_ms=median(lambda each: each.python_ms),
+        trigger_ms=median(lambda each: each.trigger_ms),
+        phases_ms={phase: median(lambda each, phase=phase: each.phases_ms[phase]) for phase in PHASES},  # type: ignore[misc]
+    )
+
+
+def show(name: str, cost: Cost) -> None:
+    phases = ", ".join(f"{phase} {ms:,.0f}" for phase, ms in cost.phases_ms.items())
+    print(f"{name:38} {cost.jvm_ms:8.0f} {cost.python_ms:10.0f} {cost.trigger_ms:11.0f}   {phases}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.batch_cost", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="NAME", help=f"of {', '.join(VARIANTS)}")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each is run, after a first time that is left out")
+    parser.add_argument("--batches", type=int, default=60)
+    parser.add_argument("--java-options", default="", help="of the driver's JVM")
+    parser.add_argument("--each", action="store_true", help="print every round")
+    arguments = parser.parse_args()
+    with EmbeddedKafka() as kafka:
+        options = {"spark.driver.extraJavaOptions": arguments.java_options} if arguments.java_options else {}
+        settings = config(bootstrap_servers=kafka.bootstrap_servers, responses_partitions=1, spark=options)
+        admin = admin_client(kafka.bootstrap_servers)
+        report = ensure_topics(admin, settings.topic_settings)
+        admin.create_topics([NewTopic("copied", 1, 1)])["copied"].result()
+        size, before = fill(settings, TOUCHED, BEATS, arguments.batches)
+        spark = open_session(settings)
+        try:
+            log = Log(spark, settings, report, size, before)
+            jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+            print(f"{'by batch':38} {'JVM, CPU':>8} {'Python, CPU':>10} {'trigger ms':>10}", flush=True)
+            rounds = []
+            for number in range(arguments.rounds + 1):
+                costs = {name: measure(log, VARIANTS[name], jvm) for name in arguments.variants}
+                rounds.append(costs)
+                for name, cost in costs.items() if arguments.each else ():
+                    show(f"{name}, round {number}", cost)
+            for name in arguments.variants:
+                show(name, median_of([costs[name] for costs in rounds[1:]]))
+        finally:
+            spark.stop()
+
+
+if __name__ == "__main__":
+    main()
