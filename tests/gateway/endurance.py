@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -281,6 +282,7 @@ def main() -> None:
     parser.add_argument("--history", type=Path, help="write the history there, a line for each record")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # all that was started ends with us
     with ExitStack() as stack:
         run = Endurance(options.minutes, options.groups, options.session_seconds, options.seed, stack)
         problems = run.live()
