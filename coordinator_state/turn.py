@@ -148,7 +148,8 @@ class Turn:
         if self.changed:
             self.changed = False
             snapshot = None if self.group is None else self._snapshot(self.group)
-            self.outputs.append(AssignmentChange(self.group_id, self.epoch, self._next_seq(), snapshot))
+            self.seq += 1
+            self.outputs.append(AssignmentChange(self.group_id, self.epoch, self.seq, snapshot))
         if self.group is not None:
             self.group.seq = self.seq
 
@@ -188,7 +189,8 @@ class Turn:
 
     def arm(self, name: str, delay_ms: int) -> None:
         """Arm a timer, or arm it again: it goes to the end of the order of arming."""
-        armed = self.require_group().timers
+        assert self.group is not None
+        armed = self.group.timers
         armed.pop(name, None)
         deadline_ms = self.now_ms + delay_ms
         armed[name] = Timer(deadline_ms, self.now_ms, self.offset)
@@ -196,13 +198,10 @@ class Turn:
             self.earliest_ms = deadline_ms
 
     def cancel(self, name: str) -> None:
-        self.require_group().timers.pop(name, None)
+        assert self.group is not None
+        self.group.timers.pop(name, None)
 
     # ------------------------------------------------------------------------------------------------------ outputs
-
-    def _next_seq(self) -> int:
-        self.seq += 1
-        return self.seq
 
     def park(self) -> ParkedRequest:
         """Keep what the answer to the current request will need."""
@@ -237,11 +236,12 @@ class Turn:
 
     def answer_parked(self, api: str, parked: ParkedRequest, response: Response) -> None:
         """Answer a request of an earlier turn."""
+        self.seq += 1
         self.outputs.append(
             Answer(
                 self.group_id,
                 self.epoch,
-                self._next_seq(),
+                self.seq,
                 self.now_ms,
                 parked.request_id,
                 parked.reply_partition,
@@ -262,14 +262,15 @@ class Turn:
     def tell(self, kind: type[Any], **fields: Any) -> int:
         """Append to history; returns the record's seq."""
         group = self.group
+        self.seq += 1
         record: History = kind(
             group_id=self.group_id,
             epoch=self.epoch,
-            seq=self._next_seq(),
+            seq=self.seq,
             time_ms=self.now_ms,
             timestamp_ms=self.timestamp_ms,
             generation_id=group.generation_id if group is not None else -1,
-            cause=self.cause(),
+            cause=self._cause or self.cause(),
             caused_by=self.cause_seq,
             **fields,
         )
@@ -359,7 +360,7 @@ class Turn:
             protocol_type=group.protocol_type,
             protocol_name=group.protocol_name,
             leader_id=group.leader_id,
-            members=tuple(
+            members=tuple([
                 SnapshotMember(
                     member_id=member.member_id,
                     group_instance_id=member.group_instance_id,
@@ -372,7 +373,7 @@ class Turn:
                     partitions=assigned_topics(group.protocol_type, member.assignment),
                 )
                 for member in group.members.values()
-            ),
+            ]),
         )
 
 

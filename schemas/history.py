@@ -285,7 +285,7 @@ class RebalanceCompleted(HistoryRecord, frozen=True, kw_only=True, tag="rebalanc
 # ----------------------------------------------------------------------------------------------------------- offsets
 
 
-class OffsetChange(Struct, frozen=True, kw_only=True, gc=False):
+class OffsetChange(Struct, frozen=True, gc=False):
     topic: str
     partition: int
     offset: int | None

@@ -45,7 +45,10 @@ class ApiKey(IntEnum):
 
 
 class Message(Struct, frozen=True, kw_only=True, gc=False):
-    """Base of all messages: immutable, compared by value, built by keyword. They cannot form cycles, hence `gc=False`."""
+    """Base of all messages: immutable, compared by value, built by keyword. They cannot form cycles, hence `gc=False`.
+
+    A class of which requests make thousands may be built by position, too: that takes a third of the time.
+    """
 
 
 # ---------------------------------------------------------------------------------------------- FindCoordinator (10)
@@ -206,7 +209,7 @@ class OffsetCommitRequest(Message, frozen=True, kw_only=True):
     topics: tuple[OffsetCommitRequestTopic, ...]
 
 
-class OffsetCommitResponsePartition(Message, frozen=True, kw_only=True):
+class OffsetCommitResponsePartition(Message, frozen=True):
     partition_index: INT32
     error_code: ErrorCode = ErrorCode.NONE
 

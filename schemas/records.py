@@ -7,6 +7,7 @@ Source: Kafka's OffsetCommitKey/Value.json and GroupMetadataKey/Value.json; KIP-
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct as Layout
 
@@ -195,20 +196,75 @@ def encode_offset_commit(
 def encode_group_metadata_value(value: GroupMetadataValue, version: int = DEFAULT_VALUE_VERSION) -> bytes:
     """Write version 0-4; fields that the version lacks are dropped. `EncodeError` if a field does not fit."""
     _insist_on_version(version)
+    members = [
+        encode_member_metadata(
+            version,
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.session_timeout_ms,
+            member.subscription,
+            member.assignment,
+        )
+        for member in value.members
+    ]
+    return encode_group_metadata(
+        version, value.protocol_type, value.generation, value.protocol, value.leader, value.current_state_timestamp_ms, members
+    )
+
+
+def encode_group_metadata(
+    version: int,
+    protocol_type: str,
+    generation: int,
+    protocol: str | None,
+    leader: str | None,
+    current_state_timestamp_ms: int,
+    members: Sequence[bytes],
+) -> bytes:
+    """What `encode_group_metadata_value` writes, from the parts; members by `encode_member_metadata`."""
     flexible = version >= _FLEXIBLE_VERSION
     parts = [
         INT16.pack(version),
-        encode_string(value.protocol_type, flexible),
-        pack(INT32, value.generation),
-        encode_nullable_string(value.protocol, flexible),
-        encode_nullable_string(value.leader, flexible),
+        encode_string(protocol_type, flexible),
+        pack(INT32, generation),
+        encode_nullable_string(protocol, flexible),
+        encode_nullable_string(leader, flexible),
     ]
     if version >= 2:
-        parts.append(pack(INT64, value.current_state_timestamp_ms))
-    parts.append(encode_count(len(value.members), flexible))
-    parts += (_encode_member(member, version) for member in value.members)
+        parts.append(pack(INT64, current_state_timestamp_ms))
+    parts.append(encode_count(len(members), flexible))
+    parts += members
     if flexible:
         parts.append(_NO_TAGS)
+    return b"".join(parts)
+
+
+def encode_member_metadata(
+    version: int,
+    member_id: str,
+    group_instance_id: str | None,
+    client_id: str,
+    client_host: str,
+    rebalance_timeout_ms: int,
+    session_timeout_ms: int,
+    subscription: bytes,
+    assignment: bytes,
+) -> bytes:
+    """One member, as `encode_group_metadata` takes it."""
+    flexible = version >= _FLEXIBLE_VERSION
+    parts = (
+        encode_string(member_id, flexible),
+        encode_nullable_string(group_instance_id, flexible) if version >= 3 else b"",
+        encode_string(client_id, flexible),
+        encode_string(client_host, flexible),
+        pack(_TWO_TIMEOUTS, rebalance_timeout_ms, session_timeout_ms) if version >= 1 else pack(INT32, session_timeout_ms),
+        encode_blob(subscription, flexible),
+        encode_blob(assignment, flexible),
+        _NO_TAGS if flexible else b"",
+    )
     return b"".join(parts)
 
 
@@ -299,23 +355,6 @@ def _read_topic_id(reader: Reader) -> str | None:
     topic_id = topic_id_reader.uuid()
     topic_id_reader.end()
     return None if topic_id == _NO_TOPIC_ID else topic_id
-
-
-def _encode_member(member: MemberMetadata, version: int) -> bytes:
-    flexible = version >= _FLEXIBLE_VERSION
-    parts = (
-        encode_string(member.member_id, flexible),
-        encode_nullable_string(member.group_instance_id, flexible) if version >= 3 else b"",
-        encode_string(member.client_id, flexible),
-        encode_string(member.client_host, flexible),
-        pack(_TWO_TIMEOUTS, member.rebalance_timeout_ms, member.session_timeout_ms)
-        if version >= 1
-        else pack(INT32, member.session_timeout_ms),
-        encode_blob(member.subscription, flexible),
-        encode_blob(member.assignment, flexible),
-        _NO_TAGS if flexible else b"",
-    )
-    return b"".join(parts)
 
 
 def _read_member(reader: Reader, version: int) -> MemberMetadata:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from coordinator_state import timers
 from coordinator_state.errors import Refusal, require_generation, require_member
-from coordinator_state.offset_log import append_offset, offset_keys
 from coordinator_state.offsets import CommittedOffset
 from coordinator_state.rebalance import told_of_rebalance
 from coordinator_state.retention import chunks, note_commits
@@ -20,6 +19,8 @@ from schemas.messages import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from schemas.records import NO_TIMESTAMP, encode_offset_commit, offset_commit_keys
+from schemas.wire import INT32
 
 GROUP_ID_NOT_FOUND_VERSION = 9
 OWN_RETENTION_VERSIONS = range(2, 5)
@@ -107,8 +108,12 @@ class _Commit:
         turn, name, room = self._turn, topic.name, self._room
         expire_timestamp_ms, topic_id = self._expire_timestamp_ms, topic.topic_id
         has_name = 0 < len(name) <= TOPIC_NAME_MAX_CHARACTERS
-        stored, keys = self._offsets.of_topic(name), offset_keys(turn, name) if has_name else b""
-        changes_before = len(self.changes)
+        stored, keys = self._offsets.of_topic(name), offset_commit_keys(turn.group_id, name) if has_name else b""
+        timestamp_ms, now_ms, changes = turn.timestamp_ms, turn.now_ms, self.changes
+        changes_before = len(changes)
+        record, pack, version = turn.record, INT32.pack, turn.config.offset_commit_value_version
+        # A commit with an expiry of its own is written as version 1, the only one that can say so.
+        expires = NO_TIMESTAMP if expire_timestamp_ms is None else expire_timestamp_ms
         answers = []
         for partition in topic.partitions:
             number, metadata = partition.partition_index, partition.committed_metadata or ""
@@ -117,27 +122,21 @@ class _Commit:
                 refusal = self._refusal(topic, number, metadata, has_room=room > 0 or previous is not None)
                 if refusal is not None:
                     turn.tell_refused(refusal)
-                    answers.append(OffsetCommitResponsePartition(partition_index=number, error_code=refusal.error_code))
+                    answers.append(OffsetCommitResponsePartition(number, refusal.error_code))
                     continue
             offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
-            committed = CommittedOffset(
-                offset, leader_epoch, metadata, turn.timestamp_ms, turn.now_ms, expire_timestamp_ms, topic_id
+            value = encode_offset_commit(version, offset, leader_epoch, metadata, timestamp_ms, expires, topic_id)
+            record(keys + pack(number), value)
+            stored[number] = CommittedOffset(
+                offset, leader_epoch, metadata, timestamp_ms, now_ms, expire_timestamp_ms, topic_id
             )
-            append_offset(turn, keys, number, committed)
-            stored[number] = committed
-            room -= previous is None
-            answers.append(OffsetCommitResponsePartition(partition_index=number))
-            self.changes.append(
-                OffsetChange(
-                    topic=name,
-                    partition=number,
-                    offset=offset,
-                    previous_offset=None if previous is None else previous.offset,
-                    leader_epoch=leader_epoch,
-                    metadata=metadata,
-                )
-            )
-        if len(self.changes) > changes_before:
+            answers.append(OffsetCommitResponsePartition(number))
+            if previous is None:
+                room -= 1
+                changes.append(OffsetChange(name, number, offset, None, leader_epoch, metadata))
+            else:
+                changes.append(OffsetChange(name, number, offset, previous.offset, leader_epoch, metadata))
+        if len(changes) > changes_before:
             self._offsets.put_topic(name, stored)
             note_commits(turn, name, self._room - room, expire_timestamp_ms)
         self._room = room
