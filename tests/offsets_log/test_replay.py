@@ -6,7 +6,6 @@ import pytest
 
 from coordinator_state import Coordinator, GroupConfig, GroupState, LogRecord, Output, RenewalEvent, RequestEvent
 from coordinator_state.group import Group
-from coordinator_state.offset_log import group_metadata_value
 from coordinator_state.replay import StoredGroup, StoredGroups, replay_offsets_log
 from schemas.events import EventError, SessionRenewal, decode_group_event, decode_group_id
 from schemas.records import (
@@ -30,8 +29,20 @@ CONFIG = GroupConfig(group_initial_rebalance_delay_ms=1_000)
 def same_hard_state(stored: StoredGroup, group: Group) -> bool:
     """Whether the log tells of a group, Stable or Empty, all that must survive."""
     told = (stored.state, stored.generation_id, stored.leader_id, tuple(stored.members.values()))
-    value = group_metadata_value(group)
-    return told == (group.state, group.generation_id, group.leader_id, value.members)
+    members = tuple(
+        MemberMetadata(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            session_timeout_ms=member.session_timeout_ms,
+            subscription=member.metadata_of(group.protocol_name),
+            assignment=member.assignment,
+        )
+        for member in group.members.values()
+    )
+    return told == (group.state, group.generation_id, group.leader_id, members)
 
 
 def offsets_of(group: Group) -> dict[tuple[str, int], int]:
