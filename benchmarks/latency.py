@@ -1,6 +1,6 @@
 """How long an answer takes: from the producer's call to the record in a consumer's hand, against Spark's plain copy.
 
-    python -m benchmarks.latency [--rates 50 1000] [--seconds 20] [--json FILE]
+    python -m benchmarks.latency [--rates 50 1000] [--seconds 20] [--json FILE] [--plot]
 
 Heartbeats of stable groups, evenly spread over time, go through the running app (ticker, checkpoint, everything) and then
 through a query that only copies, in one Spark session and on one broker. Percentiles of milliseconds, and ratios to the copy.
@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks import rivals
 from benchmarks.beating_groups import beat, beginnings, config
+from benchmarks.document import plot_bars
 from streaming.application import Application
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
@@ -149,8 +150,9 @@ def main() -> None:
     parser.add_argument("--rates", type=int, nargs="+", default=[50, 1_000], help="requests each second")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long each is measured")
     parser.add_argument("--spark", nargs="*", default=[], metavar="NAME=VALUE", help="settings of Spark to try")
-    parser.add_argument("--shuffle-partitions", type=int, default=2)
+    parser.add_argument("--shuffle-partitions", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    parser.add_argument("--plot", action="store_true", help="write docs/images/performance-latency.svg")
     arguments = parser.parse_args()
     found: list[Figure] = []
     with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as scratch:
@@ -177,6 +179,14 @@ def main() -> None:
             spark.stop()
     if arguments.json:
         arguments.json.write_text(json.dumps([{name: getattr(each, name) for name in Figure.__struct_fields__} for each in found], indent=1))
+    if arguments.plot:
+        copies = {each.rate: each for each in found if each.query == "copy"}
+        rows = [
+            (f"{each.rate:,} requests/s", [each.p50_ms / copies[each.rate].p50_ms, each.p99_ms / copies[each.rate].p99_ms])
+            for each in found
+            if each.query != "copy"
+        ]
+        plot_bars("performance-latency", rows, ["p50", "p99"], 2.0, "time to the answer, copy = 1")
 
 
 if __name__ == "__main__":

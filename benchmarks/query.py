@@ -1,10 +1,11 @@
 """Sustained throughput of the whole query, Kafka to Kafka, against queries that decide nothing.
 
-    python -m benchmarks.query [--touched 20 1000 10000] [--beats 5] [--batches 6] [--buckets 1024] [--json FILE]
+    python -m benchmarks.query [--touched 20 1000 10000] [--beats 10] [--batches 6] [--buckets 1024] [--json FILE] [--plot]
 
 Every batch brings `beats` heartbeats of each of the touched groups. Compared are, on the same topic and in one Spark
 session: the coordinator with a group as the key of the state, the coordinator with buckets of groups, the same topology around
-a function that passes rows on, and Spark's plain copy without Python. Figures are the medians of whole triggers.
+a function that passes rows on (called as Spark calls it, with pandas frames; and as it calls ours, see `streaming.lean_worker`),
+and Spark's plain copy without Python. Figures are the medians of whole triggers.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks import rivals
 from benchmarks.beating_groups import Event, beat, beginnings, config
+from benchmarks.document import plot_bars
 from schemas.events import encode_tick
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
@@ -124,6 +125,7 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
         "coordinator": coordinator(0),
         **{f"coordinator, {buckets:,} buckets": coordinator(buckets) for buckets in arguments.buckets},
         "identity": lambda: producer_records(rivals.identity(events(), copied)),
+        "identity, lean worker": lambda: producer_records(rivals.lean_identity(events(), copied)),
         "copy": lambda: rivals.copy(spark, source, copied),
     }
     prepare_session(spark, settings)
@@ -152,6 +154,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=6)
     parser.add_argument("--buckets", type=int, nargs="*", default=[1_024], help="bucket counts to try")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    parser.add_argument("--plot", action="store_true", help="write docs/images/performance-query.svg")
     arguments = parser.parse_args()
     found: list[Figure] = []
     with EmbeddedKafka() as kafka:
@@ -173,7 +176,19 @@ def main() -> None:
             spark.stop()
     if arguments.json:
         arguments.json.write_text(json.dumps([{name: getattr(each, name) for name in Figure.__struct_fields__} for each in found], indent=1))
-    sys.stdout.flush()
+    if arguments.plot:
+        plot(found)
+
+
+def plot(found: list[Figure]) -> None:
+    """Bars for each number of touched groups."""
+    names = list(dict.fromkeys(each.query for each in found if each.query != "identity"))
+    times = {(each.touched, each.query): each.trigger_ms for each in found}
+    rows = [
+        (f"{touched:,} groups", [times[touched, name] / times[touched, "identity"] for name in names])
+        for touched in dict.fromkeys(each.touched for each in found)
+    ]
+    plot_bars("performance-query", rows, names, 2.0, "time of a batch, identity = 1")
 
 
 if __name__ == "__main__":

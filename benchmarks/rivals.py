@@ -10,7 +10,8 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from streaming.job import requests_of
 from streaming.operator import Key
-from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA
+from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA, OutputRecord
+from streaming.state_function import Columns, Outputs, StateFunction
 
 _STATE = (bytes(600), bytes(40))
 """As large as the state of a group with one member."""
@@ -37,6 +38,20 @@ def identity(events: DataFrame, topic: str) -> DataFrame:
 
     return requests_of(events).groupBy("key").applyInPandasWithState(
         pass_on, OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.EventTimeTimeout
+    )
+
+
+def lean_identity(events: DataFrame, topic: str) -> DataFrame:
+    """The same, called as Spark calls our operator."""
+
+    def pass_on(key: tuple[bytes], chunks: Iterable[Columns], state: GroupState) -> Outputs:
+        rows = [pair for chunk in chunks for pair in zip(chunk["key"], chunk["value"], strict=True)]
+        state.update(_STATE)
+        state.setTimeoutTimestamp(state.getCurrentWatermarkMs() + 1_800_000)
+        return [(key[0], [OutputRecord(topic, 0, group_key, value, {}) for group_key, value in rows])]
+
+    return requests_of(events).groupBy("key").applyInPandasWithState(
+        StateFunction(pass_on), OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.EventTimeTimeout
     )
 
 

@@ -66,8 +66,8 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
     """Spark master. Under spark-submit its own holds."""
     spark: dict[str, str] = Field(default_factory=dict)
     """Further Spark settings (`spark.driver.memory` ...)."""
-    shuffle_partitions: int = 2
-    """Tasks among which the groups of a shard are divided. Fixed for the life of a checkpoint."""
+    shuffle_partitions: int = 1
+    """Tasks among which the groups of a shard are divided; 1 spares the shuffle. Fixed for the life of a checkpoint."""
     group_buckets: int = 0
     """Keys of Spark's state that the groups of a shard share; 0: each group is a key of its own. Thousands of them make
     batches that touch thousands of groups several times faster; the outputs are the same. Fixed for the life of a checkpoint."""
