@@ -12,6 +12,7 @@ touch one another, so that the whole day is as many such parts.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.day_log import BEATS_A_DAY, write_log
-from benchmarks.process_tree import cpu_seconds
+from benchmarks.process_times import cpu_time
 from streaming.config import StreamingConfig
 from streaming.event_log import read_records, records_of_files
 from streaming.replay import replay_batch, replay_in_process
@@ -54,9 +55,10 @@ def replay(file: Path, cores: int) -> None:
 
 
 def spend(work: Callable[[], object]) -> None:
-    begin, cpu = time.perf_counter(), cpu_seconds()
+    begin, before = time.perf_counter(), cpu_time(os.getpid())
     work()
-    print(f"spent {time.perf_counter() - begin:.2f} {cpu_seconds() - cpu:.2f}", flush=True)
+    elapsed, cpu = time.perf_counter() - begin, cpu_time(os.getpid()).since(before)
+    print(f"spent {elapsed:.2f} {sum(cpu) / 1_000:.2f}", flush=True)
 
 
 def spent_on(file: Path, cores: int) -> Spent:
