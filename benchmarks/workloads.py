@@ -13,7 +13,7 @@ from msgspec import Struct
 from coordinator_state import GroupConfig, GroupCoordinator, RequestEvent, decode_group, encode_group
 from coordinator_state.outputs import LogRecord
 from schemas.consumer_protocol import Assignment, Subscription, TopicPartition, encode_assignment, encode_subscription
-from schemas.events import decode_request_event, encode_request_event
+from schemas.events import SessionRenewal, decode_group_event, encode_request_event
 from schemas.messages import (
     HeartbeatRequest,
     JoinGroupProtocol,
@@ -60,8 +60,9 @@ class Workload(Struct, frozen=True):
 
 
 def _event(offset: int, clock_ms: int, value: bytes) -> RequestEvent:
-    envelope, request = decode_request_event(GROUP_ID, value, REPLY_PARTITIONS)
-    return RequestEvent(offset, clock_ms, clock_ms, envelope, request)
+    event = decode_group_event(GROUP_ID, value, REPLY_PARTITIONS)
+    assert not isinstance(event, SessionRenewal)
+    return RequestEvent(offset, clock_ms, clock_ms, *event)
 
 
 def run_with_decoding(workload: Workload) -> int:

@@ -193,9 +193,28 @@ def decode_group_event(
         event = _decode_group_event(value)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise EventError(EventProblem.NOT_AN_ENVELOPE, str(error)) from None
-    if isinstance(event, SessionRenewal):
+    if type(event) is SessionRenewal:
         return event
-    return event, _decode_body(group_id, event, len(value), reply_partition_count)
+    decode = _decode_request.get(event.api)
+    if decode is None:
+        raise EventError(EventProblem.UNKNOWN_API, f"no API of one group is called {event.api[:100]!r}")
+    try:
+        request: Request = decode(event.body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise EventError(EventProblem.BAD_BODY, f"{event.api}: {error}") from None
+    if not 0 <= event.reply_partition < reply_partition_count:
+        raise EventError(
+            EventProblem.NO_SUCH_REPLY_PARTITION,
+            f"reply_partition is {event.reply_partition}, the responses topic has {reply_partition_count} partitions",
+        )
+    if getattr(request, "group_id", None) != group_id and (named := groups_named(request)) != (group_id,):
+        raise EventError(
+            EventProblem.GROUP_DIFFERS_FROM_KEY,
+            f"the event of one group names {len(named)} groups" if len(named) != 1 else "body and key name different groups",
+        )
+    if len(value) + MEMBER_ID_SUFFIX_BYTES > WIRE_STRING_MAX_BYTES:
+        _check_strings(event, request)
+    return event, request
 
 
 def decode_request_event(
@@ -206,29 +225,6 @@ def decode_request_event(
     if isinstance(event, SessionRenewal):
         raise EventError(EventProblem.NOT_AN_ENVELOPE, "the event renews sessions; it is no request")
     return event
-
-
-def _decode_body(group_id: str, envelope: RequestEnvelope, size: int, reply_partition_count: int) -> Request:
-    decode = _decode_request.get(envelope.api)
-    if decode is None:
-        raise EventError(EventProblem.UNKNOWN_API, f"no API of one group is called {envelope.api[:100]!r}")
-    try:
-        request: Request = decode(envelope.body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise EventError(EventProblem.BAD_BODY, f"{envelope.api}: {error}") from None
-    if not 0 <= envelope.reply_partition < reply_partition_count:
-        raise EventError(
-            EventProblem.NO_SUCH_REPLY_PARTITION,
-            f"reply_partition is {envelope.reply_partition}, the responses topic has {reply_partition_count} partitions",
-        )
-    if getattr(request, "group_id", None) != group_id and (named := groups_named(request)) != (group_id,):
-        raise EventError(
-            EventProblem.GROUP_DIFFERS_FROM_KEY,
-            f"the event of one group names {len(named)} groups" if len(named) != 1 else "body and key name different groups",
-        )
-    if size + MEMBER_ID_SUFFIX_BYTES > WIRE_STRING_MAX_BYTES:
-        _check_strings(envelope, request)
-    return request
 
 
 def groups_named(request: Request) -> tuple[str, ...]:
