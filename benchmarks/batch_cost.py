@@ -35,7 +35,7 @@ from streaming.embedded_kafka import EmbeddedKafka
 from streaming.job import coordinate_stream, producer_records, requests_of
 from streaming.operator import streaming_operator
 from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA
-from streaming.session import open_session, prepare_session
+from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import TopicReport, admin_client, ensure_topics
 
@@ -98,23 +98,23 @@ def copy(log: Log) -> DataFrame:
     return rivals.copy(log.spark, {**log.settings.source_options, **source}, "copied")
 
 
+_SPARKS_WAY = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+_TWO = {"spark.sql.shuffle.partitions": "2"}
 VARIANTS = {
-    "copy": Variant(copy),
+    "copy": Variant(copy, _SPARKS_WAY),
     "coordinator": Variant(coordinator),
-    "1 shuffle partition": Variant(coordinator, {"spark.sql.shuffle.partitions": "1"}),
-    "2 shuffle partitions": Variant(coordinator, {"spark.sql.shuffle.partitions": "2"}),
-    "2 shuffle partitions, pandas frames": Variant(frames, {"spark.sql.shuffle.partitions": "2"}),
+    "with two shuffle partitions": Variant(coordinator, _TWO),
+    "with generated code": Variant(coordinator, _SPARKS_WAY),
+    "with both, and pandas frames": Variant(frames, _TWO | _SPARKS_WAY),
     "state in HDFSBackedStateStoreProvider": Variant(
         coordinator, {"spark.sql.streaming.stateStore.providerClass": f"{_STATE}.HDFSBackedStateStoreProvider"}
     ),
-    "no whole-stage code": Variant(coordinator, {"spark.sql.codegen.wholeStage": "false"}),
-    "no generated code": Variant(coordinator, {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}),
 }
 
 
 def measure(log: Log, variant: Variant, jvm: int) -> Cost:
     """Run a query over the log, from nothing to its end."""
-    prepare_session(log.spark, log.settings.model_copy(update={"spark": {**log.settings.spark, **variant.settings}}))
+    prepare_session(log.spark, log.settings, {**SMALL_BATCHES, **variant.settings})
     with tempfile.TemporaryDirectory() as checkpoint:
         query = (
             variant.build(log)
@@ -127,8 +127,6 @@ def measure(log: Log, variant: Variant, jvm: int) -> Cost:
         query.awaitTermination()
         used = cpu_time(jvm).since(begin)
         reports = [dict(each) for each in query.recentProgress if each["numInputRows"] == log.size and each["batchId"] > first]
-    for name in variant.settings:
-        log.spark.conf.unset(name)
 
     def median(phase: str) -> float:
         return statistics.median(float(each["durationMs"].get(phase, 0)) for each in reports)

@@ -1,9 +1,11 @@
 """How long an answer takes: from the producer's call to the record in a consumer's hand, against Spark's plain copy.
 
-    python -m benchmarks.latency [--rates 50 1000] [--seconds 20] [--json FILE] [--plot]
+    python -m benchmarks.latency [--rates 50 1000] [--seconds 15] [--rounds 2] [--json FILE] [--plot]
 
 Heartbeats of stable groups, evenly spread over time, go through the running app (ticker, checkpoint, everything) and then
-through a query that only copies, in one Spark session and on one broker. Percentiles of milliseconds, and ratios to the copy.
+through a query that only copies, with Spark's own settings, in one Spark session and on one broker. First both run for a while
+unmeasured, since an app that has just begun is slow, and so is a copy; then they take turns. Percentiles of milliseconds, and ratios
+to the copy.
 """
 
 from __future__ import annotations
@@ -29,11 +31,13 @@ from benchmarks.document import plot_bars
 from streaming.application import Application
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
-from streaming.session import open_session
+from streaming.session import open_session, prepare_session
 from streaming.topics import admin_client, ensure_topics
 
 GROUPS = 50
-WARM_UP_S = 8.0
+WARM_UP_S = 5.0
+"""Of each measurement."""
+COMPILING_RATE = 100
 TIMEOUT_S = 120.0
 
 
@@ -113,6 +117,7 @@ def coordinating(settings: StreamingConfig, spark: SparkSession) -> Iterator[Non
 @contextmanager
 def copying(settings: StreamingConfig, spark: SparkSession, source: str, target: str, checkpoint: Path) -> Iterator[None]:
     options = {**settings.source_options, "assign": json.dumps({source: [0]}), "startingOffsets": "latest"}
+    prepare_session(spark, settings)  # the app has made it one of small batches
     query = (
         rivals.copy(spark, options, target)
         .writeStream.format("kafka")
@@ -127,7 +132,9 @@ def copying(settings: StreamingConfig, spark: SparkSession, source: str, target:
         query.stop()
 
 
-def figures(spark: SparkSession, settings: StreamingConfig, rates: list[int], seconds: float, directory: Path) -> Iterator[Figure]:
+def figures(
+    spark: SparkSession, settings: StreamingConfig, directory: Path, *, rates: list[int], seconds: float, rounds: int, compiling_s: float
+) -> Iterator[Figure]:
     topics = settings.topic_settings.topics
     admin = admin_client(settings.bootstrap_servers)
     ensure_topics(admin, settings.topic_settings)
@@ -137,18 +144,36 @@ def figures(spark: SparkSession, settings: StreamingConfig, rates: list[int], se
     for key, value in beginnings(GROUPS):
         producer.produce(topics.events, key=key, value=value, partition=0)
     producer.flush()
-    for rate in rates:
-        with copying(settings, spark, "copy.in", "copy.out", directory / f"copy-{rate}"):
-            times = measure(settings, "copy.in", "copy.out", lambda message: json.loads(message.value())["request_id"].encode(), rate, seconds)
-            yield figure("copy", rate, times)
+    number = 0
+
+    def of_copy(rate: int, seconds: float) -> list[float]:
+        nonlocal number
+        number += 1
+        with copying(settings, spark, "copy.in", "copy.out", directory / f"copy-{number}"):
+            return measure(settings, "copy.in", "copy.out", lambda message: json.loads(message.value())["request_id"].encode(), rate, seconds)
+
+    def of_coordinator(rate: int, seconds: float) -> list[float]:
         with coordinating(settings, spark):
-            yield figure("coordinator", rate, measure(settings, topics.events, topics.responses, lambda message: message.key(), rate, seconds))
+            return measure(settings, topics.events, topics.responses, lambda message: message.key(), rate, seconds)
+
+    queries = {"copy": of_copy, "coordinator": of_coordinator}
+    for run in queries.values():
+        run(COMPILING_RATE, compiling_s)
+    for rate in rates:
+        times: dict[str, list[float]] = {name: [] for name in queries}
+        for _ in range(rounds):
+            for name, run in queries.items():
+                times[name] += run(rate, seconds)
+        for name, found in times.items():
+            yield figure(name, rate, found)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.latency", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rates", type=int, nargs="+", default=[50, 1_000], help="requests each second")
-    parser.add_argument("--seconds", type=float, default=20.0, help="how long each is measured")
+    parser.add_argument("--seconds", type=float, default=15.0, help="how long each is measured in a round")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--compiling", type=float, default=40.0, help="seconds that each runs unmeasured before")
     parser.add_argument("--spark", nargs="*", default=[], metavar="NAME=VALUE", help="settings of Spark to try")
     parser.add_argument("--shuffle-partitions", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
@@ -167,7 +192,16 @@ def main() -> None:
         try:
             print(f"{'query':14} {'requests/s':>10} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8} {'p50, copy = 1':>14} {'p99, copy = 1':>14}", flush=True)
             base = Figure("", 0, 0, 1.0, 1.0, 1.0)
-            for each in figures(spark, settings, arguments.rates, arguments.seconds, Path(scratch)):
+            found_figures = figures(
+                spark,
+                settings,
+                Path(scratch),
+                rates=arguments.rates,
+                seconds=arguments.seconds,
+                rounds=arguments.rounds,
+                compiling_s=arguments.compiling,
+            )
+            for each in found_figures:
                 found.append(each)
                 base = each if each.query == "copy" else base
                 print(

@@ -30,7 +30,7 @@ from schemas.events import encode_tick
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.job import coordinate_stream, producer_records
-from streaming.session import open_session, prepare_session
+from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import admin_client, ensure_topics
 
@@ -128,8 +128,8 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
         "identity, lean worker": lambda: producer_records(rivals.lean_identity(events(), copied)),
         "copy": lambda: rivals.copy(spark, source, copied),
     }
-    prepare_session(spark, settings)
     for name, query in queries.items():
+        prepare_session(spark, settings, {} if name == "copy" else SMALL_BATCHES)
         with tempfile.TemporaryDirectory() as scratch:
             reports = run(query(), settings.sink_options, Path(scratch))
         measured = [each for each in reports if each["numInputRows"] == size][before:]

@@ -27,7 +27,7 @@ from benchmarks.query import fill
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.job import coordinate_stream, start_query
-from streaming.session import open_session, prepare_session
+from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import admin_client, ensure_topics
 from tests.operations.standalone_cluster import Cluster
@@ -52,7 +52,7 @@ def rate(spark: SparkSession, settings: StreamingConfig, touched: int, beats: in
     """Fill the topic, run a query for each shard to its end, and look at their reports."""
     report = ensure_topics(admin_client(settings.bootstrap_servers), settings.topic_settings)
     sizes = [fill(settings, touched // settings.shards, beats, batches, partition=shard) for shard in range(settings.shards)]
-    prepare_session(spark, settings)
+    prepare_session(spark, settings, SMALL_BATCHES)
     with tempfile.TemporaryDirectory() as scratch:
         queries = [
             start_query(

@@ -22,7 +22,7 @@ from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from streaming.checkpoints import checkpoint_of, require_checkpoints
 from streaming.config import StreamingConfig
 from streaming.job import coordinate_stream, start_query
-from streaming.session import open_session, prepare_session
+from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.ticker import Ticker
 from streaming.topics import TopicReport, admin_client, ensure_topics
@@ -100,8 +100,7 @@ class Application:
         spark = self._spark
         if spark is None:
             spark = open_session(self._config)
-        else:
-            prepare_session(spark, self._config)
+        prepare_session(spark, self._config, SMALL_BATCHES)
         try:
             self._coordinate(spark, report, stop)
         except (Py4JNetworkError, ConnectionError) as problem:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -26,7 +27,16 @@ SQL_SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.checkpointFileManagerClass": f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
     # Timers that are due by a batch's last tick fire at once, not with the next event.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+    # As Spark has them; for `SMALL_BATCHES`, which an earlier query of the session may have had.
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
 }
+SMALL_BATCHES: Mapping[str, str] = {
+    # Making code for every batch anew, finding it compiled and compiling it further costs more than it saves a few rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""For a session whose queries are to answer soon."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _STATIC_SETTINGS: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
@@ -78,11 +88,11 @@ def java_options(config: StreamingConfig) -> str:
     return f"{given} -Dlog4j2.configurationFile={file.as_uri()}".strip()
 
 
-def prepare_session(spark: SparkSession, config: StreamingConfig) -> None:
+def prepare_session(spark: SparkSession, config: StreamingConfig, more: Mapping[str, str] = MappingProxyType({})) -> None:
     """Set what queries of this session take from it when they start."""
     own = {name: value for name, value in config.spark.items() if name.startswith("spark.sql.")}
     partitions = {"spark.sql.shuffle.partitions": str(config.shuffle_partitions)}
-    for name, value in {**SQL_SETTINGS, **partitions, **own}.items():
+    for name, value in {**SQL_SETTINGS, **partitions, **more, **own}.items():
         try:
             spark.conf.set(name, value)
         except AnalysisException:
