@@ -26,7 +26,7 @@ class Benchmark(Struct, frozen=True):
 
 
 BENCHMARKS = {
-    "core": Benchmark(full=("--jvm", "--runs", "2", "--write"), quick=("--jvm", "--quick")),
+    "core": Benchmark(full=("--jvm", "--runs", "3", "--write"), quick=("--jvm", "--quick")),
     "assignors": Benchmark(full=("--jvm", "--write"), quick=("--quick",)),
     "query": Benchmark(quick=("--touched", "200", "--beats", "5", "--batches", "4", "--buckets", "64")),
     "latency": Benchmark(quick=("--rates", "50", "--seconds", "5")),

@@ -1,6 +1,6 @@
 """Events per second of the pure core, in one process and thread, beside Kafka's own coordinator classes on the JVM.
 
-    python -m benchmarks.core [--jvm] [--quick] [--runs 4] [--write] [--json FILE] [--profile NAME]
+    python -m benchmarks.core [--jvm] [--quick] [--runs 3] [--write] [--json FILE] [--profile NAME]
 
 What counts are the ratios: machines differ and are shared. Rates are per second of the thread's CPU time, the best
 of several runs. Kafka's side gets its requests as objects; ours is measured twice, from objects ("core") and from the
