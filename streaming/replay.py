@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from schemas.events import EventError
 from schemas.records_file import Record
@@ -96,14 +97,6 @@ def _rows_by_group(
     return rows, clocks
 
 
-def in_order(outputs: DataFrame) -> DataFrame:
-    """Outputs by group, epoch and seq; the dead letters of a group before them, by origin."""
-    order = [f"cast(get_json_object(headers, '$.{name}') as long)" for name in ("epoch", "seq", "partition", "offset")]
-    return outputs.selectExpr("*", *(f"{sql} order_{number}" for number, sql in enumerate(order))).orderBy(
-        "group_key", *(f"order_{number}" for number in range(len(order)))
-    )
-
-
 def write_files(
     records: Iterable[OutputRecord],
     config: StreamingConfig,
@@ -120,7 +113,6 @@ def write_files(
 
 def write_topics(outputs: DataFrame, config: StreamingConfig) -> None:
     """Write outputs to the topics of `config`, each group's in order. The topics must be there (`ensure_topics`)."""
-    ordered = in_order(outputs)
-    names = [name for name in ordered.columns if name.startswith("order_")]
-    by_group = ordered.repartition("group_key").sortWithinPartitions("group_key", *names)
+    order = [f"cast(get_json_object(headers, '$.{name}') as long)" for name in ("epoch", "seq", "partition", "offset")]
+    by_group = outputs.repartition("group_key").sortWithinPartitions("group_key", *map(F.expr, order))
     producer_records(by_group).write.format("kafka").options(**config.sink_options).save()
