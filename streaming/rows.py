@@ -30,7 +30,7 @@ from streaming.operator_config import OperatorConfig
 
 RECORD_SCHEMA = "partition int, offset long, timestamp_ms long, key binary, value binary"
 """Records of an events topic, of any partitions."""
-EVENT_SCHEMA = "key binary, offset long, value binary, timestamp_ms long, tick_ms long, clock_ms long"
+EVENT_SCHEMA = "key binary, offset long, value binary, timestamp_ms long, clock_ms long, tick timestamp"
 """Records of one events partition with their ticks marked and the clock carried."""
 STATE_SCHEMA = "membership binary, offsets binary"
 """Of one group."""

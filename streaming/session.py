@@ -35,6 +35,8 @@ SMALL_BATCHES: Mapping[str, str] = {
     # Making code for every batch anew, finding it compiled and compiling it further costs more than it saves a few rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Nobody reads the plan of a batch, which Spark writes down for its UI.
+    "spark.sql.ui.explainMode": "simple",
 }
 """For a session whose queries are to answer soon."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"

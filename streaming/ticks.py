@@ -7,6 +7,7 @@ tick before it in its partition: a tick that goes back or repeats changes nothin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +38,8 @@ def read_tick(value: bytes | None) -> int:
 
 
 def carry_clock(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Add `tick_ms`, and `clock_ms`: the largest tick up to each record, `NO_CLOCK` where these batches have none before it.
+    """Add `clock_ms`, the largest tick up to each record, `NO_CLOCK` where these batches have none before it; and `tick`: the
+    clock of a tick as a timestamp, null for every other record.
 
     The batches are one events partition, or a stretch of it, in the order of offsets: one Spark task.
     """
@@ -46,8 +48,8 @@ def carry_clock(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         ticks = _ticks(batch)
         clock = np.maximum.accumulate(np.concatenate(([last], ticks)))
         last = clock[-1]
-        marked = pa.array(ticks, pa.int64(), mask=ticks == NO_CLOCK)
-        yield _with_columns(batch, tick_ms=marked, clock_ms=pa.array(clock[1:], pa.int64()))
+        marked = pa.array(ticks * 1_000, pa.timestamp("us", "UTC"), mask=ticks == NO_CLOCK)
+        yield _with_columns(batch, clock_ms=pa.array(clock[1:], pa.int64()), tick=marked)
 
 
 def _ticks(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
@@ -62,5 +64,5 @@ def _ticks(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     return ticks
 
 
-def _with_columns(batch: pa.RecordBatch, **columns: pa.Int64Array) -> pa.RecordBatch:
+def _with_columns(batch: pa.RecordBatch, **columns: pa.Array[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*batch.columns, *columns.values()], names=[*batch.schema.names, *columns])

@@ -38,7 +38,12 @@ def test_a_tick_that_goes_back_or_repeats_changes_nothing() -> None:
 
 def test_only_ticks_are_marked_and_a_malformed_one_is_a_row_like_others() -> None:
     marked = next(carry_clock([batch(tick(5), REQUEST, (None, b'{"type":"tick"}'), (None, None), (b"", encode_tick(6)))]))
-    assert marked.column("tick_ms").to_pylist() == [5, None, None, None, None]
+    assert marked.column("tick").cast(pa.int64()).to_pylist() == [5_000, None, None, None, None]
+
+
+def test_a_tick_at_the_end_of_time_can_be_marked() -> None:
+    (marked,) = carry_clock([batch(tick(CLOCK_MAX_MS))])
+    assert marked.column("tick").cast(pa.int64()).to_pylist() == [CLOCK_MAX_MS * 1_000]
 
 
 @given(st.lists(st.none() | st.integers(1, 50), max_size=30), st.lists(st.integers(0, 30), max_size=4))
