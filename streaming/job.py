@@ -24,7 +24,7 @@ from streaming.whole_lives import in_buckets, whole_lives
 
 def coordinate_stream(events: DataFrame, config: OperatorConfig) -> DataFrame:
     """Rows of `EVENT_SCHEMA` of one shard -> rows of `OUTPUT_SCHEMA`."""
-    requests = _in_one_task(requests_of(events))
+    requests = requests_of(events)
     if config.group_buckets:
         requests = requests.withColumn("bucket", bucket_of("key", config.group_buckets))
         return requests.groupBy("bucket").applyInPandasWithState(
@@ -43,7 +43,7 @@ def requests_of(events: DataFrame) -> DataFrame:
     # Only ticks carry event time, so no request is ever late.
     watermarked = events.withWatermark("tick", "0 seconds")
     # On this very column, and after withWatermark: a filter on another is pushed below it and the clock stands still.
-    return watermarked.where("tick is null")
+    return _in_one_task(watermarked.where("tick is null"))
 
 
 def _in_one_task(requests: DataFrame) -> DataFrame:
