@@ -28,10 +28,12 @@ class Benchmark(Struct, frozen=True):
 BENCHMARKS = {
     "core": Benchmark(full=("--jvm", "--runs", "3", "--write"), quick=("--jvm", "--quick")),
     "assignors": Benchmark(full=("--jvm", "--write"), quick=("--quick",)),
-    "query": Benchmark(quick=("--touched", "200", "--beats", "5", "--batches", "4", "--buckets", "64")),
-    "latency": Benchmark(quick=("--rates", "50", "--seconds", "5")),
-    "idle_groups": Benchmark(full=("--groups", "100", "10000", "100000"), quick=None),
+    "query": Benchmark(full=("--plot",), quick=("--touched", "200", "--beats", "5", "--batches", "3", "--buckets", "64")),
+    "latency": Benchmark(full=("--plot",), quick=("--rates", "50", "--seconds", "4", "--rounds", "1", "--compiling", "4")),
+    "batch_cost": Benchmark(full=("--rounds", "2", "--batches", "40"), quick=None),
+    "idle_groups": Benchmark(quick=None),
     "replay": Benchmark(quick=("--events", "100000", "--cores", "2", "--day-share", "0")),
+    "scale_out": Benchmark(quick=None),
 }
 
 

@@ -1,6 +1,6 @@
 """What a small batch costs, by settings: CPU of the JVM and of Python, whole triggers and their phases.
 
-    python -m benchmarks.batch_cost [--variants NAME ...] [--rounds 3] [--batches 60] [--java-options OPTIONS] [--each]
+    python -m benchmarks.batch_cost [--variants NAME ...] [--touched 20] [--rounds 3] [--batches 60] [--java-options OPTIONS] [--each]
 
 The same log for all: batches of five heartbeats of each of 20 groups and a tick, Kafka to Kafka, in one Spark session. The
 variants take turns, so that the JVM's compiler and other users of the machine touch all alike. CPU is the figure to look at:
@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from benchmarks import rivals
+from benchmarks import rivals, with_state
 from benchmarks.beating_groups import config
 from benchmarks.process_times import cpu_time
 from benchmarks.query import fill
@@ -39,7 +39,7 @@ from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import TopicReport, admin_client, ensure_topics
 
-TOUCHED, BEATS = 20, 5
+BEATS = 5
 PHASES = ("addBatch", "queryPlanning", "walCommit", "commitOffsets")
 POLL_S = 0.02
 _STATE = "org.apache.spark.sql.execution.streaming.state"
@@ -109,6 +109,10 @@ VARIANTS = {
     "state in HDFSBackedStateStoreProvider": Variant(
         coordinator, {"spark.sql.streaming.stateStore.providerClass": f"{_STATE}.HDFSBackedStateStoreProvider"}
     ),
+    "identity": Variant(lambda log: producer_records(rivals.lean_identity(log.events(), "copied"))),
+    "identity, pandas frames": Variant(lambda log: producer_records(rivals.identity(log.events(), "copied"))),
+    "identity, transformWithState": Variant(lambda log: producer_records(with_state.identity_of_rows(log.events(), "copied"))),
+    "identity, transformWithStateInPandas": Variant(lambda log: producer_records(with_state.identity_of_frames(log.events(), "copied"))),
 }
 
 
@@ -170,6 +174,7 @@ def show(name: str, cost: Cost) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.batch_cost", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="NAME", help=f"of {', '.join(VARIANTS)}")
+    parser.add_argument("--touched", type=int, default=20, help="groups that a batch touches")
     parser.add_argument("--rounds", type=int, default=3, help="how often each is run, after a first time that is left out")
     parser.add_argument("--batches", type=int, default=60)
     parser.add_argument("--java-options", default="", help="of the driver's JVM")
@@ -181,7 +186,7 @@ def main() -> None:
         admin = admin_client(kafka.bootstrap_servers)
         report = ensure_topics(admin, settings.topic_settings)
         admin.create_topics([NewTopic("copied", 1, 1)])["copied"].result()
-        size, before = fill(settings, TOUCHED, BEATS, arguments.batches)
+        size, before = fill(settings, arguments.touched, BEATS, arguments.batches)
         spark = open_session(settings)
         try:
             log = Log(spark, settings, report, size, before)

@@ -1,0 +1,70 @@
+"""Spark's newer operator, `transformWithState`, around functions that decide nothing: rows as they come, or pandas frames.
+
+They make the calls that the coordinator would have to make for each key: read its state, write it, move its timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame, Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from streaming.job import requests_of
+from streaming.rows import OUTPUT_SCHEMA
+
+_STATE_SCHEMA = "membership binary, offsets binary, timer long"
+_BLOBS = (bytes(600), bytes(40))
+_TIMER_MS = 1_800_000
+
+
+class _PassOn(StatefulProcessor):
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._state = handle.getValueState("group", _STATE_SCHEMA)
+
+    def close(self) -> None:
+        pass
+
+    def _keep(self, timers: Any) -> None:
+        kept = self._state.get()
+        timer_ms = timers.getCurrentWatermarkInMs() + _TIMER_MS
+        if kept is not None and kept[2] != timer_ms:
+            self._handle.deleteTimer(kept[2])
+        if kept is None or kept[2] != timer_ms:
+            self._handle.registerTimer(timer_ms)
+        self._state.update((*_BLOBS, timer_ms))
+
+
+class PassOnRows(_PassOn):
+    """For `transformWithState`."""
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        for row in rows:
+            yield Row(group_key=row.key, topic=self._topic, partition=0, key=row.key, value=row.value, headers="{}")
+        self._keep(timerValues)
+
+
+class PassOnFrames(_PassOn):
+    """For `transformWithStateInPandas`."""
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        for frame in rows:
+            columns = {"group_key": frame["key"], "topic": self._topic, "partition": 0, "key": frame["key"]}
+            yield pd.DataFrame({**columns, "value": frame["value"], "headers": "{}"}).astype({"partition": "int32"})
+        self._keep(timerValues)
+
+
+def identity_of_rows(events: DataFrame, topic: str) -> DataFrame:
+    """Rows of `EVENT_SCHEMA` -> rows of `OUTPUT_SCHEMA`."""
+    return requests_of(events).groupBy("key").transformWithState(PassOnRows(topic), OUTPUT_SCHEMA, "append", "eventTime")
+
+
+def identity_of_frames(events: DataFrame, topic: str) -> DataFrame:
+    """The same."""
+    return requests_of(events).groupBy("key").transformWithStateInPandas(PassOnFrames(topic), OUTPUT_SCHEMA, "append", "eventTime")
