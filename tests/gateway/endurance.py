@@ -278,7 +278,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.gateway.endurance", description="Many consumers that come and go, for a while.")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--groups", type=int, default=10)
-    parser.add_argument("--session-seconds", type=int, default=60, help="session timeout: more than the coordinator's restart takes here")
+    parser.add_argument("--session-seconds", type=int, default=120, help="session timeout: more than the coordinator's restart takes beside fifty clients on two cores")
     parser.add_argument("--history", type=Path, help="write the history there, a line for each record")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
