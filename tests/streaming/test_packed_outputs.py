@@ -24,7 +24,8 @@ def test_what_is_packed_is_unpacked_in_runs_of_a_group() -> None:
 
 def test_dead_letters_come_before_what_the_group_says_and_numbers_are_no_texts() -> None:
     ordered = [LETTER, LETTER._replace(headers={**LETTER.headers, "offset": "100"}), record(9, 9), record(9, 10), record(10, 1)]
-    assert sorted(ordered[::-1], key=_place) == ordered
+    backwards = ordered[::-1]
+    assert sorted(backwards, key=_place) == ordered
 
 
 def test_runs_tell_null_from_empty_and_look_at_every_column() -> None:
