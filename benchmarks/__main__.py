@@ -28,8 +28,8 @@ class Benchmark(Struct, frozen=True):
 BENCHMARKS = {
     "core": Benchmark(full=("--jvm", "--runs", "3", "--write"), quick=("--jvm", "--quick")),
     "assignors": Benchmark(full=("--jvm", "--write"), quick=("--quick",)),
-    "query": Benchmark(full=("--plot",), quick=("--touched", "200", "--beats", "5", "--batches", "3", "--buckets", "64")),
-    "latency": Benchmark(full=("--plot",), quick=("--rates", "50", "--seconds", "4", "--rounds", "1", "--compiling", "4")),
+    "query": Benchmark(full=("--plot",), quick=("--touched", "200", "--beats", "2", "--batches", "1", "--buckets")),
+    "latency": Benchmark(full=("--plot",), quick=("--rates", "50", "--seconds", "3", "--rounds", "1", "--compiling", "1")),
     "batch_cost": Benchmark(full=("--rounds", "2", "--batches", "40"), quick=None),
     "idle_groups": Benchmark(quick=None),
     "replay": Benchmark(quick=("--events", "100000", "--cores", "2", "--day-share", "0")),
