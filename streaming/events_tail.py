@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from schemas.events import EventError
+from schemas.events import EventError, decode_group_id
 from streaming.ticks import read_tick
 
 TAIL_RECORDS = 5_000
@@ -57,10 +57,10 @@ class RecentGroups:
         heard_ms = clock_ms  # before the first tick that is read: at the latest
         for message in read_events(consumer, self._topic, self._partition, start, high):
             key, tick_ms = message.key(), tick_of(message)
-            if key is not None:
-                self._heard[bytes(key)] = heard_ms
-            elif tick_ms is not None:
+            if tick_ms is not None:
                 heard_ms = tick_ms
+            elif key is not None and _names_a_group(bytes(key)):
+                self._heard[bytes(key)] = heard_ms
             if not is_wanted():
                 return []
         self._end = high
@@ -78,6 +78,14 @@ class RecentGroups:
             else:
                 high = middle
         return low
+
+
+def _names_a_group(key: bytes) -> bool:
+    try:
+        decode_group_id(key)
+    except EventError:
+        return False
+    return True
 
 
 def read_events(consumer: Consumer, topic: str, partition: int, start: int, end: int) -> Iterator[Message]:

@@ -87,7 +87,7 @@ def test_after_compaction_every_group_and_offset_is_there(kafka: EmbeddedKafka, 
     topics = config.topic_settings.topics
     small = {"segment.ms": str(SEGMENT_MS), "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "0"}
     alter(admin, ResourceType.TOPIC, topics.offsets, dict(small))
-    outputs = list(outputs_of(story(5, groups=12, requests=700, poisons=False), config))
+    outputs = list(outputs_of(story(5, groups=12, requests=700, poisons=False, renewals=False), config))
     records = [each for each in outputs if each.topic == topics.offsets] + every_kind_of_record(config)
     write_in_segments(config, records)
     write(config, (each for each in outputs if each.topic == topics.assignments))
