@@ -41,9 +41,8 @@ class SessionsKept(Rule):
     def _check(self, step: Step) -> str | None:
         now_ms = step.group.now_ms if step.group is not None else step.clock_ms
         if step.renewed and step.group is not None:
-            self._heard |= {
-                member_id: (now_ms, self._heard[member_id][1]) for member_id in step.group.members if member_id in self._heard
-            }
+            for member in step.group.members.values():
+                self._renew(member.member_id, member.session_timeout_ms, now_ms)
         self._hear_request(step, now_ms)
         for output in step.outputs:
             if isinstance(output, MemberExpired):
@@ -96,6 +95,13 @@ class SessionsKept(Rule):
         session_ms = self._sessions.get(member_id) if member is None else member.session_timeout_ms
         if session_ms is not None:
             self._heard[member_id] = (now_ms, session_ms)
+
+    def _renew(self, member_id: str, session_ms: int, now_ms: int) -> None:
+        """A whole session from now, as the member has it now; but none ends sooner than it would have."""
+        heard_ms, good_ms = self._heard.get(member_id, (now_ms, 0))
+        whole_ms = NEW_MEMBER_MS if good_ms == NEW_MEMBER_MS else session_ms
+        if now_ms + whole_ms > heard_ms + good_ms:
+            self._heard[member_id] = (now_ms, whole_ms)
 
     def _overdue(self, step: Step) -> str | None:
         group = step.group
