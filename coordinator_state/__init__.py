@@ -11,6 +11,7 @@ from coordinator_state.outputs import (
     Output,
     RenewalEvent,
     RequestEvent,
+    group_event,
 )
 from coordinator_state.states import GroupState
 
@@ -30,4 +31,5 @@ __all__ = [
     "StateError",
     "decode_group",
     "encode_group",
+    "group_event",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from schemas.events import RequestEnvelope
+from schemas.events import RequestEnvelope, SessionRenewal
 from schemas.history import GroupSnapshot, History
 from schemas.messages import Request, Response
 
@@ -34,6 +34,15 @@ class RenewalEvent(Struct, frozen=True, gc=False):
 
 
 GroupEvent = RequestEvent | RenewalEvent
+
+
+def group_event(
+    decoded: tuple[RequestEnvelope, Request] | SessionRenewal, offset: int, clock_ms: int, timestamp_ms: int
+) -> GroupEvent:
+    """What `schemas.events.decode_group_event` read, with its place in the log and its time."""
+    if isinstance(decoded, SessionRenewal):
+        return RenewalEvent(offset, clock_ms, timestamp_ms)
+    return RequestEvent(offset, clock_ms, timestamp_ms, *decoded)
 
 
 class Answer(Struct, frozen=True, gc=False):

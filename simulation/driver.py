@@ -18,12 +18,11 @@ from coordinator_state import (
     GroupCoordinator,
     GroupEvent,
     Output,
-    RenewalEvent,
-    RequestEvent,
     decode_group,
     encode_group,
+    group_event,
 )
-from schemas.events import EventError, SessionRenewal, decode_group_event, decode_group_id, decode_tick
+from schemas.events import EventError, decode_group_event, decode_group_id, decode_tick
 from simulation.log import Record
 
 REPLY_PARTITIONS = 1
@@ -87,10 +86,7 @@ def to_event(group_id: str, row: Row) -> GroupEvent:
     """A row as an event. Raises `EventError`."""
     record = row.record
     event = decode_group_event(group_id, record.value, REPLY_PARTITIONS)
-    clock_ms = row.clock_ms or record.timestamp_ms
-    if isinstance(event, SessionRenewal):
-        return RenewalEvent(record.offset, clock_ms, record.timestamp_ms)
-    return RequestEvent(record.offset, clock_ms, record.timestamp_ms, *event)
+    return group_event(event, record.offset, row.clock_ms or record.timestamp_ms, record.timestamp_ms)
 
 
 class Driver:

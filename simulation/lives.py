@@ -12,10 +12,10 @@ from statistics import median_low
 
 from msgspec import Struct, field
 
-from coordinator_state import Answer, GroupConfig, GroupCoordinator, GroupEvent, RenewalEvent, RequestEvent
+from coordinator_state import Answer, GroupConfig, GroupCoordinator, GroupEvent, RequestEvent, group_event
 from schemas.consumer_protocol import decode_assignment, decode_subscription
 from schemas.error_codes import ErrorCode
-from schemas.events import EventError, SessionRenewal, decode_group_event, decode_tick
+from schemas.events import EventError, decode_group_event, decode_tick
 from schemas.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -112,11 +112,7 @@ def group_log(records: Iterable[Record], group_id: str) -> GroupLog:
             event = decode_group_event(group_id, record.value, REPLY_PARTITIONS_MAX)
         except EventError:
             continue
-        offset, clock_ms = record.offset or 0, clock.at(time_ms)
-        if isinstance(event, SessionRenewal):
-            events.append(RenewalEvent(offset, clock_ms, time_ms))
-        else:
-            events.append(RequestEvent(offset, clock_ms, time_ms, *event))
+        events.append(group_event(event, record.offset or 0, clock.at(time_ms), time_ms))
     return GroupLog(group_id=group_id, partition=partition, events=tuple(events), clock=clock, ends_ms=ends[partition])
 
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from pyspark.sql.streaming.state import GroupState
 
-from coordinator_state import Group, GroupCoordinator, RenewalEvent, RequestEvent, decode_group, encode_group
-from schemas.events import EventError, SessionRenewal, decode_group_event, decode_group_id
+from coordinator_state import Group, GroupCoordinator, decode_group, encode_group, group_event
+from schemas.events import EventError, decode_group_event, decode_group_id
 from streaming.operator_config import OperatorConfig
 from streaming.rows import EventRow, OutputRecord, dead_letter, output_record
 from streaming.state_function import Columns, Outputs, StateFunction
@@ -84,10 +84,7 @@ def handle_rows(
         except EventError as problem:
             letters.append(dead_letter(group_key, row, problem, config))
             continue
-        if isinstance(event, SessionRenewal):
-            coordinator.handle(RenewalEvent(row.offset, time_ms, row.timestamp_ms))
-        else:
-            coordinator.handle(RequestEvent(row.offset, time_ms, row.timestamp_ms, *event))
+        coordinator.handle(group_event(event, row.offset, time_ms, row.timestamp_ms))
     return letters + take_records(coordinator, config)
 
 

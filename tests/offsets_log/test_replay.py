@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_state import Coordinator, GroupConfig, GroupState, LogRecord, Output, RenewalEvent, RequestEvent
+from coordinator_state import Coordinator, GroupConfig, GroupState, LogRecord, Output, group_event
 from coordinator_state.group import Group
 from coordinator_state.replay import StoredGroup, StoredGroups, replay_offsets_log
-from schemas.events import EventError, SessionRenewal, decode_group_event, decode_group_id
+from schemas.events import EventError, decode_group_event, decode_group_id
 from schemas.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -78,8 +78,7 @@ def test_after_every_event_the_log_tells_what_the_groups_are(seed: int) -> None:
             event = decode_group_event(group_id, record.value, RESPONSES_PARTITIONS)
         except EventError:
             continue
-        place = record.offset, clock_ms or record.timestamp_ms, record.timestamp_ms
-        handled = RenewalEvent(*place) if isinstance(event, SessionRenewal) else RequestEvent(*place, *event)
+        handled = group_event(event, record.offset, clock_ms or record.timestamp_ms, record.timestamp_ms)
         compared += follow(coordinator.handle(group_id, handled))
     assert compared > 100
     assert any(offsets_of(group) for group in coordinator.groups.values())
