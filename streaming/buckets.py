@@ -61,7 +61,7 @@ def decode_bucket(packed: bytes) -> Bucket:
     """The other way round. Raises OperatorError: another version, or no bucket at all."""
     try:
         found = _decode(packed)
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise OperatorError(f"the state holds no bucket of groups: {problem}") from None
     if found.version != BUCKET_VERSION:
         raise OperatorError(f"the state holds a bucket of version {found.version}, but this release reads {BUCKET_VERSION}")

@@ -34,8 +34,9 @@ from schemas.history import decode_history, decode_snapshot
 from schemas.records import decode_record
 from schemas.records_file import RecordsFileError, decode_event_record, encode_record
 from schemas.wire import DecodeError
+from streaming.buckets import StoredGroup, decode_bucket, encode_bucket
 from streaming.config import StreamingConfig
-from streaming.operator import Outcome, coordinate_rows
+from streaming.operator import OperatorError, Outcome, coordinate_rows
 from streaming.replay import replay_in_process
 from streaming.rows import EventRow, OutputRecord
 from streaming.ticks import read_tick
@@ -155,6 +156,18 @@ def _state_examples() -> list[bytes]:
 
 
 @cache
+def _bucket_examples() -> list[bytes]:
+    """Buckets of no group, of one and of several, with deadlines and without."""
+    groups = [StoredGroup(None if number % 3 == 0 else START_MS + number, *each) for number, each in enumerate(_states())]
+    sizes = (0, 1, 2, 5)
+    return [
+        encode_bucket({b"group-%d" % (first + number): each for number, each in enumerate(groups[first : first + size])})
+        for first in range(0, len(groups), 7)
+        for size in sizes
+    ]
+
+
+@cache
 def _frames() -> list[bytes]:
     """A request of every kind and version, as a client sends it."""
     found = []
@@ -207,6 +220,10 @@ def _decode_state(data: bytes) -> None:
     size = int.from_bytes(data[:4])
     group = decode_group(data[4 : 4 + size], data[4 + size :])
     encode_group(group)
+
+
+def _decode_bucket(data: bytes) -> None:
+    encode_bucket(decode_bucket(data))
 
 
 def _decode_frames(data: bytes) -> None:
@@ -287,6 +304,7 @@ TARGETS = {
         Target("request_log", _request_lines, _decode_request_line, (LineError, KafkaJsonError)),
         Target("consumer_protocol", _blobs, _decode_blob, ()),
         Target("state", _state_examples, _decode_state, (StateError,)),
+        Target("buckets", _bucket_examples, _decode_bucket, (OperatorError,)),
         Target("gateway", _frames, _decode_frames, (FrameError, DecodeError)),
         Target("csv", _csv, _decode_csv, (CsvError,)),
     )

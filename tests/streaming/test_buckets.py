@@ -92,7 +92,7 @@ def test_a_bucket_is_kept_and_read_again_also_what_version_1_wrote() -> None:
     assert decode_bucket(BLOB_OF_VERSION_1) == KEPT
 
 
-@pytest.mark.parametrize("packed", [b"", b"\x00", encode_bucket(KEPT)[:-1], b"\x92\x02\x80"])
+@pytest.mark.parametrize("packed", [b"", b"\x00", encode_bucket(KEPT)[:-1], b"\x92\x02\x80", b"\x93\x01\x80" + b"\x91" * 5_000])
 def test_what_is_no_bucket_fails_loudly(packed: bytes) -> None:
     with pytest.raises(OperatorError, match="the state holds"):
         decode_bucket(packed)
