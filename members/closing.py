@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from members.commits import Commits
 from members.effects import Closed, Lost, Revoked
-from members.membership import REASON_LENGTH_MAX, Membership, MemberState
+from members.leaving import Leaving
+from members.membership import Membership
 from members.positions import Positions
-from schemas.messages import LeaveGroupMember, LeaveGroupRequest
 
 
 class Closing:
     """The last steps of a member; none of them is waited for longer than `request.timeout.ms` in all."""
 
-    def __init__(self, membership: Membership, commits: Commits, positions: Positions) -> None:
+    def __init__(self, membership: Membership, commits: Commits, positions: Positions, leaving: Leaving) -> None:
         self.begun = False
         self.done = False
         self._membership = membership
         self._commits = commits
         self._positions = positions
+        self._leaving = leaving
         self._leave_group = False
         self._gave_up_partitions = False
         self._given_up_for_good = False
@@ -50,11 +51,12 @@ class Closing:
                 return
             self._left = True
             if self._leave_group:
-                self.send_leave("the consumer is being closed")
+                self._leaving.leave("the consumer is being closed")
             membership.reset_and_rejoin("consumer pro-actively leaving the group")
-        if membership.requests.in_flight("LeaveGroup") and not out_of_time:
+        if self._leaving.any_open and not out_of_time:
             return
-        membership.requests.cancel("LeaveGroup", "OffsetCommit", "OffsetFetch")
+        self._leaving.abandon()
+        membership.requests.cancel("OffsetCommit", "OffsetFetch")
         self.done = True
         membership.notify(Closed())
 
@@ -74,15 +76,3 @@ class Closing:
             lost = membership.generation.is_lost
             membership.notify(Lost(partitions=partitions) if lost else Revoked(partitions=partitions))
         return bool(partitions)
-
-    def send_leave(self, reason: str) -> None:
-        """Leave, if the coordinator knows the member: it is told once, and the answer changes nothing."""
-        membership = self._membership
-        if membership.state is MemberState.UNJOINED or not membership.generation.member_id:
-            return
-        leaver = LeaveGroupMember(
-            member_id=membership.generation.member_id,
-            group_instance_id=membership.config.group_instance_id,
-            reason=reason[:REASON_LENGTH_MAX],
-        )
-        membership.send("LeaveGroup", LeaveGroupRequest(group_id=membership.config.group_id, members=(leaver,)))

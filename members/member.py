@@ -20,6 +20,7 @@ from members.effects import OffsetAndMetadata, Output, PollIntervalExceeded
 from members.heartbeats import Heartbeats
 from members.joining import Joining
 from members.leading import assignors_named
+from members.leaving import Leaving
 from members.membership import Membership, MemberState
 from members.positions import Positions
 from members.requests import PendingRequest
@@ -30,6 +31,7 @@ from schemas.java_hash import group_partition
 from schemas.messages import (
     HeartbeatResponse,
     JoinGroupResponse,
+    LeaveGroupResponse,
     OffsetCommitResponse,
     OffsetFetchResponse,
     Response,
@@ -59,7 +61,8 @@ class GroupMember:
         self._commits = Commits(self._membership)
         self._positions = Positions(self._membership, self._commits)
         self._joining = Joining(self._membership, own_assignors, self._heartbeats, self._commits, self._positions)
-        self._closing = Closing(self._membership, self._commits, self._positions)
+        self._leaving = Leaving(self._membership)
+        self._closing = Closing(self._membership, self._commits, self._positions, self._leaving)
 
     # ------------------------------------------------------------------------------------------ what the member says
 
@@ -77,6 +80,7 @@ class GroupMember:
             self._commits,
             self._positions,
             self._joining,
+            self._leaving,
             self._closing,
         )
         return min((deadline for part in parts if (deadline := part.next_deadline_ms()) is not None), default=None)
@@ -125,6 +129,7 @@ class GroupMember:
             self._commits.commit_positions(self._positions.to_commit())
         self._positions.fire_due()
         self._joining.fire_due()
+        self._leaving.fire_due()
         self._settle()
 
     def receive(self, envelope: ResponseEnvelope, response: Response, now_ms: int) -> None:
@@ -145,8 +150,10 @@ class GroupMember:
                 self._commits.on_response(pending, response)
             case OffsetFetchResponse():
                 self._positions.on_response(pending, response)
+            case LeaveGroupResponse():
+                self._leaving.on_response(pending, response)
             case _:
-                pass  # LeaveGroup: whatever the answer, the member is gone
+                pass  # nothing else is ever asked
         self._settle()
 
     def partitions_changed(self, counts: Mapping[str, int]) -> None:
@@ -266,11 +273,13 @@ class GroupMember:
                 self._commits.on_timeout(pending)
             case "OffsetFetch":
                 self._positions.on_timeout(pending)
+            case "LeaveGroup":
+                self._leaving.on_timeout(pending)
 
     def _leave(self, reason: str) -> None:
         """Leave the group on the member's own account; the next poll joins it anew."""
         if not self.config.is_static:
-            self._closing.send_leave(reason)
+            self._leaving.leave(reason)
         self._membership.reset_and_rejoin("consumer pro-actively leaving the group")
 
     def _settle(self) -> None:
@@ -279,4 +288,5 @@ class GroupMember:
         if failed is not None:
             self._commits.abandon(failed.error_code)
             self._positions.dropped(tuple(self._positions.known))
+            self._leaving.abandon()
         self._closing.go_on()

@@ -465,6 +465,48 @@ def test_closing_commits_gives_up_and_leaves() -> None:
     assert bench.member.next_deadline_ms() is None
 
 
+@pytest.mark.parametrize("error_code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+def test_a_leave_that_nobody_took_is_said_again_within_the_request_timeout(error_code: ErrorCode) -> None:
+    bench = Bench(request_timeout_ms=5_000)
+    bench.stable()
+    bench.member.close(bench.now_ms)
+    bench.poll()
+    bench.answer("LeaveGroup", LeaveGroupResponse(error_code=error_code))
+    assert not bench.member.is_closed
+    bench.wait(100)
+    bench.answer("LeaveGroup", LeaveGroupResponse(error_code=error_code))
+    bench.wait(200)
+    first, second, third = [send.request for send in bench.sent if send.api == "LeaveGroup"]
+    assert first == second == third
+    bench.wait(4_700)
+    assert bench.member.is_closed, "nobody listened, and it is over"
+    assert bench.member.next_deadline_ms() is None
+
+
+def test_a_leave_is_not_repeated_for_an_answer_about_the_member() -> None:
+    bench = Bench()
+    bench.stable()
+    bench.member.close(bench.now_ms)
+    bench.poll()
+    bench.answer("LeaveGroup", LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    assert bench.member.is_closed
+
+
+def test_who_unsubscribes_leaves_again_where_nobody_listened_and_may_join_meanwhile() -> None:
+    bench = Bench()
+    bench.stable(P0)
+    bench.member.subscribe(())
+    bench.poll()
+    bench.answer("LeaveGroup", LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+    bench.member.subscribe(("orders",))
+    bench.poll()
+    bench.join(2, member_id="c-2")
+    bench.wait(100)
+    left = bench.answer("LeaveGroup", LeaveGroupResponse())
+    assert [each.member_id for each in left.request.members] == ["c-1"]
+    assert bench.member.member_id == "c-2"
+
+
 def test_closing_does_not_wait_for_ever() -> None:
     bench = Bench(request_timeout_ms=30_000)
     bench.stable(P0)

@@ -1,0 +1,90 @@
+"""How a member tells the coordinator that it leaves, and tells it again where nobody listened.
+
+Kafka's Java consumer says it once and lets the error be; then a leave that meets another shard than the group's leaves the
+others waiting for a session timeout. Here it is said again, as franz-go does, for as long as a request may take.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+
+from members.membership import REASON_LENGTH_MAX, Membership, MemberState
+from members.requests import PendingRequest
+from schemas.messages import LeaveGroupMember, LeaveGroupRequest, LeaveGroupResponse
+
+
+@dataclass(slots=True)
+class _Leave:
+    """A LeaveGroup that is not answered for good."""
+
+    request: LeaveGroupRequest
+    give_up_ms: int
+    attempts: int = 0
+    retry_at_ms: int | None = None
+
+
+class Leaving:
+    """One member's leaves: it may leave, join anew and leave again before the first is answered."""
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+        self._ids = count(1)
+        self._open: dict[int, _Leave] = {}
+
+    def leave(self, reason: str) -> None:
+        """Leave, if the coordinator knows the member. What the answer says of the member changes nothing: it is gone."""
+        membership = self._membership
+        if membership.state is MemberState.UNJOINED or not membership.generation.member_id:
+            return
+        leaver = LeaveGroupMember(
+            member_id=membership.generation.member_id,
+            group_instance_id=membership.config.group_instance_id,
+            reason=reason[:REASON_LENGTH_MAX],
+        )
+        request = LeaveGroupRequest(group_id=membership.config.group_id, members=(leaver,))
+        number = next(self._ids)
+        self._open[number] = _Leave(request, membership.now_ms + membership.config.request_timeout_ms)
+        self._send(number)
+
+    @property
+    def any_open(self) -> bool:
+        return bool(self._open)
+
+    def on_response(self, pending: PendingRequest, response: LeaveGroupResponse) -> None:
+        membership = self._membership
+        leave = self._open.get(pending.tag)
+        if leave is None:
+            return
+        if not response.error_code.retriable:
+            del self._open[pending.tag]
+            return
+        membership.note_error(response.error_code)
+        leave.retry_at_ms = membership.now_ms + membership.config.backoff_ms(leave.attempts)
+        leave.attempts += 1
+        if leave.retry_at_ms >= leave.give_up_ms:
+            del self._open[pending.tag]
+
+    def on_timeout(self, pending: PendingRequest) -> None:
+        """No answer: it may well have been heard."""
+        self._open.pop(pending.tag, None)
+
+    def fire_due(self) -> None:
+        """Say again what is due to be said again."""
+        for number, leave in self._open.items():
+            if leave.retry_at_ms is not None and leave.retry_at_ms <= self._membership.now_ms:
+                self._send(number)
+
+    def next_deadline_ms(self) -> int | None:
+        return min((leave.retry_at_ms for leave in self._open.values() if leave.retry_at_ms is not None), default=None)
+
+    def abandon(self) -> None:
+        """The member has ended: nothing is said any more."""
+        self._open.clear()
+        self._membership.requests.cancel("LeaveGroup")
+
+    def _send(self, number: int) -> None:
+        leave = self._open[number]
+        leave.retry_at_ms = None
+        wait_ms = leave.give_up_ms - self._membership.now_ms
+        self._membership.send("LeaveGroup", leave.request, timeout_ms=wait_ms, tag=number)
