@@ -11,6 +11,8 @@ from schemas.history import History, MemberDropped, MemberExpired, MemberJoined,
 
 _FOLLOW_UPS = frozenset({"leader_rejoined", "member_changed"})
 """What cooperative members do when they have given up partitions (KIP-429), and never else."""
+FOLLOW_UP_MS = 60_000
+"""So long after another rebalance of their group at most."""
 
 
 class Doings(Struct):
@@ -21,7 +23,9 @@ class Doings(Struct):
     closed: set[str] = set()
     killed: set[str] = set()
     gave_up: set[str] = set()
-    """Members of a group with clients in Go whose gateway was away: these drop their membership when nobody listens."""
+    """Clients in Go whose gateway was away: these drop their membership when nobody listens."""
+    away: range = range(0)
+    """Where in the history that was, until all had come back."""
 
 
 class Audit(Struct):
@@ -36,39 +40,42 @@ def audit(doings: dict[str, Doings], history: Iterable[History]) -> Audit:
     """Hold what the coordinator wrote against what was done."""
     found = Audit(Counter(), [])
     joined: Counter[str] = Counter()
-    for record in history:
+    rebalanced_ms: dict[str, int] = {}
+    for position, record in enumerate(history):
         done = doings.get(record.group_id)
         if done is None:
             found.problems.append(f"{record.group_id} is nobody's group")
             continue
+        excused = done.gave_up if position in done.away else set()
         match record:
             case RebalanceStarted():
                 found.rebalances[record.trigger] += 1
-                if not _is_explained(record, done):
+                since_ms = record.time_ms - rebalanced_ms.get(record.group_id, -FOLLOW_UP_MS)
+                rebalanced_ms[record.group_id] = record.time_ms
+                if not _is_explained(record, done, excused, is_follow_up=done.is_cooperative and since_ms < FOLLOW_UP_MS):
                     found.problems.append(f"{record.group_id}: a rebalance for no reason that is known: {record.reason}")
-            case MemberJoined():
+            case MemberJoined() if record.member.client_id not in excused:
                 joined[record.member.client_id] += 1
             # Clients that are closed in the middle of a rebalance may go without a word.
             case MemberExpired() if record.member.client_id not in done.killed | done.closed:
                 found.problems.append(f"{record.group_id}: {record.member.client_id} expired, but nobody killed or closed it")
             case MemberDropped() if record.member.client_id not in done.killed | done.closed:
                 found.problems.append(f"{record.group_id}: {record.member.client_id} was dropped: it {record.reason}")
-            case MemberLeft() if record.member.client_id not in done.closed | done.gave_up:
+            case MemberLeft() if record.member.client_id not in done.closed | excused:
                 found.problems.append(f"{record.group_id}: {record.member.client_id} left, but nobody closed it")
             case _:
                 pass
-    gave_up = {client_id for done in doings.values() for client_id in done.gave_up}
-    found.problems += [f"{client_id} joined {count} times: it lost its place" for client_id, count in joined.items() if count > 1 + (client_id in gave_up)]
+    found.problems += [f"{client_id} joined {count} times: it lost its place" for client_id, count in joined.items() if count > 1]
     return found
 
 
-def _is_explained(record: RebalanceStarted, done: Doings) -> bool:
+def _is_explained(record: RebalanceStarted, done: Doings, excused: set[str], *, is_follow_up: bool) -> bool:
     if record.member is None:
         return False
-    if record.member.client_id in done.gave_up:
+    if record.member.client_id in excused:
         return True
     if record.trigger in _FOLLOW_UPS:
-        return done.is_cooperative
+        return is_follow_up
     causes = {"member_joined": done.started, "member_left": done.closed, "member_expired": done.killed | done.closed}
     return record.member.client_id in causes.get(record.trigger, ())
 

@@ -23,12 +23,17 @@ class Command:
     def start(self) -> None:
         """Start it and wait until it is ready."""
         with self._output.open("wb") as output:
-            self._process = process = subprocess.Popen(
+            self._process = subprocess.Popen(
                 [sys.executable, "-m", "command_line.main", *self._arguments], stdout=output, stderr=output, start_new_session=True
             )
+        self.wait_for(self._ready)
+
+    def wait_for(self, words: str) -> None:
+        """Wait until it has said them since its start."""
+        assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT_S
-        while self._ready not in self._output.read_text(errors="replace"):
-            if process.poll() is not None or time.monotonic() > deadline:
+        while words not in self._output.read_text(errors="replace"):
+            if self._process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(self._output.read_text(errors="replace"))
             time.sleep(0.1)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from schemas.history import Cause, History, MemberExpired, MemberIdentity, MemberJoined, MemberLeft, RebalanceStarted
-from tests.gateway.audit import Doings, audit, lost
+from tests.gateway.audit import FOLLOW_UP_MS, Doings, audit, lost
 
 _COMMON: dict[str, Any] = {
     "group_id": "g", "epoch": 1, "seq": 1, "time_ms": 0, "timestamp_ms": 0, "generation_id": 1,
@@ -46,10 +47,20 @@ def test_what_was_done_is_explained() -> None:
     assert found.rebalances == {"member_joined": 1, "member_left": 1, "member_expired": 1}
 
 
-def test_members_that_cooperate_rejoin_by_themselves_and_others_never() -> None:
-    follow_up = [started("leader_rejoined", "a")]
-    assert audit({"g": Doings(is_cooperative=True, started={"a"})}, follow_up).problems == []
-    assert audit({"g": Doings(started={"a"})}, follow_up).problems
+def test_members_that_cooperate_rejoin_after_a_rebalance_and_else_never() -> None:
+    doings = Doings(is_cooperative=True, started={"a"})
+    history = [started("member_joined", "a"), started("leader_rejoined", "a"), started("member_changed", "a")]
+    assert audit({"g": doings}, history).problems == []
+    assert audit({"g": doings}, history[1:2]).problems, "there was none before it"
+    assert audit({"g": doings}, [history[0], structs.replace(history[1], time_ms=FOLLOW_UP_MS)]).problems, "it was long ago"
+    assert audit({"g": Doings(started={"a"})}, history).problems, "only those that cooperate"
+
+
+def test_clients_in_go_are_excused_while_their_gateway_is_away_and_not_else() -> None:
+    history = [joined("a"), MemberLeft(**_COMMON, member=who("a")), joined("a"), started("member_left", "a")]
+    assert audit({"g": Doings(started={"a"}, gave_up={"a"}, away=range(1, 4))}, history).problems == []
+    assert audit({"g": Doings(started={"a"}, gave_up={"a"}, away=range(3, 4))}, history).problems
+    assert audit({"g": Doings(started={"a"}, gave_up={"b"}, away=range(1, 4))}, history).problems
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,9 @@ class ConsumerProcess:
         self.owned: set[int] = set()
         self.strays = 0
         """Records of partitions that it did not own by its own words."""
+        self.jumps: list[str] = []
+        """Where the records of a partition, while it owned it, did not follow one upon the other."""
+        self._next: dict[int, int] = {}
         self._changed = threading.Condition()
         self._process = subprocess.Popen(
             [*_command(library, programs), topic, *(f"{key}={value}" for key, value in _translated(library, settings).items())],
@@ -104,8 +107,7 @@ class ConsumerProcess:
             kind, *parts = line.rstrip("\n").split("\t")
             with self._changed:
                 if kind == "record":
-                    self.records.append(Read(int(parts[1]), int(parts[2]), parts[3]))
-                    self.strays += self.records[-1].partition not in self.owned
+                    self._note_record(Read(int(parts[1]), int(parts[2]), parts[3]))
                 else:
                     self.events.append((time.monotonic(), [kind, *parts]))
                     self._note(kind, parts)
@@ -114,9 +116,19 @@ class ConsumerProcess:
             self.events.append((time.monotonic(), ["ended"]))
             self._changed.notify_all()
 
+    def _note_record(self, read: Read) -> None:
+        self.records.append(read)
+        self.strays += read.partition not in self.owned
+        expected = self._next.get(read.partition, read.offset)
+        if read.offset != expected:
+            self.jumps.append(f"partition {read.partition}, offset {read.offset} instead of {expected}")
+        self._next[read.partition] = read.offset + 1
+
     def _note(self, kind: str, parts: list[str]) -> None:
         if kind in ("assigned", "revoked", "lost"):
             partitions = {int(name.rsplit("-", 1)[1]) for name in parts[0].split()}
+            for partition in partitions:
+                self._next.pop(partition, None)
             self.owned = self.owned | partitions if kind == "assigned" else self.owned - partitions
 
 
@@ -205,7 +217,10 @@ def _command(library: Library, programs: Path) -> list[str]:
         return _java(programs)
     if library in GO_LIBRARIES:
         return [str(programs / library)]
-    return [sys.executable, "-m", f"tests.gateway.clients.{library.replace('-', '_')}_consumer"]
+    # kafka-python spins while a heartbeat is unanswered for longer than its interval: ten of it would leave the coordinator
+    # that they wait for no core to start on.
+    polite = ["nice", "-n", "10"] if library == "kafka-python" else []
+    return [*polite, sys.executable, "-m", f"tests.gateway.clients.{library.replace('-', '_')}_consumer"]
 
 
 def _java(classes: Path) -> list[str]:
