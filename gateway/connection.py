@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 
@@ -78,7 +79,15 @@ class Connection:
     taps = False
     """Whether group requests go to the broker as well."""
 
-    def __init__(self, ours: Versions, locate: Locate | None, bounds: Bounds, *, requires_sasl: bool) -> None:
+    def __init__(
+        self,
+        ours: Versions,
+        locate: Locate | None,
+        bounds: Bounds,
+        *,
+        requires_sasl: bool,
+        now_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         """`locate`: where the gateway stands for a broker; None: the brokers say so themselves."""
         self.to_client: list[bytes] = []
         self.to_broker: list[bytes] = []
@@ -88,7 +97,7 @@ class Connection:
         self._ours = ours
         self._locate = locate
         self._bounds = bounds
-        self._sasl = SaslSession() if requires_sasl else None
+        self._sasl = SaslSession(now_s) if requires_sasl else None
         self._from_client = FrameSplitter(bounds.request_bytes_max)
         self._from_broker = FrameSplitter(_ANSWER_BYTES_MAX)
         self._order: deque[_Slot] = deque()
@@ -116,8 +125,10 @@ class Connection:
         """The broker has closed its side. When it was idle the client need not know: the next request opens it again."""
         if self._forwarded or self._from_client.mid_frame:
             self._close("the broker closed the connection")
-        else:
-            self._broker_was_lost = True
+            return
+        self._broker_was_lost = True
+        if self._sasl is not None:
+            self._sasl.broker_lost()
 
     def answer(self, number: int, response: GroupResponse) -> None:
         """The answer to what was `asked` under this number; one that is not waited for is dropped."""
@@ -144,6 +155,8 @@ class Connection:
     @property
     def reads_client(self) -> bool:
         """Whether more requests should be read."""
+        if self._sasl is not None and self._sasl.awaits_answer:
+            return False  # who the client is for what follows, the answer will tell
         return len(self._order) < self._bounds.pending_requests_max
 
     @property
@@ -193,8 +206,8 @@ class Connection:
         first, last = self._ours.get(head.api_key, (0, -1))
         if not first <= head.api_version <= last:
             self._close(f"API {head.api_key} version {head.api_version} is not offered")
-        elif self._sasl is not None and self._sasl.principal is None and head.api_key not in _BEFORE_AUTHENTICATION:
-            self._close("the client has not authenticated")
+        elif self._sasl is not None and head.api_key not in _BEFORE_AUTHENTICATION:
+            self.closing = self._sasl.objection
         return not self.closing
 
     def _refuse_api_versions(self, head: RequestHead) -> bool:
@@ -245,25 +258,18 @@ class Connection:
         payload = self._from_client.whole()
         if payload is None:
             return False
-        rewrite = None
-        if head.api_key == OtherApi.SASL_HANDSHAKE:
-            self._sasl.handshake(head, payload)
-        else:
-            self._sasl.token(head, payload)
-            rewrite = self._verdict_of(head)
-        self._forward(head, rewrite)
+        self._sasl.asked(head, payload)
+        self._forward(head, partial(self._hear_sasl, head))
         self.to_broker.append(frame(payload))
         return True
 
-    def _verdict_of(self, head: RequestHead) -> Rewrite:
-        sasl = self._sasl
-        assert sasl is not None
-
-        def read_along(payload: bytes) -> bytes:
-            sasl.verdict(head.api_version, payload)
-            return payload
-
-        return read_along
+    def _hear_sasl(self, head: RequestHead, payload: bytes) -> bytes:
+        """The answer goes on as it is."""
+        assert self._sasl is not None
+        self._sasl.answered(head, payload)
+        if self._sasl.principal is not None:
+            self._broker_was_lost = False  # the client has authenticated anew, on this connection to the broker
+        return payload
 
     def _rewrite_of(self, head: RequestHead) -> Rewrite | None:
         """What is to be done with the broker's answer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from gateway.authorization import Authorizer, RulesError, is_loopback, parse_rules
@@ -56,7 +57,7 @@ class Gateway(Front):
             await asyncio.to_thread(self._assignments.stop)
 
     def _machine(self, locate: Locate | None) -> Connection:
-        return Connection(self._ours, locate, self._config.bounds, requires_sasl=self._config.speaks_sasl)
+        return Connection(self._ours, locate, self._config.bounds, requires_sasl=self._config.speaks_sasl, now_s=time.monotonic)
 
     def _ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
         assert self._door is not None

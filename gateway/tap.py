@@ -119,9 +119,16 @@ class TapConnection(Connection):
     taps = True
 
     def __init__(
-        self, ours: Versions, locate: Locate | None, bounds: Bounds, note: Callable[[Asked], Tapped | None], *, requires_sasl: bool
+        self,
+        ours: Versions,
+        locate: Locate | None,
+        bounds: Bounds,
+        note: Callable[[Asked], Tapped | None],
+        *,
+        requires_sasl: bool,
+        now_s: Callable[[], float],
     ) -> None:
-        super().__init__(ours, locate, bounds, requires_sasl=requires_sasl)
+        super().__init__(ours, locate, bounds, requires_sasl=requires_sasl, now_s=now_s)
         self._note = note
         self._open: set[Tapped] = set()
 
@@ -212,7 +219,9 @@ class Tap(Front):
             _log.error("the recording ends here, clients go on: %s", problem)
 
     def _machine(self, locate: Locate | None) -> Connection:
-        return TapConnection(self._ours, locate, self._config.bounds, self._note, requires_sasl=self._config.speaks_sasl)
+        return TapConnection(
+            self._ours, locate, self._config.bounds, self._note, requires_sasl=self._config.speaks_sasl, now_s=time.monotonic
+        )
 
     def _note(self, asked: Asked) -> Tapped | None:
         self.metrics.count_request(asked.api)
