@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+WORKER_DAEMONS = ("streaming.worker_daemon", "pyspark.daemon")
+"""What Spark's Python daemon runs: ours, or Spark's own where ours is not asked for."""
+
 
 def parent_of(pid: int) -> int | None:
     """None: there is no such process any more, or it is a zombie."""
@@ -41,9 +44,15 @@ def driver_of(pid: int) -> int | None:
 
 
 def workers_of(pid: int) -> list[int]:
-    """The Python workers below it: forks of Spark's Python daemon."""
-    daemons = [each for each in descendants(pid) if "pyspark.daemon" in command_of(each)]
+    """The Python workers below it: forks of Spark's Python daemon, or the daemon where it has none yet."""
+    daemons = [each for each in descendants(pid) if is_worker(each)]
     return [each for each in daemons if parent_of(each) in daemons] or daemons
+
+
+def is_worker(pid: int) -> bool:
+    """Whether it is Spark's Python daemon or a fork of it."""
+    words = command_of(pid).split()
+    return any(daemon in words for daemon in WORKER_DAEMONS)
 
 
 def kill_all(pid: int) -> None:

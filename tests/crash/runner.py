@@ -1,7 +1,8 @@
 """Real crashes: the coordinator as people run it, on a real broker, killed again and again while it works on a log.
 
 The log is fixed by the seed, its ticks are part of it: so an undisturbed run over the same log is known, and at the end
-every output must be there with the same bytes. When and whom to kill is chance, by the seed too.
+every output must be there with the same bytes, and Kafka's own tools must read the offsets log that the query wrote.
+When and whom to kill is chance, by the seed too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -28,25 +30,44 @@ from streaming.topics import admin_client, ensure_topics
 from tests.crash import processes
 from tests.crash.outputs import Written, count, events_of, expected_of, require_same, written_of
 from tests.crash.promises import require_promises
+from tests.offsets_log.readers import require_kafka_reads_as_we_do, require_the_log_tells_the_groups
 from tests.streaming.log_story import story
 
 KINDS = ("driver", "worker", "broker", "command", "everything")
 """Whom to kill: Spark's JVM, a Python worker, the broker, the command (Spark's Python side), or all processes of the app."""
+MEANT = frozenset({"driver", "worker", "broker"})
+"""Each of them must have died at least once, where it was meant to."""
 REQUESTS_PER_KILL = 90
+FOUND_TIMEOUT_S = 60.0
+"""A driver or a worker may just be starting. Where there is none in all that time, everything is killed, and counted so."""
+GONE_TIMEOUT_S = 10.0
 TIMEOUT_S = 240.0
 EXIT_TIMEOUT_S = 90.0
+
+
+class Kill(NamedTuple):
+    """A process that lived, was killed, and was gone."""
+
+    kind: str
+    pid: int
+    command: str
 
 
 @dataclass
 class Report:
     """What happened."""
 
-    kills: Counter[str] = field(default_factory=Counter)
+    killed: list[Kill] = field(default_factory=list)
     starts: int = 0
     events: int = 0
     outputs: int = 0
     repeated: int = 0
     duration_s: float = 0.0
+
+    @property
+    def kills(self) -> Counter[str]:
+        """How many of each kind really died."""
+        return Counter(each.kind for each in self.killed)
 
     def __str__(self) -> str:
         kills = ", ".join(f"{number} {kind}" for kind, number in sorted(self.kills.items()))
@@ -153,6 +174,10 @@ class CrashRun:
                 assert self._app.stop() == 0, self._app.said()
             finally:
                 self._app.kill()
+            require_kafka_reads_as_we_do(self._config)
+            require_the_log_tells_the_groups(self._config)
+        spared = MEANT.intersection(self._kinds).difference(self.report.kills)
+        assert not spared, f"never killed: {', '.join(sorted(spared))}"
         self.report.starts = self._app.starts
         self.report.duration_s = time.monotonic() - begun_s
         return self.report
@@ -178,9 +203,9 @@ class CrashRun:
         for number, (kind, piece) in enumerate(zip(self._kinds, self._pieces(), strict=False), start=1):
             self._append(piece)
             moment = self._wait_for_a_moment()
-            self._kill(kind)
-            self.report.kills[kind] += 1
-            self._tell(f"kill {number} of {len(self._kinds)}: {kind}, {moment}")
+            killed = self._kill(kind)
+            self.report.killed.append(killed)
+            self._tell(f"kill {number} of {len(self._kinds)}: {killed.kind} ({killed.pid}), {moment}")
             self._app.supervise()
 
     def _wait_for_a_moment(self) -> str:
@@ -209,31 +234,47 @@ class CrashRun:
         admin: AdminClient = admin_client(self._config.bootstrap_servers, {"log_level": "0"})
         return sum(future.result().offset for future in admin.list_offsets(ends, request_timeout=10.0).values())
 
-    def _kill(self, kind: str) -> None:
+    def _kill(self, kind: str) -> Kill:
+        """Kill one of a kind, or everything where there is none of it, and see that it is gone."""
+        found = self._find(kind)
+        if found is None:
+            kind, found = "everything", self._app.pid
+        killed = Kill(kind, found, processes.command_of(found))
         if kind == "broker":
             self._kafka.kill()
+        elif kind == "everything":
+            self._app.kill()
+        else:
+            os.kill(found, signal.SIGKILL)
+        self._wait(lambda: processes.parent_of(found) is None, f"{killed} still lives", supervise=False, timeout_s=GONE_TIMEOUT_S)
+        if kind == "broker":
             time.sleep(self._chance.uniform(0, 3))
             self._kafka.start()
-            return
-        if kind == "everything":
-            self._app.kill()
-            return
-        found: int | None = self._app.pid
-        if kind == "worker":
-            found = self._chance.choice(processes.workers_of(self._app.pid) or [0]) or None
-        elif kind == "driver":
-            found = processes.driver_of(self._app.pid)
-        if found is None:  # it is just starting: then all of it
-            self._app.kill()
-            return
-        with suppress(ProcessLookupError):
-            os.kill(found, signal.SIGKILL)
-        if kind == "worker":
-            return  # an idle worker is not missed
-        self._wait(lambda: self._app.exit_code() is not None, f"{kind} was killed and the app goes on", supervise=False)
+        elif kind in ("driver", "command"):  # an idle worker is not missed
+            self._wait(lambda: self._app.exit_code() is not None, f"{kind} was killed and the app goes on", supervise=False)
+        return killed
 
-    def _wait(self, done: Callable[[], bool], otherwise: str, *, supervise: bool = True) -> None:
-        deadline = time.monotonic() + TIMEOUT_S
+    def _find(self, kind: str) -> int | None:
+        """Whom to kill. A driver and a worker are waited for, for a while."""
+        deadline = time.monotonic() + FOUND_TIMEOUT_S
+        while time.monotonic() < deadline:
+            self._app.supervise()
+            match kind:
+                case "broker":
+                    found = [self._kafka.pid]
+                case "driver":
+                    found = [processes.driver_of(self._app.pid)]
+                case "worker":
+                    found = [*processes.workers_of(self._app.pid)]
+                case _:
+                    found = [self._app.pid]
+            if found and found[0] is not None:
+                return self._chance.choice(found)
+            time.sleep(0.05)
+        return None
+
+    def _wait(self, done: Callable[[], bool], otherwise: str, *, supervise: bool = True, timeout_s: float = TIMEOUT_S) -> None:
+        deadline = time.monotonic() + timeout_s
         while not done():
             assert time.monotonic() < deadline, f"{otherwise}\n{self._app.said()}"
             if supervise:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.processes import WORKER_DAEMONS
 from tests.crash.runner import CrashRun
 
 SEED = 3
@@ -16,6 +17,10 @@ SEED = 3
 @pytest.mark.spark
 def test_crashes_leave_no_trace(tmp_path: Path) -> None:
     report = CrashRun(tmp_path, kills=3, seed=SEED).run()
-    assert set(report.kills) == {"driver", "worker", "broker"}
+    assert set(report.kills) == {"driver", "worker", "broker"}, report.killed
+    commands = {each.kind: each.command for each in report.killed}
+    assert "SparkSubmit" in commands["driver"]
+    assert any(daemon in commands["worker"] for daemon in WORKER_DAEMONS)
+    assert "kafka.Kafka" in commands["broker"]
     assert report.starts >= 2
     print(report)
