@@ -6,20 +6,20 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from typer.testing import CliRunner
 
-from command_line.groups import read_offsets, read_snapshots
 from command_line.main import app
 from coordinator_state.replay import StoredGroup, replay_offsets_log
-from schemas.history import GroupSnapshot
 from schemas.records import GroupMetadataKey, encode_key
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.rows import OutputRecord
 from tests.offsets_log.live_topic import Pairs, every_kind_of_record, make_topics, outputs_of, read, write
+from tests.offsets_log.readers import require_the_log_tells_the_groups
 from tests.streaming.log_story import story
 
 SEGMENT_MS = 100
@@ -72,13 +72,25 @@ def wait_for_compaction(config: StreamingConfig, topic: str, tombstones: set[byt
         time.sleep(5 * SEGMENT_MS / 1_000)
 
 
-def agrees(stored: StoredGroup, snapshot: GroupSnapshot) -> bool:
-    """Whether the log tells the same of a group that is not rebalancing as the assignments topic."""
-    members = [(each.member_id, each.group_instance_id, each.subscription, each.assignment) for each in stored.members.values()]
-    shown = [(each.member_id, each.group_instance_id, each.metadata, each.assignment) for each in snapshot.members]
-    return (stored.state.value, stored.generation_id, stored.leader_id, stored.protocol_name, members) == (
-        snapshot.state, snapshot.generation_id, snapshot.leader_id, snapshot.protocol_name, shown,
-    )  # fmt: skip
+def require_the_command_shows(config: StreamingConfig, found: dict[str, StoredGroup]) -> None:
+    """`group-coordinator groups` says the same of these groups as was rebuilt from the log, in its list and of each one."""
+    arguments = ["groups", "--json", "--bootstrap-servers", config.bootstrap_servers, "--topic-prefix", config.topic_prefix]
+    listed = [json.loads(line) for line in CliRunner().invoke(app, arguments).stdout.splitlines()]
+    assert [each["group_id"] for each in listed] == sorted(found)
+    for group in listed:
+        stored = found[group["group_id"]]
+        shown = json.loads(CliRunner().invoke(app, [*arguments, "--group", stored.group_id]).stdout)
+        assert in_short(shown) == in_short(group)
+        if group["state"] in ("Stable", "Empty"):  # of the others the log has what they last were
+            assert in_short(shown) == (stored.state.value, stored.generation_id, list(stored.members))
+        committed = {(each["topic"], each["partition"]): (each["current_offset"], each["metadata"]) for each in shown["offsets"]}
+        assert {place: each for place, each in committed.items() if each[0] is not None} == {
+            place: (value.offset, value.metadata) for place, value in stored.offsets.items()
+        }
+
+
+def in_short(shown: dict[str, Any]) -> tuple[str, int, list[str]]:
+    return shown["state"], shown["generation_id"], [member["member_id"] for member in shown["members"]]
 
 
 @pytest.mark.usefixtures("eager_cleaner")
@@ -101,17 +113,6 @@ def test_after_compaction_every_group_and_offset_is_there(kafka: EmbeddedKafka, 
     found = replay_offsets_log(left)
     assert found == replay_offsets_log((each.key or b"", each.value) for each in records)
 
-    snapshots = {each.group_id: each for each in read_snapshots(config)}
-    assert found.keys() == snapshots.keys()
-    steady = [each for each in snapshots.values() if each.state in ("Stable", "Empty")]
-    assert {each.state for each in steady} == {"Stable", "Empty"}
-    for snapshot in steady:
-        assert agrees(found[snapshot.group_id], snapshot)
-    for group_id, stored in found.items():
-        assert stored.offsets == read_offsets(config, group_id)
-
-    arguments = ["groups", "--json", "--bootstrap-servers", kafka.bootstrap_servers, "--topic-prefix", topic_prefix]
-    shown = [json.loads(line) for line in CliRunner().invoke(app, arguments).stdout.splitlines()]
-    assert {each["group_id"]: each["generation_id"] for each in shown if each["state"] in ("Stable", "Empty")} == {
-        each.group_id: found[each.group_id].generation_id for each in steady
-    }
+    assert require_the_log_tells_the_groups(config) == found
+    assert {each.state.value for each in found.values()} == {"Stable", "Empty"}
+    require_the_command_shows(config, found)
