@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from command_line.tables import aligned
+from dashboard.lag import Bounds
 from narrative import words
 from schemas.events import encode_json
 from schemas.history import GroupSnapshot
@@ -17,8 +18,8 @@ _NONE = "-"
 
 Offsets = Mapping[tuple[str, int], OffsetCommitValue]
 """(topic, partition) -> what is committed."""
-Ends = Mapping[tuple[str, int], int]
-"""(topic, partition) -> the end of its log."""
+LogBounds = Mapping[tuple[str, int], Bounds]
+"""(topic, partition) -> where its log begins and ends."""
 
 
 def list_lines(snapshots: list[GroupSnapshot]) -> Iterator[str]:
@@ -59,7 +60,7 @@ def member_lines(snapshot: GroupSnapshot) -> Iterator[str]:
     return aligned(header, rows)
 
 
-def partition_lines(snapshot: GroupSnapshot, offsets: Offsets, ends: Ends) -> Iterator[str]:
+def partition_lines(snapshot: GroupSnapshot, offsets: Offsets, bounds: LogBounds) -> Iterator[str]:
     """One group's partitions: those that somebody owns, and those with a committed offset."""
     header = (
         "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID",
@@ -67,21 +68,25 @@ def partition_lines(snapshot: GroupSnapshot, offsets: Offsets, ends: Ends) -> It
     owners = owners_of(snapshot)
     rows = []
     for topic, partition in sorted(offsets.keys() | owners.keys()):
-        committed, end = offsets.get((topic, partition)), ends.get((topic, partition))
+        committed, log = offsets.get((topic, partition)), bounds.get((topic, partition))
         owner = owners.get((topic, partition), (_NONE, _NONE, _NONE))
-        lag = _lag(committed, end)
+        lag = _lag(committed, log)
         rows.append(
             (
                 snapshot.group_id, topic, partition, _NONE if committed is None else committed.offset,
-                _NONE if end is None else end, _NONE if lag is None else lag, *owner,
+                _NONE if log is None else log.high, _NONE if lag is None else lag, *owner,
             )
         )  # fmt: skip
     return aligned(header, rows)
 
 
-def _lag(committed: OffsetCommitValue | None, end: int | None) -> int | None:
-    """How many records are still to be read; None when that cannot be known. A log that was made anew is no negative lag."""
-    return None if committed is None or end is None else max(0, end - committed.offset)
+def _lag(committed: OffsetCommitValue | None, log: Bounds | None) -> int | None:
+    """How many records are still to be read; None when that cannot be known.
+
+    What retention has removed is not to be read, and a log that was made anew is no negative lag. (kafka-consumer-groups counts
+    the records that are gone.)
+    """
+    return None if committed is None or log is None else max(0, log.high - max(committed.offset, log.low))
 
 
 def owners_of(snapshot: GroupSnapshot) -> dict[tuple[str, int], tuple[str, str, str]]:
@@ -117,7 +122,7 @@ def _readable(snapshot: GroupSnapshot) -> dict[str, Any]:
     return plain
 
 
-def json_with_offsets(snapshot: GroupSnapshot, offsets: Offsets, ends: Ends) -> str:
+def json_with_offsets(snapshot: GroupSnapshot, offsets: Offsets, bounds: LogBounds) -> str:
     """One group as a JSON object, its offsets with it."""
     owners = owners_of(snapshot)
     partitions = [
@@ -125,8 +130,9 @@ def json_with_offsets(snapshot: GroupSnapshot, offsets: Offsets, ends: Ends) -> 
             "topic": topic,
             "partition": partition,
             "current_offset": committed.offset if (committed := offsets.get((topic, partition))) else None,
-            "log_end_offset": ends.get((topic, partition)),
-            "lag": _lag(committed, ends.get((topic, partition))),
+            "log_start_offset": log.low if (log := bounds.get((topic, partition))) else None,
+            "log_end_offset": log.high if log else None,
+            "lag": _lag(committed, log),
             "metadata": committed.metadata if committed else None,
             "commit_timestamp_ms": committed.commit_timestamp_ms if committed else None,
             "consumer_id": owners.get((topic, partition), (None,))[0],

@@ -19,7 +19,7 @@ from command_line.group_tables import (
 )
 from command_line.options import CONNECTION, Settings, with_settings
 from command_line.tables import say
-from command_line.topic_reader import end_offsets, partition_count, read_topic
+from command_line.topic_reader import log_bounds, partition_count, read_topic
 from schemas.history import GroupSnapshot, decode_snapshot
 from schemas.java_hash import group_partition
 from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
@@ -59,12 +59,12 @@ def groups(
         if found is None:
             raise CommandError(f"Consumer group '{group}' does not exist.")
         offsets = read_offsets(config, group) if not (members or state) else {}
-        ends = end_offsets(config.client_properties, offsets.keys() | owners_of(found).keys()) if not (members or state) else {}
+        bounds = log_bounds(config.client_properties, offsets.keys() | owners_of(found).keys()) if not (members or state) else {}
         if as_json:
-            lines = iter([json_with_offsets(found, offsets, ends)])
+            lines = iter([json_with_offsets(found, offsets, bounds)])
         else:
             _warn(found)
-            lines = member_lines(found) if members else state_lines(found) if state else partition_lines(found, offsets, ends)
+            lines = member_lines(found) if members else state_lines(found) if state else partition_lines(found, offsets, bounds)
     for text in lines:
         say(text)
 

@@ -8,6 +8,7 @@ from typing import Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from command_line.errors import CommandError
+from dashboard.lag import Bounds
 
 TIMEOUT_S = 15.0
 _BATCH = 1_000
@@ -52,20 +53,20 @@ def partition_count(properties: Mapping[str, str], topic: str) -> int:
         consumer.close()
 
 
-def end_offsets(properties: Mapping[str, str], partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """The end of the log of each partition; those that do not exist are left out."""
+def log_bounds(properties: Mapping[str, str], partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Bounds]:
+    """Where the log of each partition begins and ends; those that do not exist are left out."""
     consumer = _consumer(properties)
     found = {}
     try:
         for topic, number in partitions:
             try:
-                _, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=TIMEOUT_S)
+                low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=TIMEOUT_S)
             except KafkaException as problem:
                 if problem.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC,
                                               KafkaError.UNKNOWN_TOPIC_OR_PART):  # fmt: skip
                     continue
                 raise
-            found[topic, number] = high
+            found[topic, number] = Bounds(low, high)
     finally:
         consumer.close()
     return found

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
@@ -82,6 +82,18 @@ def test_a_group_with_owners_and_lag(kafka: EmbeddedKafka, prefix: str) -> None:
         ["billing", topic, "0", "3", "10", "7", A, "/127.0.0.1", "client"],
         ["billing", topic, "1", "-", "0", "-", "b", "/127.0.0.1", "client"],
     ]
+
+
+def test_lag_reaches_no_further_back_than_the_log(kafka: EmbeddedKafka, admin: AdminClient, prefix: str) -> None:
+    """redpanda #30624: what retention has removed is no backlog. The committed offset is shown as it is."""
+    topic = f"{prefix}-consumed"
+    for future in admin.delete_records([TopicPartition(topic, 0, 8)]).values():
+        future.result(30)
+    _, stdout, _ = call(kafka, "groups", "--topic-prefix", prefix, "--group", "billing")
+    assert ["billing", topic, "0", "3", "10", "2"] in [line.split()[:6] for line in stdout.splitlines()]
+    _, stdout, _ = call(kafka, "groups", "--topic-prefix", prefix, "--group", "billing", "--json")
+    (found,) = [each for each in json.loads(stdout)["offsets"] if (each["topic"], each["partition"]) == (topic, 0)]
+    assert (found["current_offset"], found["log_start_offset"], found["log_end_offset"], found["lag"]) == (3, 8, 10, 2)
 
 
 def test_a_groups_members_and_state(kafka: EmbeddedKafka, prefix: str) -> None:
