@@ -31,7 +31,10 @@ class Bounds(Struct, frozen=True, kw_only=True):
     group_request_bytes_max: int = 1_048_576
     """Longest group request: it must become one event."""
     pending_requests_max: int = 256
-    """Requests without an answer, after which no more are read."""
+    """Requests without an answer, after which no more are read; one over several groups counts once for each."""
+    groups_per_request_max: int = 1_000
+    """Groups that one request may ask the coordinator about; the others are answered COORDINATOR_LOAD_IN_PROGRESS, upon
+    which admin clients ask for them again."""
     held_bytes_max: int = 1_048_576
     """Bytes of answers that wait behind a held one, after which no more of the broker's are read."""
 

@@ -14,30 +14,23 @@ from msgspec import Struct
 
 from gateway.config import Bounds
 from gateway.frames import CORRELATION, FrameError, FrameSplitter, RequestHead, frame, parse_request_head
-from gateway.rewriting import (
-    Locate,
-    refuse_api_versions,
-    rewrite_api_versions,
-    rewrite_describe_cluster,
-    rewrite_find_coordinator,
-    rewrite_metadata,
-)
+from gateway.produce import BEGINNING_BYTES_MAX, NO_ACKS, acks_of
+from gateway.rewriting import Locate, Rewrite, refuse_api_versions, rewrite_of
 from gateway.sasl import ANONYMOUS, SaslSession
 from gateway.translation import GroupRequest, GroupResponse, read_request, write_response
 from gateway.versions import API_VERSIONS_MAX, GROUP_APIS, OtherApi, Versions
-from schemas.messages import ApiKey, FindCoordinatorRequest
-from schemas.wire import DecodeError, EncodeError, Reader
+from schemas.events import groups_named
+from schemas.messages import FindCoordinatorRequest, ListGroupsRequest
+from schemas.wire import DecodeError, EncodeError
 
-_BEGINNING_BYTES_MAX = 10 + 2 * 32_767 + 1_024
-"""Enough for a request's header and for a Produce's transactional id."""
+_SASL_BYTES_MAX = 524_288
+"""Longest request of who has not said who it is; Kafka's `sasl.server.max.receive.size`."""
+_GROUPS_MAX = 10_000
+"""Most groups that one request may name: to take it apart and to refuse them one by one is work for the one loop."""
 _KEY_TYPE_GROUP = 0
-_NO_ACKS = 0
-_PRODUCE_TRANSACTIONAL = 3
-_PRODUCE_FLEXIBLE = 9
 _ANSWER_BYTES_MAX = 2**31 - 1
 _SASL_APIS = frozenset({OtherApi.SASL_HANDSHAKE, OtherApi.SASL_AUTHENTICATE})
 _BEFORE_AUTHENTICATION = _SASL_APIS | {OtherApi.API_VERSIONS}
-Rewrite = Callable[[bytes], bytes]
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -57,11 +50,13 @@ class Asked(Struct, frozen=True, kw_only=True):
 class _Slot:
     """One request's place in the order of answers."""
 
-    __slots__ = ("done", "head", "held", "number", "rewrite")
+    __slots__ = ("done", "events", "head", "held", "number", "rewrite")
 
-    def __init__(self, head: RequestHead, number: int) -> None:
+    def __init__(self, head: RequestHead, number: int, events: int) -> None:
         self.head = head
         self.number = number
+        self.events = events
+        """What it counts for: one for each group that it is about."""
         self.held: list[bytes] = []
         """What is there of the answer and could not leave yet."""
         self.done = False
@@ -105,8 +100,11 @@ class Connection:
         """Those of the order that the broker will answer."""
         self._asked_slots: dict[int, _Slot] = {}
         self._number = 0
+        self._pending_events = 0
         self._held_bytes = 0
         self._broker_was_lost = False
+        self._is_unconfirmed = False
+        """Whether the last thing for the broker was a Produce that has no answer."""
 
     # ------------------------------------------------------------------------------------------------ what comes in
 
@@ -122,8 +120,11 @@ class Connection:
         self._guarded(self._read_requests)
 
     def broker_closed(self) -> None:
-        """The broker has closed its side. When it was idle the client need not know: the next request opens it again."""
-        if self._forwarded or self._from_client.mid_frame:
+        """The broker has closed its side. When it was idle the client need not know: the next request opens it again.
+
+        After a Produce that has no answer it must: to close is a broker's only way to tell it of an error.
+        """
+        if self._forwarded or self._from_client.mid_frame or self._is_unconfirmed:
             self._close("the broker closed the connection")
             return
         self._broker_was_lost = True
@@ -157,7 +158,7 @@ class Connection:
         """Whether more requests should be read."""
         if self._sasl is not None and self._sasl.awaits_answer:
             return False  # who the client is for what follows, the answer will tell
-        return len(self._order) < self._bounds.pending_requests_max
+        return self._pending_events < self._bounds.pending_requests_max
 
     @property
     def reads_broker(self) -> bool:
@@ -176,7 +177,7 @@ class Connection:
 
     def _begin_request(self) -> bool:
         """Take the next request, or begin to let it through; False: more of it is needed."""
-        beginning = self._from_client.peek(_BEGINNING_BYTES_MAX)
+        beginning = self._from_client.peek(BEGINNING_BYTES_MAX)
         if beginning is None:
             return False
         head = parse_request_head(beginning)
@@ -184,6 +185,7 @@ class Connection:
             if self._from_client.is_complete:
                 raise FrameError("a request without a whole header")
             return False
+        self._insist_on_size(head)
         if head.api_key == OtherApi.API_VERSIONS and head.api_version > API_VERSIONS_MAX:
             return self._refuse_api_versions(head)
         if not self._may_go_on(head):
@@ -193,10 +195,11 @@ class Connection:
         if head.api_key in _SASL_APIS and self._sasl is not None:
             return self._take_sasl(head)
         if head.api_key == OtherApi.PRODUCE:
-            acks = _acks(head, beginning)
+            acks = acks_of(head, beginning)
             if acks is None:
                 return False
-            if acks == _NO_ACKS:
+            if acks == NO_ACKS:
+                self._is_unconfirmed = True
                 return self._pass_on_request()
         self._forward(head, self._rewrite_of(head))
         return self._pass_on_request()
@@ -210,6 +213,19 @@ class Connection:
             self.closing = self._sasl.objection
         return not self.closing
 
+    def _insist_on_size(self, head: RequestHead) -> None:
+        """What is held in memory until it is whole, and what strangers send, is bounded more tightly than all else."""
+        if head.api_key == OtherApi.API_VERSIONS:
+            size_max = BEGINNING_BYTES_MAX
+        elif head.api_key in _SASL_APIS:
+            size_max = _SASL_BYTES_MAX
+        elif head.api_key in GROUP_APIS:
+            size_max = self._bounds.group_request_bytes_max
+        else:
+            return
+        if self._from_client.size > size_max:
+            raise FrameError(f"a request of {self._from_client.size} bytes to API {head.api_key}; at most {size_max} are taken")
+
     def _refuse_api_versions(self, head: RequestHead) -> bool:
         """ApiVersions alone has a way to say that a version is not known; the client asks again in another one."""
         if self._from_client.whole() is None:
@@ -222,7 +238,7 @@ class Connection:
 
     def _take_group_request(self, head: RequestHead) -> bool:
         """A group request is read whole, and asked."""
-        payload = self._group_request_payload()
+        payload = self._from_client.whole()
         if payload is None:
             return False
         request = read_request(GROUP_APIS[head.api_key], head, payload)
@@ -230,7 +246,7 @@ class Connection:
             self._forward(head, self._rewrite_of(head))
             self.to_broker.append(frame(payload))
             return True
-        slot = self._place(head)
+        slot = self._place(head, _events(request))
         self._asked_slots[slot.number] = slot
         self.asked.append(self._asked(slot.number, head, request))
         return True
@@ -245,12 +261,6 @@ class Connection:
             principal=self.principal,
             request=request,
         )
-
-    def _group_request_payload(self) -> bytes | None:
-        size_max = self._bounds.group_request_bytes_max
-        if self._from_client.size > size_max:
-            raise FrameError(f"a group request of {self._from_client.size} bytes; at most {size_max} are taken")
-        return self._from_client.whole()
 
     def _take_sasl(self, head: RequestHead) -> bool:
         """What the client says about itself is read, and goes to the broker as it is."""
@@ -272,24 +282,13 @@ class Connection:
         return payload
 
     def _rewrite_of(self, head: RequestHead) -> Rewrite | None:
-        """What is to be done with the broker's answer."""
-        version, locate = head.api_version, self._locate
-        if head.api_key == OtherApi.API_VERSIONS:
-            return lambda payload: rewrite_api_versions(payload, version, self._ours, taps=self.taps)
-        if locate is None:
-            return None
-        if head.api_key == OtherApi.METADATA:
-            return lambda payload: rewrite_metadata(payload, version, locate)
-        if head.api_key == OtherApi.DESCRIBE_CLUSTER:
-            return lambda payload: rewrite_describe_cluster(payload, version, locate)
-        if head.api_key == ApiKey.FIND_COORDINATOR:
-            return lambda payload: rewrite_find_coordinator(payload, version, locate)
-        return None
+        return rewrite_of(head, self._locate, self._ours, taps=self.taps)
 
-    def _place(self, head: RequestHead) -> _Slot:
+    def _place(self, head: RequestHead, events: int = 1) -> _Slot:
         """A place at the end of the order."""
         self._number += 1
-        slot = _Slot(head, self._number)
+        self._pending_events += events
+        slot = _Slot(head, self._number, events)
         self._order.append(slot)
         return slot
 
@@ -298,6 +297,7 @@ class Connection:
         slot = self._place(head)
         slot.rewrite = rewrite
         self._forwarded.append(slot)
+        self._is_unconfirmed = False
 
     def _pass_on_request(self) -> bool:
         """Let through what is here of the current request; False: its end is not here yet."""
@@ -354,6 +354,7 @@ class Connection:
             if not slot.done:
                 return
             self._order.popleft()
+            self._pending_events -= slot.events
 
     @property
     def principal(self) -> str:
@@ -378,18 +379,11 @@ def _insist_on_correlation(slot: _Slot, payload: bytes) -> None:
         raise FrameError("the broker's answer is not the one to the oldest request")
 
 
-def _acks(head: RequestHead, beginning: bytes) -> int | None:
-    """How many brokers must have a Produce before it is answered, 0: it is not; None: more of it is needed."""
-    flexible = head.api_version >= _PRODUCE_FLEXIBLE
-    reader = Reader(beginning)
-    reader.position = head.size
-    try:
-        if flexible:
-            reader.tagged_fields()
-        if head.api_version >= _PRODUCE_TRANSACTIONAL:
-            reader.nullable_string(flexible)
-        return reader.int16()
-    except DecodeError:
-        if len(beginning) >= _BEGINNING_BYTES_MAX:
-            raise
-        return None
+def _events(request: GroupRequest) -> int:
+    """How many events may become of a request. Raises FrameError where it names more groups than are taken."""
+    if isinstance(request, ListGroupsRequest):
+        return 1
+    groups = len(groups_named(request))
+    if groups > _GROUPS_MAX:
+        raise FrameError(f"a request over {groups} groups; at most {_GROUPS_MAX} are taken")
+    return 1 if isinstance(request, FindCoordinatorRequest) else max(1, groups)

@@ -86,6 +86,7 @@ class Door:
         authorizer: Authorizer,
         *,
         hands_out_member_ids: bool = True,
+        groups_per_request_max: int = 1_000,
         beats: DoorBeats | None = None,
         now_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
@@ -95,6 +96,7 @@ class Door:
         self._nodes = nodes
         self._authorizer = authorizer
         self._hands_out_member_ids = hands_out_member_ids
+        self._groups_max = groups_per_request_max
         self._beats = beats
         self._now_ms = now_ms
         self._handed_out: dict[tuple[str, str], None] = {}
@@ -124,7 +126,7 @@ class Door:
     # -------------------------------------------------------------------------------------------------- to the groups
 
     def _each(self, visit: _Visit, requests: list[Request]) -> None:
-        """One event for each group; the reply when all have their answer."""
+        """One event for each group, as far as a request may go; the reply when all have their answer."""
         answers: list[Response | None] = [None] * len(requests)
         left = len(requests)
         if not left:
@@ -137,8 +139,10 @@ class Door:
             if not left:
                 visit.reply(_merged(visit, cast(list[Response], answers)))
 
-        for index, request in enumerate(requests):
+        for index, request in enumerate(requests[: self._groups_max]):
             self._one(visit, request, partial(take, index))
+        for index, request in enumerate(requests[self._groups_max :], start=self._groups_max):
+            take(index, cast(Response, refusal(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)))
 
     def _one(self, visit: _Visit, request: Request, on_answer: Callable[[Response], None]) -> None:
         (group_id,) = groups_named(request)

@@ -12,8 +12,10 @@ from typing import Any
 
 from gateway import codec
 from gateway.config import Address
+from gateway.frames import RequestHead
 from gateway.versions import HIDDEN_FEATURES, OtherApi, Versions, offered
 from schemas.error_codes import ErrorCode
+from schemas.messages import ApiKey
 from schemas.wire import (
     INT16,
     INT32,
@@ -27,9 +29,28 @@ from schemas.wire import (
 Locate = Callable[[int, Address], Address]
 """(node id, the broker's own address) -> the address at which the gateway stands for it."""
 
+Rewrite = Callable[[bytes], bytes]
+"""An answer's payload as the broker gave it -> as the client gets it."""
+
 _NO_TAGS = b"\x00"
 _FINALIZED_FEATURES_TAG = 2
 _NO_NODE = -1
+
+
+def rewrite_of(head: RequestHead, locate: Locate | None, ours: Versions, *, taps: bool) -> Rewrite | None:
+    """What is to be done with a broker's answer; None: it goes through as it comes. `locate` None: no address is changed."""
+    version = head.api_version
+    if head.api_key == OtherApi.API_VERSIONS:
+        return lambda payload: rewrite_api_versions(payload, version, ours, taps=taps)
+    if locate is None:
+        return None
+    if head.api_key == OtherApi.METADATA:
+        return lambda payload: rewrite_metadata(payload, version, locate)
+    if head.api_key == OtherApi.DESCRIBE_CLUSTER:
+        return lambda payload: rewrite_describe_cluster(payload, version, locate)
+    if head.api_key == ApiKey.FIND_COORDINATOR:
+        return lambda payload: rewrite_find_coordinator(payload, version, locate)
+    return None
 
 
 # ------------------------------------------------------------------------------------------------------ ApiVersions

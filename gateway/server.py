@@ -44,6 +44,7 @@ class Gateway(Front):
             ports.nodes,
             _authorizer(config),
             hands_out_member_ids=config.hands_out_member_ids,
+            groups_per_request_max=config.bounds.groups_per_request_max,
             beats=DoorBeats(self._published.group, config.heartbeat_patience_ms) if config.answers_heartbeats else None,
             now_ms=lambda: loop.time() * 1_000,
         )

@@ -140,7 +140,7 @@ class TapConnection(Connection):
         self._open.clear()
 
     def _take_group_request(self, head: RequestHead) -> bool:
-        payload = self._group_request_payload()
+        payload = self._from_client.whole()
         if payload is None:
             return False
         tapped = self._tapped(head, payload)

@@ -6,21 +6,16 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
+from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import OffsetCommitRequest
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorRequest, MetadataResponse
-from kafka.protocol.sasl import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
 
 from gateway.config import Address, Bounds
 from gateway.connection import Connection
 from gateway.versions import taken
 from schemas.error_codes import ErrorCode
+from schemas.messages import DescribeGroupsResponse, HeartbeatResponse, JoinGroupResponse
 from schemas.messages import FindCoordinatorRequest as OurFindCoordinatorRequest
-from schemas.messages import HeartbeatResponse, JoinGroupResponse
 from tests.gateway import wire
 
 ALL_IS_WELL = HeartbeatResponse()
@@ -186,154 +181,6 @@ def test_what_is_not_offered_ends_the_connection() -> None:
         assert "is not offered" in (fed(connection(), refused).closing or "")
 
 
-# ------------------------------------------------------------------------------------------------------------------- SASL
-
-
-def handshake(correlation_id: int, mechanism: str) -> bytes:
-    return wire.request(SaslHandshakeRequest(version=1, mechanism=mechanism), correlation_id)
-
-
-def handshake_answer(correlation_id: int, error_code: int = 0) -> bytes:
-    return wire.response(SaslHandshakeResponse(version=1, error_code=error_code, mechanisms=["PLAIN"]), correlation_id)
-
-
-def token(correlation_id: int, data: bytes, version: int = 2) -> bytes:
-    return wire.request(SaslAuthenticateRequest(version=version, auth_bytes=data), correlation_id)
-
-
-def token_answer(correlation_id: int, error_code: int = 0, version: int = 2, lifetime_ms: int = 0) -> bytes:
-    message = SaslAuthenticateResponse(
-        version=version, error_code=error_code, error_message=None, auth_bytes=b"server", session_lifetime_ms=lifetime_ms
-    )
-    return wire.response(message, correlation_id)
-
-
-def authenticating(mechanism: str, first_token: bytes, now_s: Callable[[], float] = lambda: 0.0) -> Connection:
-    machine = fed(connection(requires_sasl=True, now_s=now_s), handshake(1, mechanism))
-    machine.from_broker(handshake_answer(1))
-    machine.from_client(token(2, first_token))
-    assert carried(machine.to_broker) == handshake(1, mechanism) + token(2, first_token), "the broker decides"
-    return machine
-
-
-def test_plain() -> None:
-    machine = authenticating("PLAIN", b"\x00alice\x00secret")
-    machine.from_broker(token_answer(2))
-    machine.from_client(wire.heartbeat(3))
-    assert [asked.principal for asked in machine.asked] == ["User:alice"]
-
-
-def test_scram_takes_two_rounds() -> None:
-    machine = authenticating("SCRAM-SHA-256", b"n,,n=al=2Cice,r=abc")
-    machine.from_broker(token_answer(2))
-    early = authenticating("SCRAM-SHA-256", b"n,,n=al=2Cice,r=abc")
-    early.from_broker(token_answer(2))
-    early.from_client(wire.heartbeat(3))
-    assert (early.asked, early.closing) == ([], "the client has not authenticated")
-    machine.from_client(token(3, b"c=biws,r=abcdef,p=proof"))
-    machine.from_broker(token_answer(3))
-    machine.from_client(wire.heartbeat(4))
-    assert [asked.principal for asked in machine.asked] == ["User:al,ice"]
-
-
-@pytest.mark.parametrize("said", [b"", wire.heartbeat(9), wire.metadata(9), wire.produce(9, acks=0)])
-def test_nothing_before_the_broker_has_said_yes(said: bytes) -> None:
-    unknown = fed(connection(requires_sasl=True), said)
-    refused = authenticating("PLAIN", b"\x00alice\x00wrong")
-    refused.from_broker(token_answer(2, error_code=58))
-    for machine in (unknown, refused):
-        machine.to_broker.clear()
-        machine.from_client(said)
-        assert machine.asked == []
-        assert machine.to_broker == []
-        assert machine.closing == ("the client has not authenticated" if said else None)
-    asking = authenticating("PLAIN", b"\x00alice\x00secret")
-    asking.from_client(said)
-    assert (asking.asked, asking.to_broker, asking.closing) == ([], [], None), "it is not even read"
-    asking.from_broker(token_answer(2, error_code=58))
-    assert (asking.asked, asking.to_broker) == ([], [])
-    assert asking.closing == ("the client has not authenticated" if said else None)
-
-
-ALICE, ADMIN = b"\x00alice\x00secret", b"\x00admin\x00guess"
-ILLEGAL_SASL_STATE, AUTHENTICATION_FAILED = 34, 58
-
-
-@pytest.mark.parametrize("again", [("handshake", "token"), ("token",), ("handshake",)])
-@pytest.mark.parametrize("code", [0, ILLEGAL_SASL_STATE])
-def test_a_verdict_is_on_its_own_request_only(again: tuple[str, ...], code: int) -> None:
-    """Who writes two authentications at once is not taken for the second by the yes to the first."""
-    requests = [handshake(1, "PLAIN"), token(2, ALICE)]
-    answers = [handshake_answer(1), token_answer(2)]
-    for number, kind in enumerate(again, start=3):
-        is_token = kind == "token"
-        requests.append(token(number, ADMIN) if is_token else handshake(number, "PLAIN"))
-        answers.append(token_answer(number, code or AUTHENTICATION_FAILED) if is_token else handshake_answer(number, code))
-    machine = fed(connection(requires_sasl=True), *requests, wire.heartbeat(9))
-    for request, answer in zip(requests, answers, strict=True):
-        assert carried(machine.to_broker) == request, "nothing more is read before the broker has answered"
-        assert not machine.reads_client
-        assert machine.asked == []
-        machine.from_broker(answer)
-    assert machine.asked == []
-    assert machine.closing == "the client has not authenticated"
-
-
-def test_a_handshake_that_the_broker_refused_is_none() -> None:
-    machine = fed(connection(requires_sasl=True), handshake(1, "PLAIN"), token(2, ADMIN), wire.heartbeat(3))
-    machine.from_broker(handshake_answer(1, error_code=33))
-    machine.from_broker(token_answer(2))
-    assert (machine.asked, machine.closing) == ([], "the client has not authenticated")
-
-
-def test_a_session_ends_when_the_broker_has_said() -> None:
-    """It is the broker who closes connections whose session is over (KIP-368), and it sees no group requests."""
-    now = [100.0]
-    machine = authenticating("PLAIN", ALICE, now_s=lambda: now[0])
-    machine.from_broker(token_answer(2, lifetime_ms=60_000))
-    now[0] += 59
-    machine.from_client(wire.heartbeat(3))
-    assert len(machine.asked) == 1
-    now[0] += 2
-    ended = authenticating("PLAIN", ALICE, now_s=lambda: now[0])
-    ended.from_broker(token_answer(2, lifetime_ms=60_000))
-    machine.from_client(handshake(4, "PLAIN"))
-    machine.from_broker(handshake_answer(4))
-    machine.from_client(token(5, ALICE))
-    machine.from_broker(token_answer(5, lifetime_ms=60_000))
-    now[0] += 59
-    machine.from_client(wire.heartbeat(6))
-    assert (len(machine.asked), machine.closing) == (2, None), "prolonged"
-    now[0] += 2
-    ended.from_client(wire.heartbeat(3))
-    assert (ended.asked, ended.closing) == ([], "the client's session has ended")
-
-
-@pytest.mark.parametrize(("mechanism", "first"), [("GSSAPI", b"ticket"), ("PLAIN", b"no parts"), ("SCRAM-SHA-256", b"n,,n=t,r=a,tokenauth=true")])
-def test_who_cannot_be_named_is_not_served(mechanism: str, first: bytes) -> None:
-    machine = authenticating(mechanism, first)
-    for number in (2, 3, 4):
-        machine.from_broker(token_answer(number))
-        machine.from_client(token(number + 1, b"more"))
-    machine.from_broker(token_answer(5))
-    machine.from_client(wire.heartbeat(9))
-    assert machine.closing == "the client has not authenticated"
-
-
-def test_a_session_is_prolonged_only_by_the_broker() -> None:
-    machine = authenticating("PLAIN", b"\x00alice\x00secret")
-    machine.from_broker(token_answer(2))
-    machine.from_client(handshake(3, "PLAIN"))
-    machine.from_broker(handshake_answer(3))
-    machine.from_client(token(4, b"\x00alice\x00secret"))
-    machine.from_broker(token_answer(4))
-    machine.from_client(wire.heartbeat(5))
-    assert [asked.principal for asked in machine.asked] == ["User:alice"]
-    machine.from_client(handshake(6, "PLAIN") + wire.heartbeat(7))
-    machine.from_broker(handshake_answer(6))
-    assert machine.closing == "the client has not authenticated"
-
-
 # ----------------------------------------------------------------------------------------------------------------- bounds
 
 
@@ -381,6 +228,17 @@ def test_a_group_request_has_a_bound_of_its_own() -> None:
     assert "at most 1000" in (machine.closing or ""), "before it is all here"
 
 
+def test_a_request_over_many_groups_counts_for_as_many() -> None:
+    of_three = wire.request(DescribeGroupsRequest(version=5, groups=["a", "b", "c"], include_authorized_operations=False), 1)
+    machine = fed(connection(Bounds(pending_requests_max=4)), of_three, of_three, wire.heartbeat(3))
+    assert len(machine.asked) == 2
+    machine.answer(machine.asked[0].number, DescribeGroupsResponse(groups=()))
+    machine.answer(machine.asked[1].number, DescribeGroupsResponse(groups=()))
+    assert len(machine.asked) == 3
+    too_many = wire.request(DescribeGroupsRequest(version=5, groups=["g"] * 10_001, include_authorized_operations=False), 1)
+    assert "at most 10000 are taken" in (fed(connection(), too_many).closing or "")
+
+
 # ------------------------------------------------------------------------------------------------------------------- ends
 
 
@@ -402,40 +260,14 @@ def test_a_broker_that_closes_over_a_request_does(waits: bytes) -> None:
     assert machine.closing == "the broker closed the connection"
 
 
-def test_a_new_connection_to_the_broker_would_not_be_authenticated() -> None:
-    machine = authenticating("PLAIN", b"\x00alice\x00secret")
-    machine.from_broker(token_answer(2))
+def test_a_broker_that_closes_upon_a_produce_without_acks_says_that_it_failed() -> None:
+    machine = fed(connection(), wire.produce(1, acks=0))
     machine.broker_closed()
-    machine.from_client(wire.heartbeat(3))
-    assert len(machine.asked) == 1, "groups are served still"
-    machine.to_broker.clear()
-    machine.from_client(wire.metadata(4))
-    assert machine.closing == "the broker has closed the authenticated connection"
-    assert machine.to_broker == []
-
-
-def test_a_client_that_authenticates_anew_has_its_new_connection_to_the_broker() -> None:
-    machine = authenticating("PLAIN", ALICE)
-    machine.from_broker(token_answer(2))
-    machine.broker_closed()
-    machine.from_client(handshake(3, "PLAIN"))
-    machine.from_broker(handshake_answer(3))
-    machine.from_client(token(4, ALICE))
-    machine.from_broker(token_answer(4))
-    machine.to_broker.clear()
-    machine.from_client(wire.metadata(5))
-    assert machine.closing is None
-    assert carried(machine.to_broker) == wire.metadata(5)
-
-
-def test_an_authentication_does_not_begin_with_one_connection_and_end_with_another() -> None:
-    machine = fed(connection(requires_sasl=True), handshake(1, "PLAIN"))
-    machine.from_broker(handshake_answer(1))
-    machine.broker_closed()
-    machine.from_client(token(2, ADMIN))
-    machine.from_broker(token_answer(2))
-    machine.from_client(wire.heartbeat(3))
-    assert machine.closing == "the client has not authenticated"
+    assert machine.closing == "the broker closed the connection"
+    answered_since = fed(connection(), wire.produce(1, acks=0), wire.metadata(2))
+    answered_since.from_broker(wire.metadata_answer(2))
+    answered_since.broker_closed()
+    assert answered_since.closing is None
 
 
 def test_an_answer_to_nothing_ends_the_connection() -> None:

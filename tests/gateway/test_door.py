@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import cast
 
 import pytest
 from kafka.protocol.consumer.group import OffsetFetchResponse as WireOffsetFetchResponse
@@ -227,6 +228,27 @@ def test_offsets_of_many_groups() -> None:
     (answer,) = bench.answers
     assert isinstance(answer, OffsetFetchResponse)
     assert [group.group_id for group in answer.groups] == ["a", "b"]
+
+
+@pytest.mark.parametrize("api", ["DescribeGroups", "DeleteGroups", "OffsetFetch"])
+def test_a_request_over_very_many_groups_asks_for_the_first_of_them(api: str) -> None:
+    """The others are loading, as it were: admin clients ask for them again."""
+    names = tuple(f"g{number}" for number in range(1_003))
+    request: GroupRequest = {
+        "DescribeGroups": DescribeGroupsRequest(groups=names),
+        "DeleteGroups": DeleteGroupsRequest(groups_names=names),
+        "OffsetFetch": OffsetFetchRequest(groups=tuple(OffsetFetchRequestGroup(group_id=name, topics=None) for name in names)),
+    }[api]
+    bench = Bench()
+    assert bench.ask(api, request, version=8 if api == "OffsetFetch" else 2) == []
+    assert [event.group_id for event in bench.events] == list(names[:1_000])
+    for event, on_answer in bench.coordinator.events:
+        on_answer(cast(Response, refusal(event.request, ErrorCode.NONE)))
+    (answer,) = bench.answers
+    told = answer.results if isinstance(answer, DeleteGroupsResponse) else answer.groups  # type: ignore[union-attr]
+    assert [(each.group_id, each.error_code) for each in told] == [
+        (name, ErrorCode.NONE if number < 1_000 else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) for number, name in enumerate(names)
+    ]
 
 
 def test_requests_over_no_group() -> None:
