@@ -35,6 +35,10 @@ class Bounds(Struct, frozen=True, kw_only=True):
     groups_per_request_max: int = 1_000
     """Groups that one request may ask the coordinator about; the others are answered COORDINATOR_LOAD_IN_PROGRESS, upon
     which admin clients ask for them again."""
+    connections_max_idle_ms: int = 600_000
+    """How long a connection may be silent while nothing is asked on it, after which it is closed; Kafka's `connections.max.idle.ms`."""
+    login_timeout_ms: int = 30_000
+    """How long a client may take until the broker has authenticated it, where it must be."""
     held_bytes_max: int = 1_048_576
     """Bytes of answers that wait behind a held one, after which no more of the broker's are read."""
 

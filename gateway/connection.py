@@ -154,6 +154,16 @@ class Connection:
     # ------------------------------------------------------------------------------------------------ what is wanted
 
     @property
+    def has_logged_in(self) -> bool:
+        """Whether the client has been authenticated, where it must be."""
+        return self._sasl is None or self._sasl.has_begun
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether a request has no answer yet."""
+        return bool(self._order)
+
+    @property
     def reads_client(self) -> bool:
         """Whether more requests should be read."""
         if self._sasl is not None and self._sasl.awaits_answer:

@@ -134,11 +134,17 @@ class Front:
             return _Refusing()
         assert self._ports is not None
         machine = self._machine(None if self._config.routes else self._ports.locate)
-        session = Session(machine, backing, self._ask, self.metrics, self._forget)
+        return Session(machine, backing, self._config.bounds, self._ask, self.metrics, self._begun, self._forget)
+
+    def _begun(self, session: Session) -> bool:
+        """A client is there, its TLS handshake included; False: it is one too many."""
+        if len(self._sessions) >= self._config.connections_max:
+            self.metrics.connections_refused += 1
+            return False
         self._sessions.add(session)
         self.metrics.connections_accepted += 1
         self.metrics.connections_open = len(self._sessions)
-        return session
+        return True
 
     def _forget(self, session: Session) -> None:
         self._sessions.discard(session)

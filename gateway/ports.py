@@ -17,6 +17,8 @@ from gateway.session import Backing
 
 _BACKLOG = 1_024
 _PORT_MAX = 65_535
+_TLS_TIMEOUT_S = 15.0
+"""How long a client may take for its TLS handshake."""
 _log = logging.getLogger(__name__)
 
 
@@ -110,6 +112,13 @@ class Ports:
         listening.setblocking(False)
         loop = asyncio.get_running_loop()
         self._servers.add(
-            loop.create_task(loop.create_server(lambda: self._accept(backing), sock=listening, ssl=self._client_tls))
+            loop.create_task(
+                loop.create_server(
+                    lambda: self._accept(backing),
+                    sock=listening,
+                    ssl=self._client_tls,
+                    ssl_handshake_timeout=_TLS_TIMEOUT_S if self._client_tls else None,
+                )
+            )
         )
         return Address(address.host, listening.getsockname()[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +12,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from gateway.config import Address
+from gateway.config import Address, Bounds
 from gateway.connection import Asked, Connection
 from gateway.door import Reply
 from gateway.metrics import GatewayMetrics
@@ -20,6 +21,8 @@ from gateway.translation import GroupResponse
 _CONNECT_TIMEOUT_S = 10.0
 _UNSENT_BYTES_MAX = 1_048_576
 """Bytes for a broker that is not connected yet, after which no more are read."""
+_TURN_REQUESTS = 50
+"""Requests of one client that are asked in one go, before others have their turn."""
 _log = logging.getLogger(__name__)
 
 Ask = Callable[[Asked, int | None, Reply], None]
@@ -41,9 +44,19 @@ class Session(asyncio.Protocol):
     """The client's side; made for each connection that is accepted."""
 
     def __init__(
-        self, machine: Connection, backing: Backing, ask: Ask, metrics: GatewayMetrics, on_end: Callable[[Session], None]
+        self,
+        machine: Connection,
+        backing: Backing,
+        bounds: Bounds,
+        ask: Ask,
+        metrics: GatewayMetrics,
+        on_begin: Callable[[Session], bool],
+        on_end: Callable[[Session], None],
     ) -> None:
+        """`on_begin`: whether there is room for it. It is called when the client is there; if that never is, nor is `on_end`."""
         self._machine = machine
+        self._bounds = bounds
+        self._on_begin = on_begin
         self._backing = backing
         self._ask = ask
         self._metrics = metrics
@@ -55,14 +68,25 @@ class Session(asyncio.Protocol):
         self._broker: _BrokerSide | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._is_carrying = False
+        self._moved_s = self._loop.time()
+        """When the client last sent or took something."""
+        self._watch: asyncio.TimerHandle | None = None
 
     # -------------------------------------------------------------------------------------------------- from asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not self._on_begin(self):
+            transport.close()
+            return
         self._client = cast(asyncio.Transport, transport)
+        # A client whose machine is gone says nothing, for ever: the kernel asks it now and then.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._machine.client_host = transport.get_extra_info("peername", ("",))[0]
+        self._moved_s = self._loop.time()
+        self._watch = self._loop.call_later(self._bounds.login_timeout_ms / 1_000, self._insist_on_login)
 
     def data_received(self, data: bytes) -> None:
+        self._moved_s = self._loop.time()
         self._machine.from_client(data)
         self.carry()
 
@@ -71,8 +95,9 @@ class Session(asyncio.Protocol):
         self.carry()
 
     def resume_writing(self) -> None:
+        self._moved_s = self._loop.time()
         self._client_is_full = False
-        self.carry()
+        self.carry_soon()
 
     def connection_lost(self, problem: Exception | None) -> None:
         self._client = None
@@ -97,20 +122,30 @@ class Session(asyncio.Protocol):
             return  # an answer that was given at once: whoever carries sees it
         self._is_carrying = True
         try:
-            while self._machine.asked and not self._machine.closing:
-                asked, self._machine.asked = self._machine.asked, []
-                for each in asked:
-                    self._ask_one(each)
+            for _ in range(_TURN_REQUESTS):
+                if not self._has_something_to_ask:
+                    break
+                self._ask_one(self._machine.asked.pop(0))
+                self._write()
         finally:
             self._is_carrying = False
+        if self._has_something_to_ask:
+            self.carry_soon()
         self._write()
         self._pace()
         if self._machine.closing:
             self._break(self._machine.closing)
 
+    def carry_soon(self) -> None:
+        """The same, when others had their turn; and from within a transport, which does not expect to be written to there."""
+        self._loop.call_soon(self.carry)
+
     def end(self) -> None:
         """Let go of both sides."""
         self._machine.end()
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
         if self._connecting is not None:
             self._connecting.cancel()
             self._connecting = None
@@ -121,6 +156,12 @@ class Session(asyncio.Protocol):
             self._client.close()
             self._client = None
         self._on_end(self)
+
+    @property
+    def _has_something_to_ask(self) -> bool:
+        """Answers that are given at once must not pile up for a client that does not read them, or is gone."""
+        is_there = self._client is not None and not self._client.is_closing()
+        return bool(self._machine.asked) and is_there and not self._machine.closing and not self._client_is_full
 
     def _ask_one(self, asked: Asked) -> None:
         self._metrics.count_request(asked.api)
@@ -137,6 +178,7 @@ class Session(asyncio.Protocol):
             data = b"".join(machine.to_client)
             machine.to_client.clear()
             self._metrics.bytes_to_clients += len(data)
+            self._moved_s = self._loop.time()
             self._client.write(data)
         if machine.to_broker and not machine.closing:
             if self._broker is not None:
@@ -154,13 +196,28 @@ class Session(asyncio.Protocol):
             is_full = self._broker.is_full
         else:
             is_full = sum(map(len, self._machine.to_broker)) > _UNSENT_BYTES_MAX
-        reads = self._machine.reads_client and not is_full
+        reads = self._machine.reads_client and not is_full and not self._client_is_full
         if self._client is not None and reads != self._client_is_read:
             self._client_is_read = reads
             if reads:
                 self._client.resume_reading()
             else:
                 self._client.pause_reading()
+
+    def _insist_on_login(self) -> None:
+        """The client has had its time to say who it is; from now on only silence is watched for."""
+        if self._machine.has_logged_in:
+            self._watch_silence()
+        else:
+            self._break("the client has not authenticated in time")
+
+    def _watch_silence(self) -> None:
+        idle_s = self._bounds.connections_max_idle_ms / 1_000
+        silent_s = self._loop.time() - self._moved_s
+        if silent_s >= idle_s and not self._machine.is_waited_for:
+            self._break("idle")
+        else:
+            self._watch = self._loop.call_later(max(idle_s - silent_s, idle_s / 10), self._watch_silence)
 
     def _break(self, reason: str) -> None:
         if self._client is not None:
@@ -213,7 +270,7 @@ class _BrokerSide(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.is_full = False
-        self._session.carry()
+        self._session.carry_soon()
 
     def connection_lost(self, problem: Exception | None) -> None:
         if self._transport is not None:

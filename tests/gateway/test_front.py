@@ -1,0 +1,147 @@
+"""The gateway's sockets without Kafka: slots, clients that do not read, do not log in, or say nothing."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gateway.config import Address, Bounds, GatewayConfig
+from gateway.connection import Asked, Connection
+from gateway.door import Reply
+from gateway.front import Front
+from gateway.rewriting import Locate
+from gateway.session import Session
+from gateway.versions import taken
+from schemas.messages import HeartbeatResponse, ListedGroup, ListGroupsRequest, ListGroupsResponse
+from tests.gateway import wire
+
+FIXTURES = Path(__file__).parent / "fixtures"
+LISTED = ListGroupsResponse(groups=tuple(ListedGroup(group_id="g" * 100, protocol_type="c", group_state="Stable") for _ in range(1_000)))
+
+
+class Alone(Front):
+    """Answers at once, and has a broker that nobody reaches."""
+
+    holds = False
+    """Whether answers are held back."""
+
+    def _find_brokers(self) -> list[tuple[int, Address]]:
+        return [(1, Address("127.0.0.1", 1))]
+
+    def _machine(self, locate: Locate | None) -> Connection:
+        ours = taken(rewrites_addresses=True, taps=False)
+        return Connection(ours, locate, self._config.bounds, requires_sasl=self._config.speaks_sasl)
+
+    def _ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
+        if not self.holds:
+            reply(LISTED if isinstance(asked.request, ListGroupsRequest) else HeartbeatResponse())
+
+
+def front(bounds: Bounds | None = None, connections_max: int = 100, *, tls: bool = False, sasl: bool = False) -> Alone:
+    return Alone(
+        GatewayConfig(
+            listen=Address("127.0.0.1", 0),
+            bootstrap_servers="127.0.0.1:1",
+            client_properties={"security.protocol": "SASL_PLAINTEXT"} if sasl else {},
+            tls_certificate=FIXTURES / "certificate.pem" if tls else None,
+            tls_key=FIXTURES / "key.pem" if tls else None,
+            connections_max=connections_max,
+            bounds=bounds or Bounds(),
+        )
+    )
+
+
+def connect(gateway: Front) -> socket.socket:
+    host, port = gateway.bootstrap_servers.rsplit(":", 1)
+    return socket.create_connection((host, int(port)), timeout=5)
+
+
+def eventually(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_closed_within(client: socket.socket, seconds: float) -> bool:
+    client.settimeout(seconds)
+    try:
+        return client.recv(1_000) == b""
+    except TimeoutError:
+        return False
+
+
+def test_a_tls_handshake_that_fails_takes_no_slot() -> None:
+    with front(connections_max=2, tls=True) as gateway:
+        for _ in range(5):
+            with connect(gateway) as stranger:
+                stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                with suppress(OSError):
+                    stranger.recv(100)
+        context = ssl.create_default_context(cafile=str(FIXTURES / "certificate.pem"))
+        with context.wrap_socket(connect(gateway), server_hostname="localhost") as client:
+            client.sendall(wire.heartbeat(1))
+            assert wire.heartbeat_error(client.recv(100)) == 0
+            assert (gateway.metrics.connections_open, gateway.metrics.connections_refused) == (1, 0)
+        eventually(lambda: gateway.metrics.connections_open == 0)
+
+
+def list_groups(correlation_id: int) -> bytes:
+    head = (16).to_bytes(2) + (0).to_bytes(2) + correlation_id.to_bytes(4) + b"\xff\xff"
+    return len(head).to_bytes(4) + head
+
+
+def test_answers_of_the_gateway_itself_do_not_pile_up_for_a_client_that_does_not_read() -> None:
+    with front() as gateway, connect(gateway) as deaf:
+        requests = b"".join(map(list_groups, range(50_000)))
+        deaf.settimeout(1)
+        sent = 0
+        with suppress(TimeoutError):
+            while sent < len(requests):
+                sent += deaf.send(requests[sent:])
+        time.sleep(0.2)
+        (session,) = gateway._sessions
+        assert isinstance(session, Session)
+        assert session._client is not None
+        assert session._client.get_write_buffer_size() < 1_000_000
+        before = gateway.metrics.bytes_to_clients
+        assert before < 20_000_000
+        taken = 0
+        while taken < before:
+            taken += len(deaf.recv(1_000_000))
+        eventually(lambda: gateway.metrics.bytes_to_clients > before)
+
+
+def test_who_does_not_log_in_is_not_waited_for() -> None:
+    with front(Bounds(login_timeout_ms=300), sasl=True) as gateway, connect(gateway) as client:
+        assert is_closed_within(client, 5)
+        assert gateway.metrics.connections_broken == {"the client has not authenticated in time": 1}
+
+
+@pytest.mark.parametrize("holds", [False, True])
+def test_a_silent_client_is_let_go_unless_it_waits_for_an_answer(holds: bool) -> None:
+    with front(Bounds(login_timeout_ms=100, connections_max_idle_ms=600)) as gateway, connect(gateway) as client:
+        gateway.holds = holds
+        for number in range(4):
+            time.sleep(0.25)
+            client.sendall(wire.heartbeat(number))
+            assert holds or client.recv(100)
+        assert is_closed_within(client, 2) is not holds
+        assert gateway.metrics.connections_broken == ({} if holds else {"idle": 1})
+
+
+def test_the_kernel_watches_over_connections() -> None:
+    with front() as gateway, connect(gateway) as client:
+        client.sendall(wire.heartbeat(1))
+        client.recv(100)
+        (session,) = gateway._sessions
+        assert session._client is not None
+        assert session._client.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+
