@@ -90,7 +90,8 @@ def to_event(group_id: str, row: Row) -> GroupEvent:
 
 
 class Driver:
-    """One shard's query. `write` is the sink; `records` gives the log; `handled` hears of committed batches."""
+    """One shard's query. `write` is the sink; `records` gives the log; `handled` hears the watermark of each
+    committed batch."""
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class Driver:
         config: GroupConfig,
         records: list[Record],
         write: Callable[[Written], None],
-        handled: Callable[[int, int], None],
+        handled: Callable[[int], None],
     ) -> None:
         self.shard = shard
         self.config = config
@@ -150,7 +151,7 @@ class Driver:
         self.states, self._timeouts, self.dead_letters = states, timeouts, letters
         self._end, self.clock_ms, self._watermark_ms, self._plan = plan.end, clock_ms, plan.watermark_ms, None
         self.batches += 1
-        self._handled(plan.end, plan.watermark_ms)
+        self._handled(plan.watermark_ms)
         return steps.passed
 
     def _write_all(self, outputs: list[Output], steps: _Steps) -> None:

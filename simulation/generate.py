@@ -46,7 +46,7 @@ def scenario_of(seed: int) -> Scenario:
     groups = dice.sample(("readers", "writers", "auditors"), dice.choice((1, 1, 2)))
     topics = {topic: dice.randint(1, 5) for topic in TOPICS[: dice.choice((1, 2))]}
     faults_end_ms = dice.choice((10_000, 20_000, 30_000))
-    every_ms = dice.choice(((20, 100), (50, 400), (200, 1_500)))
+    every_ms = dice.choice(((20, 100), (50, 400), (50, 400), (200, 1_500), (4_000, 9_000)))
     members = tuple(
         plan for group_id in groups for plan in _members(dice, group_id, tuple(topics), faults_end_ms, every_ms[1])
     )
@@ -60,7 +60,8 @@ def scenario_of(seed: int) -> Scenario:
         faults_end_ms=faults_end_ms,
         batch_every_ms=every_ms,
         # However it is cut, the query must keep up with its ticks and members.
-        batch_records_max=dice.choice((2, 10, 60)) if every_ms[1] <= 100 else 60,
+        batch_records_max=dice.choice((2, 10, 60)) if every_ms[1] <= 100 else 60 if every_ms[1] <= 1_500 else 1_000,
+        tick_ms=dice.choice((200, 500, 500, 1_500)),
     )
 
 
@@ -143,7 +144,7 @@ def _driver_crash(dice: Random, shards: int, at_ms: int, down_ms: int) -> Driver
         shard=dice.randrange(shards),
         at_ms=at_ms,
         step=dice.randint(0, 7),
-        down_ms=min(down_ms, 10_000) if ticker_lives else down_ms,
+        down_ms=down_ms,
         times=dice.choice((1, 1, 3)),
         ticker_lives=ticker_lives,
     )

@@ -10,7 +10,6 @@ from schemas.events import decode_tick
 from simulation.driver import Driver, Written, encode_output
 from simulation.referee import Judgement, Violation
 from simulation.scenario import Scenario
-from streaming.clock import PAUSE_INTERVALS
 
 if TYPE_CHECKING:
     from simulation.process import Process
@@ -76,7 +75,7 @@ def _returns(world: World, group_id: str) -> Iterator[int]:
     clock_ms = 0
     for (ticked_ms, tick_ms), (next_ticked_ms, _) in pairwise(ticks):
         clock_ms = max(clock_ms, tick_ms)
-        if next_ticked_ms - ticked_ms >= PAUSE_INTERVALS * world.scenario.tick_ms:
+        if next_ticked_ms - ticked_ms >= world.scenario.config.group_min_session_timeout_ms // 2:
             yield clock_ms
 
 

@@ -145,7 +145,7 @@ def serve(soup: Soup, log: Log) -> tuple[Driver, list[Written]]:
     """Let a driver handle the log, in random batches that fail now and then."""
     chance = Chance(soup.seed)
     written: list[Written] = []
-    driver = Driver(0, soup.config, log.partitions[0], written.append, lambda end_offset, watermark_ms: None)
+    driver = Driver(0, soup.config, log.partitions[0], written.append, lambda watermark_ms: None)
     largest = chance.of("largest").choice((1, 3, 10, 100))
     attempt = 0
     while not driver.is_idle:

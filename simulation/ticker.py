@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from schemas.events import SESSION_RENEWAL, decode_tick, encode_tick
 from simulation.log import Log
-from streaming.clock import TickClock, before_a_pause
+from streaming.clock import TickClock
 
 
 class Ticker:
     """Appends ticks to one partition while it is up."""
 
-    def __init__(self, log: Log, shard: int, interval_ms: int, lead_ms: int) -> None:
+    def __init__(self, log: Log, shard: int, interval_ms: int, session_min_ms: int) -> None:
         self._log = log
         self._shard = shard
         self._interval_ms = interval_ms
-        self._lead_ms = lead_ms
+        self._half_session_ms = session_min_ms // 2
         self._clock: TickClock | None = None
 
     def start(self, wall_ms: int, monotonic_ms: int) -> None:
@@ -27,15 +27,20 @@ class Ticker:
             start_ms = min(records[-1].timestamp_ms, wall_ms)
         else:
             start_ms = wall_ms
-        reached_ms = before_a_pause(monotonic_ms, self._interval_ms) if records else monotonic_ms
-        self._clock = TickClock(start_ms, reached_ms, interval_ms=self._interval_ms, lead_ms=self._lead_ms)
+        self._clock = TickClock(
+            start_ms,
+            None if records else monotonic_ms,
+            interval_ms=self._interval_ms,
+            lead_ms=self._half_session_ms,
+            pause_ms=self._half_session_ms,
+        )
 
     def stop(self) -> None:
         self._clock = None
 
-    def handled(self, end_offset: int, watermark_ms: int) -> None:
+    def handled(self, watermark_ms: int) -> None:
         if self._clock is not None:
-            self._clock.handled(end_offset, watermark_ms)
+            self._clock.handled(watermark_ms)
 
     def tick(self, wall_ms: int, monotonic_ms: int, timestamp_ms: int) -> None:
         """Append a tick if the clock may go on; after a pause every session begins anew before it."""
@@ -46,5 +51,5 @@ class Ticker:
             if self._clock.has_paused(monotonic_ms):
                 for key in dict.fromkeys(record.key for record in self._log.partitions[self._shard] if record.key is not None):
                     self._log.append(self._shard, timestamp_ms, key, SESSION_RENEWAL)
-            record = self._log.append(self._shard, timestamp_ms, None, encode_tick(tick_ms))
-            self._clock.acknowledge(tick_ms, record.offset, monotonic_ms)
+            self._log.append(self._shard, timestamp_ms, None, encode_tick(tick_ms))
+            self._clock.acknowledge(tick_ms, monotonic_ms)

@@ -28,8 +28,9 @@ from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Scenario
 from simulation.ticker import Ticker
 
 START_MS = 1_700_000_000_000
-CALM_LIMIT_MS = 180_000
-"""After the last fault a group must have settled within this."""
+CALM_LIMIT_MS, CALM_LIMIT_BATCHES = 180_000, 60
+"""After the last fault a group must have settled within this time and as many of the longest batches: with slow ones the clock
+is slow."""
 SETTLED_FOR_MS = 3_000
 _LATENCY_MS = (2, 40)
 
@@ -69,8 +70,8 @@ class World:
         self._senders: dict[str, Process] = {}
         self._waiting: list[tuple[int, bytes | None, bytes]] = []
         """What is to be appended when the broker is back."""
-        lead_ms = scenario.config.group_min_session_timeout_ms // 2
-        self.tickers = [Ticker(self.log, shard, scenario.tick_ms, lead_ms) for shard in range(len(self.log.partitions))]
+        session_min_ms = scenario.config.group_min_session_timeout_ms
+        self.tickers = [Ticker(self.log, shard, scenario.tick_ms, session_min_ms) for shard in range(len(self.log.partitions))]
         self.drivers = [
             Driver(shard, scenario.config, records, self._write, self.tickers[shard].handled)
             for shard, records in enumerate(self.log.partitions)
@@ -114,7 +115,8 @@ class World:
         self._run_until(max(self.now_ms, self.broker_back_ms, *self._driver_down_until_ms))
         self.ended_ms = self.now_ms
         settled_since_ms = None
-        while self.now_ms < self.ended_ms + CALM_LIMIT_MS:
+        limit_ms = CALM_LIMIT_MS + CALM_LIMIT_BATCHES * self.scenario.batch_every_ms[1]
+        while self.now_ms < self.ended_ms + limit_ms:
             self._run_until(self.now_ms + 500)
             if not self.is_settled():
                 settled_since_ms = None

@@ -167,24 +167,26 @@ class _Shard:
                 config.client_properties,
                 interval_ms=config.tick_interval_ms,
                 lead_ms=config.tick_lead_ms,
+                pause_ms=config.tick_pause_ms,
                 session_max_ms=max(config.group.group_max_session_timeout_ms, NEW_MEMBER_JOIN_TIMEOUT_MS),
                 on_tick=on_tick,
             )
             self._ticker.start()
 
     def poll(self) -> list[ShardProgress]:
-        """The batches since the last call; the ticker is told. Raises QueryFailed."""
+        """The batches since the last call; the ticker is told. Raises QueryFailed, and what ended the ticker."""
         if not self.query.isActive:
             raise QueryFailed(f"shard {self.number}", _cause(self.query))
+        if self._ticker is not None:
+            self._ticker.require_alive()
         last = self.query.lastProgress
         if last is None or (last["batchId"], last["timestamp"]) == self._seen:
             return []
         unseen = self._unseen(last)
         self._seen = last["batchId"], last["timestamp"]
         batches = [_progress(self.number, self._topic, each) for each in unseen]
-        newest = batches[-1]
-        if newest.end_offset is not None and self._ticker is not None:
-            self._ticker.handled(newest.end_offset, newest.clock_ms)
+        if self._ticker is not None:
+            self._ticker.handled(batches[-1].clock_ms)
         return batches
 
     def _unseen(self, last: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from streaming.config import StreamingConfig
-from streaming.events_tail import POLL_TIMEOUT_S, TAIL_RECORDS, read_events, tick_of
+from streaming.events_tail import POLL_TIMEOUT_S, last_tick_ms
 from streaming.topics import TopicReport, admin_client
 
 _PROBE = b"group-coordinator " * 256
@@ -155,9 +155,7 @@ def _hold_records(config: StreamingConfig, partitions: Mapping[str, int]) -> boo
 def _has_ticks(config: StreamingConfig, topic: str, partition: int) -> bool:
     consumer = _consumer(config)
     try:
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=POLL_TIMEOUT_S)
-        start = max(low, high - TAIL_RECORDS)
-        return any(tick_of(each) is not None for each in read_events(consumer, topic, partition, start, high))
+        return last_tick_ms(consumer, topic, partition) is not None
     finally:
         consumer.close()
 

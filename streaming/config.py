@@ -148,6 +148,11 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
         leaves its client time to speak again."""
         return int(self.group.group_min_session_timeout_ms // 2)
 
+    @property
+    def tick_pause_ms(self) -> int:
+        """Where the log takes no tick for so long, the clock has paused and sessions begin anew: half of the shortest session."""
+        return int(self.group.group_min_session_timeout_ms // 2)
+
     def problems(self) -> list[str]:
         """What is wrong, one sentence for each mistake."""
         at_least = {
@@ -184,9 +189,9 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
                 f"output_max_bytes is {self.output_max_bytes}, but an event of event_max_bytes ({self.event_max_bytes}) "
                 f"must fit into a dead letter: set it to {self.event_max_bytes + RECORD_OVERHEAD_BYTES} or more."
             )
-        if self.tick_interval_ms > self.tick_lead_ms > 0:
+        if self.tick_interval_ms > self.tick_pause_ms // 2 > 0:
             found.append(
-                f"tick_interval_ms is {self.tick_interval_ms}, but must be at most half of group_min_session_timeout_ms "
+                f"tick_interval_ms is {self.tick_interval_ms}, but must be at most a quarter of group_min_session_timeout_ms "
                 f"({self.group.group_min_session_timeout_ms})."
             )
         return found + properties_problems(self.kafka) + [p for p in self.group.problems() if "shard_count" not in p]

@@ -18,22 +18,29 @@ POLL_INTERVAL_S, POLL_TIMEOUT_S = 0.05, 10.0
 def find_clock_ms(consumer: Consumer, topic: str, partition: int, wall_ms: int) -> int | None:
     """Where the log's clock stands: its last tick; without ticks, the time of its last record; None for an empty log.
 
-    Reads the partition from its end backwards. Raises KafkaException when the log cannot be read.
+    Raises KafkaException when the log cannot be read.
     """
+    tick_ms = last_tick_ms(consumer, topic, partition)
+    if tick_ms is not None:
+        return tick_ms
     low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=POLL_TIMEOUT_S)
-    last_ms: int | None = None
+    end = list(read_events(consumer, topic, partition, max(low, high - TAIL_RECORDS), high))
+    # Before the first tick, a request's time is its own timestamp: that, too, is not to be jumped over.
+    return min(end[-1].timestamp()[1], wall_ms) if end else None
+
+
+def last_tick_ms(consumer: Consumer, topic: str, partition: int) -> int | None:
+    """The last tick of a log, which is read from its end backwards; None if there is none. Raises KafkaException."""
+    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=POLL_TIMEOUT_S)
     end, count = high, TAIL_RECORDS
     while end > low:
         start = max(low, end - count)
-        messages = list(read_events(consumer, topic, partition, start, end))
-        ticks = [tick for message in messages if (tick := tick_of(message)) is not None]
-        if ticks:
-            return max(ticks)
-        if last_ms is None and messages:
-            # Before the first tick, a request's time is its own timestamp: that, too, is not to be jumped over.
-            last_ms = min(messages[-1].timestamp()[1], wall_ms)
+        events = read_events(consumer, topic, partition, start, end)
+        tick_ms = max((tick for message in events if (tick := tick_of(message)) is not None), default=None)
+        if tick_ms is not None:
+            return tick_ms
         end, count = start, count * 2
-    return last_ms
+    return None
 
 
 class RecentGroups:
@@ -54,13 +61,13 @@ class RecentGroups:
         low, high = consumer.get_watermark_offsets(place, timeout=POLL_TIMEOUT_S)
         since_ms = clock_ms - self._window_ms
         start = max(self._end, self._before(consumer, since_ms, low, high))
-        heard_ms = clock_ms  # before the first tick that is read: at the latest
+        ticked_ms = 0
         for message in read_events(consumer, self._topic, self._partition, start, high):
             key, tick_ms = message.key(), tick_of(message)
             if tick_ms is not None:
-                heard_ms = tick_ms
+                ticked_ms = max(ticked_ms, tick_ms)  # one that goes back changes nothing
             elif key is not None and _names_a_group(bytes(key)):
-                self._heard[bytes(key)] = heard_ms
+                self._heard[bytes(key)] = ticked_ms or clock_ms  # before the first tick that is read: at the latest
             if not is_wanted():
                 return []
         self._end = high
@@ -71,9 +78,10 @@ class RecentGroups:
         """An offset not far before the first record at whose place the clock had come to `since_ms`."""
         while high - low > TAIL_RECORDS:
             middle = (low + high) // 2
-            events = read_events(consumer, self._topic, self._partition, middle, high)
-            tick_ms = next((tick for message in events if (tick := tick_of(message)) is not None), None)
-            if tick_ms is not None and tick_ms < since_ms:
+            events = read_events(consumer, self._topic, self._partition, middle, min(high, middle + TAIL_RECORDS))
+            # The largest: one that went back says nothing of where the clock stood.
+            tick_ms = max((tick for message in events if (tick := tick_of(message)) is not None), default=since_ms)
+            if tick_ms < since_ms:
                 low = middle
             else:
                 high = middle

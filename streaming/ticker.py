@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
 from schemas.events import SESSION_RENEWAL, encode_tick
-from streaming.clock import TickClock, before_a_pause
-from streaming.events_tail import RecentGroups, find_clock_ms, offset_of
+from streaming.clock import TickClock
+from streaming.events_tail import RecentGroups, find_clock_ms
 
 DELIVERY_TIMEOUT_MS = 5_000
 _QUIET: Mapping[str, int] = {"log_level": 0}
@@ -35,20 +35,23 @@ class Ticker:
         *,
         interval_ms: int,
         lead_ms: int,
+        pause_ms: int,
         session_max_ms: int,
         on_tick: Callable[[], None] = lambda: None,
     ) -> None:
-        """`session_max_ms`: the longest session that a member can have. `on_tick` is called, in the ticker's thread, when
-        the log has taken a tick."""
+        """`interval_ms`, `lead_ms`, `pause_ms`: see `TickClock`. `session_max_ms`: the longest session that a member can have.
+        `on_tick` is called, in the ticker's thread, when the log has taken a tick."""
         self._topic, self._partition = topic, partition
         self._properties = dict(client_properties)
-        self._interval_ms, self._lead_ms = interval_ms, lead_ms
+        self._interval_ms, self._lead_ms, self._pause_ms = interval_ms, lead_ms, pause_ms
         self._on_tick = on_tick
-        self._recent = RecentGroups(topic, partition, session_max_ms)
+        # Who was last heard while it waited to join has a session from the end of that wait: one longer than from when it spoke.
+        self._recent = RecentGroups(topic, partition, 2 * session_max_ms)
         self._clock: TickClock | None = None
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._log_answers = True
+        self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"ticker-{partition}", daemon=True)
 
     @property
@@ -65,13 +68,24 @@ class Ticker:
         self._stopping.set()
         self._thread.join()
 
-    def handled(self, end_offset: int, watermark_ms: int) -> None:
+    def handled(self, watermark_ms: int) -> None:
         """Tell how far the query has got: the clock does not run further ahead of that than its lead."""
         with self._lock:
             if self._clock is not None:
-                self._clock.handled(end_offset, watermark_ms)
+                self._clock.handled(watermark_ms)
+
+    def require_alive(self) -> None:
+        """Raises what ended the thread: without a clock no time would run out any more, and nobody would say so."""
+        if self._failure is not None:
+            raise self._failure
 
     def _run(self) -> None:
+        try:
+            self._tick_on()
+        except Exception as problem:
+            self._failure = problem
+
+    def _tick_on(self) -> None:
         while not self._stopping.is_set() and self._clock is None:
             try:
                 self._clock = self._continue()
@@ -96,10 +110,10 @@ class Ticker:
     def _continue(self) -> TickClock:
         with self._consumer() as consumer:
             found_ms = find_clock_ms(consumer, self._topic, self._partition, _wall_ms())
-        limits = {"interval_ms": self._interval_ms, "lead_ms": self._lead_ms}
+        limits = {"interval_ms": self._interval_ms, "lead_ms": self._lead_ms, "pause_ms": self._pause_ms}
         if found_ms is None:
             return TickClock(_wall_ms(), _monotonic_ms(), **limits)
-        return TickClock(found_ms, before_a_pause(_monotonic_ms(), self._interval_ms), **limits)
+        return TickClock(found_ms, None, **limits)
 
     @contextmanager
     def _consumer(self) -> Iterator[Consumer]:
@@ -128,11 +142,11 @@ class Ticker:
             self._tell(answered=False)
             return
         delivered = self._write(producer, [(None, encode_tick(tick_ms))])
-        for message in delivered:
+        if delivered:
             with self._lock:
-                clock.acknowledge(tick_ms, offset_of(message), _monotonic_ms())
+                clock.acknowledge(tick_ms, _monotonic_ms())
             self._on_tick()
-        self._tell(bool(delivered))
+        self._tell(delivered)
 
     def _renew_sessions(self, producer: Producer, clock_ms: int) -> bool:
         """Whether every group that may have members has got its renewal."""
@@ -145,15 +159,15 @@ class Ticker:
             return False
         if keys:
             _log.info("The clock of partition %d goes on after a pause; the sessions of %d groups begin anew.", self._partition, len(keys))
-        return len(self._write(producer, [(key, SESSION_RENEWAL) for key in keys])) == len(keys)
+        return self._write(producer, [(key, SESSION_RENEWAL) for key in keys])
 
-    def _write(self, producer: Producer, records: Sequence[tuple[bytes | None, bytes]]) -> list[Message]:
-        """Those that the log has taken. Returns when each is acknowledged, or given up after DELIVERY_TIMEOUT_MS."""
-        delivered: list[Message] = []
+    def _write(self, producer: Producer, records: Sequence[tuple[bytes | None, bytes]]) -> bool:
+        """Whether the log has taken them. Returns when each is acknowledged, or given up after DELIVERY_TIMEOUT_MS."""
+        delivered = 0
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                delivered.append(message)
+            nonlocal delivered
+            delivered += error is None
 
         for key, value in records:
             while True:
@@ -162,8 +176,10 @@ class Ticker:
                     break
                 except BufferError:  # the queue is full: wait until some of it is acknowledged
                     producer.poll(0.1)
+                except KafkaException:  # refused at once (the topic is gone): not taken, as if there were no answer
+                    break
         producer.flush()
-        return delivered
+        return delivered == len(records)
 
     def _tell(self, answered: bool) -> None:
         if self._log_answers and not answered:

@@ -60,7 +60,10 @@ def test_each_of_our_clients_comes_in(kind: str, doors: dict[str, Door], topic_p
     reader = TopicsReader(properties, report.topics, (0,), tally, GroupLog(), everything=True)
     reader.start(report.partitions)
     ticks: list[None] = []
-    ticker = Ticker(report.topics.events, 0, properties, interval_ms=100, lead_ms=3_000, session_max_ms=60_000, on_tick=lambda: ticks.append(None))
+    ticker = Ticker(
+        report.topics.events, 0, properties,
+        interval_ms=100, lead_ms=3_000, pause_ms=3_000, session_max_ms=60_000, on_tick=lambda: ticks.append(None),
+    )  # fmt: skip
     ticker.start()
     try:
         joining = Member(config.bootstrap_servers, "g", ["t"], prefix=topic_prefix, client_properties=properties)

@@ -112,6 +112,26 @@ def a_pause_is_not_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ticker.TickClock, "has_paused", lambda self, monotonic_ms: False)
 
 
+def waiting_for_the_query_is_taken_for_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With batches that are always slow every session would begin anew for ever."""
+    real = ticker.TickClock.next_tick_ms
+
+    def next_tick_ms(self: Any, wall_ms: int, monotonic_ms: int) -> int | None:
+        tick_ms = real(self, wall_ms, monotonic_ms)
+        return tick_ms if tick_ms != self.clock_ms or self.has_paused(monotonic_ms) else None
+
+    monkeypatch.setattr(ticker.TickClock, "next_tick_ms", next_tick_ms)
+
+
+def the_clock_runs_ahead_of_timers_that_have_not_fired(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = ticker.TickClock.handled
+
+    def handled(self: Any, watermark_ms: int) -> None:
+        real(self, self.clock_ms)
+
+    monkeypatch.setattr(ticker.TickClock, "handled", handled)
+
+
 def sessions_go_on_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator, "renew_sessions", lambda turn: None)
 
@@ -227,6 +247,8 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (the_dead_stay, WORLDS, {"SessionsKept"}),
     (the_clock_jumps_after_a_pause, WORLDS, {"TheLivingStay"}),
     (a_pause_is_not_noticed, WORLDS, {"PausesCostNobody"}),
+    (waiting_for_the_query_is_taken_for_a_pause, WORLDS, {"GroupsSettle"}),
+    (the_clock_runs_ahead_of_timers_that_have_not_fired, WORLDS, {"TheLivingStay"}),
     (sessions_go_on_after_a_pause, WORLDS, {"PausesCostNobody"}),
     (sessions_go_on_after_a_pause, SOUPS, {"SameAsModel"}),
     (a_parked_answer_is_dropped, WORLDS, {"EveryRequestOnce"}),

@@ -80,7 +80,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, text: str | None, se
     ("settings", "sentence"),
     [
         ({"event_max_bytes": 4_194_304}, "output_max_bytes is 4194304, but an event of"),
-        ({"tick_interval_ms": 4_000}, "tick_interval_ms is 4000, but must be at most half of"),
+        ({"tick_interval_ms": 2_000}, "tick_interval_ms is 2000, but must be at most a quarter of"),
         ({"bootstrap_servers": " "}, "bootstrap_servers is empty"),
         ({"max_events_per_batch": 0}, "max_events_per_batch is 0"),
         ({"replication_factor": 0}, "replication_factor is 0"),

@@ -86,3 +86,18 @@ def test_groups_that_were_heard_within_the_window(producer: Producer, reader: Co
     everybody = RecentGroups(partition, 0, 10**12)
     assert len(everybody.read(reader, 1_000 * seconds)) == seconds + 2, "a key that names no group has no sessions"
     assert RecentGroups(partition, 0, 10**12).read(reader, 1_000 * seconds, lambda: False) == [], "it is no more wanted"
+
+
+def test_a_tick_that_went_back_hides_no_group(producer: Producer, reader: Consumer, partition: str) -> None:
+    """Strangers can write such ticks; they change nothing."""
+    records = 6 * TAIL_RECORDS
+    for number in range(records):
+        if number % 100 == 0:
+            producer.produce(partition, value=encode_tick(1_000_000 + number))
+        if number % 2_500 == 1:
+            producer.produce(partition, value=encode_tick(1))
+        producer.produce(partition, key=f"group-{number}", value=b"{}")
+        producer.poll(0)
+    producer.flush()
+    found = set(RecentGroups(partition, 0, records // 2).read(reader, 1_000_000 + records))
+    assert {f"group-{number}".encode() for number in range(records // 2 + 100, records)} <= found
