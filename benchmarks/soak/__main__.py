@@ -5,7 +5,8 @@
 Starts a broker, `group-coordinator run` as people do, and the crowd (`crowd.py`): members crash, leave and are bounced,
 groups end for good and others begin. Offsets of ended groups expire after a few minutes, so that state must shrink again.
 Samples go to a CSV file while it runs (`--plot-only` draws it once more); at the end the curves are drawn and must be
-flat after the warm-up: exit code 1 if one is not, or if a member was expired that had not crashed.
+flat after the warm-up: exit code 1 if one is not (`report.py` says what flat is), if the run was too short to tell, or if a member
+was expired that had not crashed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from confluent_kafka.admin import NewTopic
 
 from benchmarks.soak.crowd import Crowd, Pace
 from benchmarks.soak.measures import Measures, Sample, SampleFile, read_samples
-from benchmarks.soak.report import curves, lines, plot
+from benchmarks.soak.report import TooFewSamples, curves, lines, plot, problems
 from members.host import MemberHost
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.topics import admin_client
@@ -47,14 +48,17 @@ def main() -> None:
         failed = soak(directory, pace, options.minutes * 60, SampleFile(samples_file))
     samples = read_samples(samples_file)
     warm_up_s = options.warm_up * 60
-    found = curves(samples, warm_up_s)
-    print("\n".join(lines(found)))
     title = (
         f"{pace.groups:,} groups of {pace.members} members, a heartbeat every {pace.beat_s:g} s, "
         f"{pace.churn_per_minute * pace.groups:g} disturbances a minute"
     )
     plot(samples, title, warm_up_s, options.svg or directory / "soak.svg")
-    failed += [f"{curve.name} grows" for curve in found if not curve.is_flat]
+    try:
+        found = curves(samples, warm_up_s)
+        print("\n".join(lines(found)))
+        failed += problems(found)
+    except TooFewSamples as problem:
+        failed.append(str(problem))
     if failed:
         sys.exit("; ".join(failed))
     print("All curves are flat.")

@@ -9,16 +9,49 @@ from typing import NamedTuple
 
 from benchmarks.soak.measures import Sample
 
-MUST_BE_FLAT = (
-    "driver_mib", "command_mib", "workers_mib", "state_groups", "state_memory_mib", "state_disk_mib", "checkpoint_mib",
-    "checkpoint_files", "local_mib", "batch_s", "beat_answer_s",
-)  # fmt: skip
-GROWTH_MAX = 1.1
-"""How far the floor of the last quarter may lie above the ceiling of the first one after the warm-up."""
+
+class Tolerance(NamedTuple):
+    """How far the median of the last quarter may lie above that of the first one and still count as flat."""
+
+    factor: float
+    slack: float
+    """In the measure's own unit, on top: so that what is next to nothing may double."""
+
+    def allows(self, first: float, last: float) -> bool:
+        return last <= first * self.factor + self.slack
+
+
+# The factors come from the run in docs/operations.md, where nothing grew: there the medians of two quarters differed by up to
+# 1.18 in memory (the JVM gives its heap back in steps), 1.25 on disk (the checkpoint goes up and down in teeth), and 2.3 in
+# time, when other work had the machine. What grows for good passes any factor if the run is long enough.
+MEMORY, DISK, TIME = 1.25, 1.5, 2.5
+MUST_BE_FLAT = {
+    "driver_mib": Tolerance(MEMORY, 16),
+    "command_mib": Tolerance(MEMORY, 16),
+    "workers_mib": Tolerance(MEMORY, 16),
+    "state_groups": Tolerance(1.1, 20),  # it follows from the crowd, not from the machine
+    "state_memory_mib": Tolerance(MEMORY, 4),
+    "state_disk_mib": Tolerance(DISK, 4),
+    "checkpoint_mib": Tolerance(DISK, 4),
+    "checkpoint_files": Tolerance(DISK, 100),
+    "local_mib": Tolerance(DISK, 4),
+    "batch_s": Tolerance(TIME, 0.2),
+    "beat_answer_s": Tolerance(TIME, 0.2),
+    "lag_events": Tolerance(TIME, 500),  # it follows from the batch's time; the slack is a batch of the crowd's beats
+    "clock_lag_s": Tolerance(TIME, 1),
+}
+NEVER_NOTHING = ("driver_mib", "command_mib", "workers_mib", "checkpoint_mib", "batch_s", "beat_answer_s")
+"""Where these are 0 nothing was measured."""
+QUARTER_MIN = 6
+"""Samples in a quarter: a minute, so that one slow batch does not make the median."""
+
+
+class TooFewSamples(Exception):
+    """The run says nothing about growth."""
 
 
 class Curve(NamedTuple):
-    """One measure after the warm-up. Heaps and files come and go in teeth: what grows lifts the floor above all of them."""
+    """One measure after the warm-up. Heaps and files come and go in teeth, batches are slow now and then: hence medians."""
 
     name: str
     first: list[float]
@@ -27,22 +60,33 @@ class Curve(NamedTuple):
     """In the last one."""
 
     @property
-    def is_flat(self) -> bool:
-        return min(self.last) <= max(self.first) * GROWTH_MAX
+    def verdict(self) -> str:
+        """`flat`, `GROWS`, or `NOT MEASURED`."""
+        if self.name in NEVER_NOTHING and 0 in (median(self.first), median(self.last)):
+            return "NOT MEASURED"
+        return "flat" if MUST_BE_FLAT[self.name].allows(median(self.first), median(self.last)) else "GROWS"
 
 
 def curves(samples: list[Sample], warm_up_s: float) -> list[Curve]:
+    """Raises TooFewSamples."""
     warm = [each for each in samples if each["t_s"] >= warm_up_s]
-    if len(warm) < 8:
-        return []
     quarter = len(warm) // 4
+    if quarter < QUARTER_MIN:
+        raise TooFewSamples(
+            f"{len(warm)} samples after the warm-up of {warm_up_s / 60:g} minutes are too few to tell whether anything grows; "
+            f"{4 * QUARTER_MIN} are needed: --minutes must be larger, or --warm-up smaller."
+        )
     return [Curve(name, [each[name] for each in warm[:quarter]], [each[name] for each in warm[-quarter:]]) for name in MUST_BE_FLAT]
 
 
 def lines(found: list[Curve]) -> Iterator[str]:
     yield f"{'medians after warm-up':22} {'first quarter':>14} {'last quarter':>14}"
     for curve in found:
-        yield f"{curve.name:22} {median(curve.first):14,.2f} {median(curve.last):14,.2f}  {'flat' if curve.is_flat else 'GROWS'}"
+        yield f"{curve.name:22} {median(curve.first):14,.2f} {median(curve.last):14,.2f}  {curve.verdict}"
+
+
+def problems(found: list[Curve]) -> list[str]:
+    return [f"{curve.name}: {curve.verdict}" for curve in found if curve.verdict != "flat"]
 
 
 class Panel(NamedTuple):
