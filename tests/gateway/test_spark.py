@@ -1,30 +1,34 @@
-"""The real thing: consumers of three libraries in one group that a Spark query runs, a restart of Spark in the middle."""
+"""The real thing: consumers of three libraries in one group of `group-coordinator run`, which is killed in the middle.
+
+Java and kafka-python go on beating when nobody answers for a session, librdkafka gives up by itself: so those two are there
+when the coordinator is away for longer than their session, and only its clock decides whether they are expired.
+"""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from command_line.groups import read_snapshots
+from command_line.topic_reader import read_topic
 from gateway.config import Address, GatewayConfig
 from gateway.server import Gateway
-from streaming.application import Application
+from schemas.history import GroupSnapshot, History, MemberExpired, OffsetsCommitted, decode_history
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
-from tests.gateway.clients.consumers import LIBRARIES, Consumers, share
+from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share
+from tests.gateway.commands import Command
 from tests.gateway.conftest import PARTITIONS, produce_to
-from tests.gateway.test_clients import reads, values
+from tests.gateway.test_clients import eventually, reads, values
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+pytestmark = [pytest.mark.end_to_end, pytest.mark.spark]
 
-pytestmark = pytest.mark.end_to_end
-
+GROUP = "real"
+SESSION_S = 15
+BEAT_S = 3
 TIMEOUT_S = 120.0
 
 
@@ -38,77 +42,87 @@ def config(kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path) -> Streaming
     )
 
 
-@contextmanager
-def coordinator(config: StreamingConfig, spark: SparkSession) -> Iterator[None]:
-    """The app in a thread."""
-    started, stop = threading.Event(), threading.Event()
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            Application(config, spark=spark, on_start=lambda report: started.set()).run(stop)
-        except BaseException as failure:
-            failures.append(failure)
-        started.set()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    assert started.wait(TIMEOUT_S)
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(TIMEOUT_S)
-        assert failures == []
+def coordinator(config: StreamingConfig, directory: Path) -> Command:
+    """The app as people run it, with its ticker."""
+    return Command(
+        directory / "run.log", "The coordinator runs", "run", "--bootstrap-servers", config.bootstrap_servers,
+        "--topic-prefix", config.topic_prefix, "--checkpoint", config.checkpoint, "--group-initial-rebalance-delay-ms", "0",
+        "--spark", "spark.driver.memory=512m",
+    )  # fmt: skip
 
 
-def test_a_group_of_three_libraries_lives_through_a_restart_of_spark(
+def history_of(config: StreamingConfig) -> list[History]:
+    """All that happened, each once: a batch that is repeated writes its records again."""
+    records = [decode_history(each.value() or b"") for each in read_topic(config.client_properties, config.topic_settings.topics.history)]
+    return list({(each.group_id, each.epoch, each.seq): each for each in records}.values())
+
+
+def group_of(config: StreamingConfig) -> GroupSnapshot:
+    return next(each for each in read_snapshots(config) if each.group_id == GROUP)
+
+
+def kill_and_restart(app: Command) -> float:
+    """Returns how long nobody answered, in seconds: longer than a session."""
+    since = time.monotonic()
+    app.kill()
+    time.sleep(SESSION_S / 3)  # the start takes more than the rest
+    app.start()
+    app.wait_for(" members, ")  # its first batch has ended
+    return time.monotonic() - since
+
+
+def test_a_group_of_three_libraries_lives_through_a_kill_of_the_coordinator(
     config: StreamingConfig,
-    spark: SparkSession,
     topic: str,
     java_classes: Path,
+    tmp_path: Path,
     record_property: Callable[[str, object], None],
 ) -> None:
+    app = coordinator(config, tmp_path)
     gateway_config = GatewayConfig(
         listen=Address("127.0.0.1", 0), bootstrap_servers=config.bootstrap_servers, topic_prefix=config.topic_prefix
     )
-    with coordinator(config, spark):
-        gateway = Gateway(gateway_config)
-        gateway.start()
-        consumers = Consumers(gateway.bootstrap_servers, topic, java_classes)
-        try:
+    try:
+        app.start()
+        with Gateway(gateway_config) as gateway, consumers_of(gateway.bootstrap_servers, topic, java_classes) as consumers:
             produce = produce_to(gateway.bootstrap_servers, topic)
             members = []
             for library in LIBRARIES:
                 since = time.monotonic()
-                members.append(consumers.start(library, "real", session_timeout_ms=45_000, heartbeat_interval_ms=3_000))
+                settings = {"session_timeout_ms": SESSION_S * 1_000, "heartbeat_interval_ms": BEAT_S * 1_000}
+                members.append(consumers.start(library, GROUP, **settings))
                 share(members, PARTITIONS, timeout_s=TIMEOUT_S)
                 record_property(f"{library} joined after s", round(time.monotonic() - since, 1))
             produce(0, 60)
             reads(60, *members)
-            left = members.pop(1)
+            left = members.pop(LIBRARIES.index("librdkafka"))
             left.close()
             share(members, PARTITIONS, timeout_s=TIMEOUT_S)
-        except BaseException:
-            consumers.end()
-            gateway.stop()
-            raise
-    try:
-        before = [each.rebalances for each in members]
-        with coordinator(config, spark):
+
+            rebalances, group, told = [each.rebalances for each in members], group_of(config), len(history_of(config))
+            away_s = kill_and_restart(app)
+            record_property("away s", round(away_s, 1))
+            assert away_s > SESSION_S, "a clock that jumped would have expired nobody either"
+            beats, doubts = gateway.metrics.answer_ms["Heartbeat"].count, gateway.metrics.in_doubt
             produce(60, 120)
             reads(120, left, *members)
             for member in members:
                 assert member.commit(timeout_s=60) == ["committed"]
-            time.sleep(7)  # two heartbeats
-            assert [each.rebalances for each in members] == before, "nobody noticed that the coordinator was away"
+            eventually(lambda: gateway.metrics.answer_ms["Heartbeat"].count >= beats + 2 * len(members))
+            time.sleep(SESSION_S / 2)
+            assert [each.rebalances for each in members] == rebalances, "nobody noticed that the coordinator was away"
             assert set(values(left, *members)) == set(range(120))
+            assert {type(each) for each in history_of(config)[told:]} <= {OffsetsCommitted}, "nothing befell anybody"
+            now = group_of(config)
+            assert (now.generation_id, now.state, now.members) == (group.generation_id, "Stable", group.members)
+
             members[0].kill()
-            newcomer = consumers.start("kafka-python", "real")
+            newcomer = consumers.start("librdkafka", GROUP)
             newcomer.wait_until(lambda: len(newcomer.owned) > 0, TIMEOUT_S)
+            (expired,) = [each for each in history_of(config) if isinstance(each, MemberExpired)]
+            assert expired.member.client_id == members[0].name, "who beats no more is expired"
             for api, histogram in gateway.metrics.answer_ms.items():
                 record_property(f"{api} answer ms, mean", round(histogram.sum / histogram.count))
-            assert gateway.metrics.in_doubt == 0
+            assert gateway.metrics.in_doubt == doubts, "since it is back, everything was answered in time"
     finally:
-        consumers.end()
-        gateway.stop()
+        app.kill()
