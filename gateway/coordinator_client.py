@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from gateway.config import GatewayConfig, GatewayError
 from gateway.door import GroupEvent
+from gateway.late_beats import LateBeats
 from gateway.metrics import GatewayMetrics
 from gateway.refusals import refusal
 from gateway.topic_reader import TopicReader, TopicRecord
@@ -33,7 +34,14 @@ from schemas.events import (
     encode_request_event,
 )
 from schemas.java_hash import group_partition
-from schemas.messages import JoinGroupRequest, OffsetCommitRequest, Response, SyncGroupRequest
+from schemas.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    Response,
+    SyncGroupRequest,
+)
 
 _METADATA_TIMEOUT_S = 15.0
 _EVENT_BYTES_MAX = 1_000_000
@@ -58,10 +66,13 @@ class _Pending(Struct):
 class EventsClient:
     """Sends events and hands out their answers."""
 
-    def __init__(self, config: GatewayConfig, metrics: GatewayMetrics) -> None:
+    def __init__(self, config: GatewayConfig, metrics: GatewayMetrics, on_failure: Callable[[GatewayError], None]) -> None:
+        """`on_failure`: called, in any thread, when events can be written or answers be read no more."""
+        self._on_failure = on_failure
         self._config = config
         self._metrics = metrics
         self._pending: dict[str, _Pending] = {}
+        self._late = LateBeats()
         self._events_topic = f"{config.topic_prefix}.events"
         self._shards = 0
         self._reply_partition = 0
@@ -81,7 +92,7 @@ class EventsClient:
         # Gateways that happen to share a partition tell their answers by the request ids.
         self._reply_partition = random.randrange(self._responses_partitions)
         self._loop = loop
-        self._reader = TopicReader(properties, responses_topic, [self._reply_partition], self._read)
+        self._reader = TopicReader(properties, responses_topic, [self._reply_partition], self._read, on_failure=self._on_failure)
         self._reader.start()
         self._producer = Producer(
             {
@@ -92,6 +103,7 @@ class EventsClient:
                 "message.max.bytes": str(_EVENT_BYTES_MAX + 20_000),
                 "delivery.report.only.error": True,
                 "on_delivery": self._not_written,
+                "error_cb": self._producer_failed,
             }
         )
 
@@ -99,12 +111,16 @@ class EventsClient:
         """Watch over deadlines from now on; in the loop's thread."""
         assert self._loop is not None
         assert self._producer is not None
-        self._producer.poll(0)
-        now_s = self._loop.time()
-        # Answers come in any order, and there is a deadline for each kind of request: all are looked at.
-        for request_id in [each for each, pending in self._pending.items() if pending.deadline_s <= now_s]:
-            self._in_doubt(request_id)
-        self._sweeper = self._loop.call_later(_SWEEP_INTERVAL_S, self.begin)
+        try:
+            self._producer.poll(0)
+            now_s = self._loop.time()
+            # Answers come in any order, and there is a deadline for each kind of request: all are looked at.
+            for request_id in [each for each, pending in self._pending.items() if pending.deadline_s <= now_s]:
+                self._in_doubt(request_id)
+            self._late.sweep(now_s)
+        finally:
+            # Whatever one answer ran into: the other deadlines must not be forgotten for it.
+            self._sweeper = self._loop.call_later(_SWEEP_INTERVAL_S, self.begin)
 
     def end(self) -> None:
         """Stop reading and sending; nobody gets an answer any more. Blocks for a moment."""
@@ -184,10 +200,18 @@ class EventsClient:
         if value is not None:
             self._in_doubt(msgspec.json.decode(value, type=_RequestId).request_id)
 
+    def _producer_failed(self, error: KafkaError) -> None:
+        """Called in the loop's thread, by the producer's poll; what is not fatal librdkafka gets over by itself."""
+        if error.fatal():
+            self._on_failure(GatewayError(f"No event can be written any more: {error.str()}. Start the gateway again."))
+
     def _in_doubt(self, request_id: str) -> None:
         pending = self._pending.pop(request_id, None)
         if pending is None:
             return
+        assert self._loop is not None
+        if isinstance(pending.event.request, HeartbeatRequest):
+            self._late.keep(request_id, pending.event.request, self._loop.time())
         self._metrics.in_doubt += 1
         self._metrics.pending = len(self._pending)
         pending.on_answer(cast(Response, refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE)))
@@ -197,14 +221,21 @@ class EventsClient:
     def _read(self, records: list[TopicRecord]) -> None:
         """In the reader's thread."""
         assert self._loop is not None
-        ours = [record for record in records if record.key.decode(errors="replace") in self._pending]
+        ours = [record for record in records if self._is_ours(record.key.decode(errors="replace"))]
         self._metrics.answers_unexpected += len(records) - len(ours)
         if ours:
             self._loop.call_soon_threadsafe(self._take, ours)
 
+    def _is_ours(self, request_id: str) -> bool:
+        return request_id in self._pending or request_id in self._late
+
     def _take(self, records: list[TopicRecord]) -> None:
         now_ms = time.time() * 1_000
+        late: list[TopicRecord] = []
         for record in records:
+            if record.key.decode() in self._late:
+                late.append(record)
+                continue
             pending = self._pending.pop(record.key.decode(), None)
             if pending is None or record.value is None:
                 self._metrics.answers_unexpected += 1  # written twice
@@ -216,7 +247,30 @@ class EventsClient:
             except EventError:
                 response = cast(Response, refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
             pending.on_answer(response)
+        if late:
+            self._take_late(late)  # last: an answer of one's own that came with them is newer
         self._metrics.pending = len(self._pending)
+
+    def _take_late(self, records: list[TopicRecord]) -> None:
+        """Heartbeats that were given up hear nothing; a newer one of the same member in the same generation may."""
+        assert self._loop is not None
+        waiting: dict[HeartbeatRequest, str] = {}
+        for request_id, pending in self._pending.items():
+            if isinstance(pending.event.request, HeartbeatRequest):
+                waiting.setdefault(pending.event.request, request_id)
+        for record in records:
+            try:
+                response = None if record.value is None else decode_response_event(record.value)[1]
+            except EventError:
+                response = None
+            said = response.error_code if isinstance(response, HeartbeatResponse) else ErrorCode.UNKNOWN_SERVER_ERROR
+            beat = self._late.heard(record.key.decode(), said)
+            newer = None if beat is None else waiting.pop(beat, None)
+            if beat is None or newer is None:
+                self._metrics.answers_unexpected += 1
+                continue
+            self._late.keep(newer, beat, self._loop.time())  # its own answer may serve the next
+            self._pending.pop(newer).on_answer(HeartbeatResponse(error_code=said))
 
 
 class _RequestId(Struct):

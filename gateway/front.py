@@ -51,7 +51,7 @@ class Front:
     @property
     def is_ready(self) -> bool:
         """Whether clients can come."""
-        return self._ready.is_set() and self._thread.is_alive()
+        return self._ready.is_set() and self._thread.is_alive() and self._failure is None
 
     def start(self) -> None:
         """Listen, and return when clients can come. Raises GatewayError."""
@@ -75,6 +75,13 @@ class Front:
         """Raise what ended it, if it has ended by itself."""
         if self._failure is not None:
             raise self._failure
+
+    def give_up(self, failure: GatewayError) -> None:
+        """End, and let `check` say why. From any thread, once it lives."""
+        assert self._stop is not None
+        self._failure = self._failure or failure
+        loop, stop = self._stop
+        loop.call_soon_threadsafe(stop.set)
 
     def __enter__(self) -> Self:
         self.start()
@@ -103,7 +110,7 @@ class Front:
         try:
             asyncio.run(self._live())
         except BaseException as failure:
-            self._failure = failure
+            self._failure = self._failure or failure
 
     async def _live(self) -> None:
         stop = asyncio.Event()

@@ -21,6 +21,7 @@ from gateway.rewriting import Locate
 from gateway.topic_reader import TopicReader, TopicRecord
 from gateway.versions import taken
 
+_ASSIGNMENTS_TIMEOUT_S = 60.0
 _log = logging.getLogger(__name__)
 
 
@@ -30,7 +31,7 @@ class Gateway(Front):
     def __init__(self, config: GatewayConfig) -> None:
         super().__init__(config)
         self._ours = taken(rewrites_addresses=not config.routes, taps=False)
-        self._events = EventsClient(config, self.metrics)
+        self._events = EventsClient(config, self.metrics, self.give_up)
         self._published = PublishedGroups()
         self._assignments: TopicReader | None = None
         self._door: Door | None = None
@@ -49,8 +50,14 @@ class Gateway(Front):
             now_ms=lambda: loop.time() * 1_000,
         )
         await asyncio.to_thread(self._events.connect, loop)
-        await asyncio.to_thread(self._read_assignments, loop)
         self._events.begin()
+        are_read = asyncio.Event()
+        await asyncio.to_thread(self._read_assignments, loop, are_read)
+        try:
+            async with asyncio.timeout(_ASSIGNMENTS_TIMEOUT_S):
+                await are_read.wait()  # who is told that the gateway is ready may list the groups
+        except TimeoutError:
+            raise GatewayError(f"The groups could not be read within {_ASSIGNMENTS_TIMEOUT_S:.0f} s: is Kafka there?") from None
 
     async def _finish(self) -> None:
         await asyncio.to_thread(self._events.end)
@@ -64,7 +71,7 @@ class Gateway(Front):
         assert self._door is not None
         self._door.ask(asked, node_id, reply)
 
-    def _read_assignments(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _read_assignments(self, loop: asyncio.AbstractEventLoop, are_read: asyncio.Event) -> None:
         properties = self._config.coordinator_client_properties
         topic = f"{self._config.topic_prefix}.assignments"
         partitions = list(range(partition_counts(properties, [topic])[topic]))
@@ -74,8 +81,11 @@ class Gateway(Front):
 
         def complete() -> None:
             loop.call_soon_threadsafe(self._published.complete)
+            loop.call_soon_threadsafe(are_read.set)
 
-        self._assignments = TopicReader(properties, topic, partitions, take, from_beginning=True, on_caught_up=complete)
+        self._assignments = TopicReader(
+            properties, topic, partitions, take, from_beginning=True, on_caught_up=complete, on_failure=self.give_up
+        )
         self._assignments.start()
 
 

@@ -39,8 +39,13 @@ class TopicReader:
         *,
         from_beginning: bool = False,
         on_caught_up: Callable[[], None] = lambda: None,
+        on_failure: Callable[[GatewayError], None] = lambda failure: None,
     ) -> None:
-        """`on_caught_up`: called once, when everything that was there at the start has been handed over."""
+        """`on_caught_up`: called once, when everything that was there at the start has been handed over.
+
+        `on_failure`: called, in the reader's thread, when it ends without having been asked to.
+        """
+        self._on_failure = on_failure
         self._topic = topic
         self._partitions = partitions
         self._on_records = on_records
@@ -96,6 +101,15 @@ class TopicReader:
         return TopicPartition(self._topic, partition, begin)
 
     def _run(self) -> None:
+        try:
+            self._read()
+        except Exception as problem:
+            _log.exception("reading %s", self._topic)
+            self._on_failure(GatewayError(f"{self._topic} is read no more: {problem!r}. Start the gateway again."))
+        finally:
+            self._consumer.close()
+
+    def _read(self) -> None:
         if self._from_beginning and not self._behind:
             self._on_caught_up()
         while not self._stopping.is_set():
@@ -103,7 +117,6 @@ class TopicReader:
             if first is not None:
                 # What else is here, without waiting for more.
                 self._take([first, *self._consumer.consume(_BATCH_MAX, 0)])
-        self._consumer.close()
 
     def _take(self, messages: list[Message]) -> None:
         records = []

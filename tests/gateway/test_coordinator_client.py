@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaError
 
-from gateway.config import GatewayConfig
+from gateway.config import GatewayConfig, GatewayError
 from gateway.coordinator_client import EventsClient
 from gateway.door import GroupEvent
 from gateway.metrics import GatewayMetrics
@@ -54,12 +54,13 @@ class Loop:
 
     def __init__(self) -> None:
         self.now_s = 0.0
+        self.to_call: Any = None
 
     def time(self) -> float:
         return self.now_s
 
     def call_later(self, _: float, call: Any) -> None:
-        pass
+        self.to_call = call
 
     def call_soon_threadsafe(self, call: Any, *arguments: Any) -> None:
         call(*arguments)
@@ -68,7 +69,8 @@ class Loop:
 class Bench:
     def __init__(self) -> None:
         self.metrics = GatewayMetrics()
-        self.client = EventsClient(GatewayConfig(bootstrap_servers="unused"), self.metrics)
+        self.failures: list[GatewayError] = []
+        self.client = EventsClient(GatewayConfig(bootstrap_servers="unused"), self.metrics, self.failures.append)
         self.producer, self.loop = Producer(), Loop()
         self.client._producer = self.producer  # type: ignore[assignment]
         self.client._loop = self.loop  # type: ignore[assignment]
@@ -85,11 +87,14 @@ class Bench:
         return msgspec.json.decode(self.producer.sent[-1][1])["request_id"] if len(self.producer.sent) > before else ""
 
     def answer(self, request_id: str, response: Response | None = None) -> None:
+        self.client._read([self.record(request_id, response)])
+
+    def record(self, request_id: str, response: Response | None = None) -> TopicRecord:
         document = ResponseDocument(
             request_id=request_id, group_id="g", epoch=0, seq=1, api="Heartbeat", api_version=4, answers_offset=1, time_ms=0,
             body=response or HeartbeatResponse(),
         )  # fmt: skip
-        self.client._read([TopicRecord(request_id.encode(), encode_json(document), 0)])
+        return TopicRecord(request_id.encode(), encode_json(document), 0)
 
     def after(self, seconds: float) -> list[Response]:
         self.loop.now_s += seconds
@@ -135,6 +140,95 @@ def test_in_doubt_a_client_is_sent_to_look_again_and_never_fenced() -> None:
     bench.answer(request_id, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     assert len(bench.answers) == 1, "it comes too late"
     assert bench.metrics.in_doubt == 1
+
+
+def test_a_late_answer_is_given_to_the_newer_heartbeat_of_the_same_member() -> None:
+    """It is what librdkafka's own session clock waits for."""
+    bench = Bench()
+    late = bench.ask()
+    assert bench.after(26) == [HeartbeatResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)]
+    newer, newest = bench.ask(), bench.ask()
+    bench.answer(late)
+    assert bench.answers[1:] == [HeartbeatResponse()]
+    bench.answer(newer, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    assert bench.answers[2:] == [HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)]
+    bench.answer(newest)
+    assert len(bench.answers) == 3, "each is answered once"
+    assert bench.metrics.pending == 0
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        HeartbeatRequest(group_id="g", generation_id=2, member_id="m"),
+        HeartbeatRequest(group_id="g", generation_id=1, member_id="m2"),
+        HeartbeatRequest(group_id="g2", generation_id=1, member_id="m"),
+        HeartbeatRequest(group_id="g", generation_id=1, member_id="m", group_instance_id="i"),
+    ],
+)
+def test_a_late_answer_is_for_nobody_else(other: HeartbeatRequest) -> None:
+    bench = Bench()
+    late = bench.ask()
+    bench.after(26)
+    bench.ask(other, group_id=other.group_id)
+    bench.answer(late)
+    assert len(bench.answers) == 1
+    assert bench.metrics.answers_unexpected == 1
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID])
+def test_nobody_is_fenced_by_a_late_answer(code: ErrorCode) -> None:
+    bench = Bench()
+    late = bench.ask()
+    bench.after(26)
+    bench.ask()
+    bench.answer(late, HeartbeatResponse(error_code=code))
+    assert len(bench.answers) == 1
+
+
+def test_an_answer_of_ones_own_is_newer_than_a_late_one() -> None:
+    bench = Bench()
+    late = bench.ask()
+    bench.after(26)
+    newer = bench.ask()
+    records = [bench.record(late), bench.record(newer, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))]
+    bench.client._read(records)
+    assert bench.answers[1:] == [HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)]
+
+
+def test_late_answers_are_waited_for_two_minutes() -> None:
+    bench = Bench()
+    late = bench.ask()
+    bench.after(26)
+    bench.after(121)
+    bench.ask()
+    bench.answer(late)
+    assert len(bench.answers) == 1
+
+
+def test_what_one_answer_runs_into_does_not_end_the_deadlines_of_others() -> None:
+    bench = Bench()
+
+    def fails(_: Response) -> None:
+        raise RuntimeError("ours")
+
+    event = GroupEvent(group_id="g", api="Heartbeat", api_version=4, client_id="c", client_host="/h", new_member_id=None, request=BEAT)
+    bench.client.ask(event, fails)
+    bench.ask()
+    with pytest.raises(RuntimeError, match="ours"):
+        bench.after(26)
+    assert bench.loop.to_call == bench.client.begin
+    bench.loop.to_call()
+    assert len(bench.answers) == 1
+
+
+def test_a_producer_that_is_done_for_is_told() -> None:
+    bench = Bench()
+    bench.client._producer_failed(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    assert bench.failures == []
+    bench.client._producer_failed(KafkaError(KafkaError._FATAL, "out of order", fatal=True))
+    (failure,) = bench.failures
+    assert "out of order" in str(failure)
 
 
 @pytest.mark.parametrize(

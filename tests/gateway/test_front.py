@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import Address, Bounds, GatewayConfig
+from gateway.config import Address, Bounds, GatewayConfig, GatewayError
 from gateway.connection import Asked, Connection
 from gateway.door import Reply
 from gateway.front import Front
 from gateway.rewriting import Locate
 from gateway.session import Session
+from gateway.topic_reader import TopicReader
 from gateway.versions import taken
 from schemas.messages import HeartbeatResponse, ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tests.gateway import wire
@@ -134,6 +135,32 @@ def test_a_silent_client_is_let_go_unless_it_waits_for_an_answer(holds: bool) ->
             assert holds or client.recv(100)
         assert is_closed_within(client, 2) is not holds
         assert gateway.metrics.connections_broken == ({} if holds else {"idle": 1})
+
+
+def test_a_gateway_that_cannot_go_on_says_why_and_is_not_ready() -> None:
+    gateway = front()
+    gateway.start()
+    assert gateway.is_ready
+    gateway.give_up(GatewayError("No event can be written any more."))
+    assert not gateway.is_ready
+    gateway._thread.join(10)
+    with pytest.raises(GatewayError, match="No event can be written"):
+        gateway.check()
+
+
+def test_a_reader_that_ends_by_itself_says_so() -> None:
+    class Broken:
+        def poll(self, _: float) -> None:
+            raise RuntimeError("no more")
+
+        def close(self) -> None: ...
+
+    failures: list[GatewayError] = []
+    reader = TopicReader({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}, "t", [0], lambda records: None, on_failure=failures.append)
+    reader._consumer.close()
+    reader._consumer = Broken()  # type: ignore[assignment]
+    reader._run()
+    assert [str(failure) for failure in failures] == ["t is read no more: RuntimeError('no more'). Start the gateway again."]
 
 
 def test_the_kernel_watches_over_connections() -> None:
