@@ -12,6 +12,8 @@ from typing import Protocol
 
 STALE_AFTER_S = 60.0
 """Signs of life older than this are none."""
+START_LIMIT_S = 900.0
+"""A start that takes longer hangs: Spark, jars and topics are a minute's work, or some on a slow network."""
 
 
 class Probes(Protocol):
@@ -63,8 +65,11 @@ class Health:
         return self._since(self._ticks_s[shard])
 
     def not_live(self) -> list[str]:
-        """Why the process is to be restarted; empty: it is not. Before the app's loop first turns nothing is wrong."""
-        if self._turned_s is None or self._since(self._turned_s) <= STALE_AFTER_S:
+        """Why the process is to be restarted; empty: it is not."""
+        if self._turned_s is None:
+            starting_s = self._since(None)
+            return [f"the app has been starting for {starting_s:.0f} s"] if starting_s > START_LIMIT_S else []
+        if self._since(self._turned_s) <= STALE_AFTER_S:
             return []
         return [f"the app has not looked at its queries for {self._since(self._turned_s):.0f} s"]
 

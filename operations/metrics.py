@@ -116,7 +116,7 @@ SOURCE_LAG = _gauge(
     "Events, ticks included, that are written and not yet handled (Spark commits no offsets that others could look at).",
     "shard",
 )
-STATE_GROUPS = _gauge("state_groups", "Keys in the state store: groups, and handed-out ids waiting to be used.", "shard")
+STATE_GROUPS = _gauge("state_groups", "Keys in the state store: groups, or with group_buckets the buckets that hold some.", "shard")
 STATE_MEMORY = _gauge("state_memory_bytes", "Memory of the state store, as Spark counts it.", "shard")
 STATE_DISK = _gauge("state_disk_bytes", "Size of RocksDB's files on local disk.", "shard")
 READER_LAG = _gauge(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
-from simulation.run import case_of, live
+from simulation.run import case_of, is_world, live
 from simulation.shrink import TRIES_MAX, shrink
 from simulation.story import story
 
@@ -87,8 +87,9 @@ def _many(seeds: range, jobs: int) -> int:
         if sys.stderr.isatty():
             print(f"\r{done} of {len(seeds)}", end="", file=sys.stderr)
     took_s = time.monotonic() - began_s
+    worlds = sum(is_world(seed) for seed in seeds)
     print(
-        f"{done} worlds and soups with {requests} requests in {took_s:.0f} s ({done / took_s:.0f} a second, {jobs} processes): "
+        f"{worlds} worlds and {done - worlds} soups with {requests} requests in {took_s:.0f} s ({done / took_s:.0f} a second, {jobs} processes): "
         f"{len(findings)} broke a rule"
     )
     return 1 if findings else 0

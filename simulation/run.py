@@ -53,9 +53,14 @@ class Outcome(NamedTuple):
     judgement: Judgement
 
 
-def case_of(seed: int) -> Case:
+def is_world(seed: int) -> bool:
     """Two of three seeds are worlds, the third is a soup."""
-    return soup_of(seed) if seed % 3 == 2 else scenario_of(seed)
+    return seed % 3 != 2
+
+
+def case_of(seed: int) -> Case:
+    """What a seed stands for."""
+    return scenario_of(seed) if is_world(seed) else soup_of(seed)
 
 
 def live(case: Case, *, keep_steps: bool = False) -> Outcome:

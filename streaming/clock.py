@@ -59,10 +59,12 @@ class TickClock:
         """For how long the log has taken no tick."""
         return self._pause_ms if self._acknowledged_ms is None else monotonic_ms - self._acknowledged_ms
 
-    def acknowledge(self, tick_ms: int, monotonic_ms: int) -> None:
-        """The log holds this tick."""
+    def acknowledge(self, tick_ms: int, monotonic_ms: int) -> bool:
+        """The log holds this tick. Whether the clock has moved by it."""
+        moves = tick_ms > self.clock_ms
         self.clock_ms = max(self.clock_ms, tick_ms)
         self._acknowledged_ms = monotonic_ms
+        return moves
 
     def handled(self, watermark_ms: int) -> None:
         """The query has committed a batch with this watermark: all that was due until then is answered.

@@ -40,7 +40,7 @@ class Ticker:
         on_tick: Callable[[], None] = lambda: None,
     ) -> None:
         """`interval_ms`, `lead_ms`, `pause_ms`: see `TickClock`. `session_max_ms`: the longest session that a member can have.
-        `on_tick` is called, in the ticker's thread, when the log has taken a tick."""
+        `on_tick` is called, in the ticker's thread, when the log has taken a tick that moves the clock."""
         self._topic, self._partition = topic, partition
         self._properties = dict(client_properties)
         self._interval_ms, self._lead_ms, self._pause_ms = interval_ms, lead_ms, pause_ms
@@ -144,8 +144,9 @@ class Ticker:
         delivered = self._write(producer, [(None, encode_tick(tick_ms))])
         if delivered:
             with self._lock:
-                clock.acknowledge(tick_ms, _monotonic_ms())
-            self._on_tick()
+                moved = clock.acknowledge(tick_ms, _monotonic_ms())
+            if moved:
+                self._on_tick()
         self._tell(delivered)
 
     def _renew_sessions(self, producer: Producer, clock_ms: int) -> bool:

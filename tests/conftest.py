@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.jars import resolve_jars, spark_jars
@@ -18,6 +19,10 @@ from streaming.topics import TopicSettings, admin_client
 # For the driver of every Spark here, also of those that the tests start as commands: they live for seconds, too short for
 # the optimising compiler and a collector with threads of its own to pay.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# Hypothesis would fail an example that takes longer than 200 ms, which on a busy machine any may.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

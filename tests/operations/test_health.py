@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.health import STALE_AFTER_S, Health
+from operations.health import STALE_AFTER_S, START_LIMIT_S, Health
 from operations.metrics import Metrics
 from operations.server import OperationsServer
 
@@ -59,6 +59,15 @@ def test_a_loop_that_no_longer_turns_is_not_alive() -> None:
     health = working(clock)
     clock.now_s += STALE_AFTER_S + 1
     assert health.not_live()
+
+
+def test_a_start_that_never_ends_is_not_alive() -> None:
+    clock = Clock()
+    health = Health((0,), None, clock)
+    clock.now_s += START_LIMIT_S
+    assert health.not_live() == []
+    clock.now_s += 1
+    assert health.not_live() == ["the app has been starting for 901 s"]
 
 
 def test_the_file_is_as_old_as_the_last_sign_of_the_most_silent_shard(tmp_path: Path) -> None:

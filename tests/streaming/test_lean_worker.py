@@ -143,7 +143,7 @@ def test_buckets_too() -> None:
     assert lean == sparks
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=6), st.integers(1, 6))
 def test_batches_are_cut_alike(keys: list[list[int]], most: int) -> None:
     """Many or few outputs and states, and an Arrow batch that takes `most` outputs."""

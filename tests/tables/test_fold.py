@@ -178,7 +178,7 @@ def test_a_partition_given_to_two_members_is_two_rows() -> None:
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_batches_packing_and_repetitions_change_nothing(random: Random) -> None:
     """Any cut into batches, each with a crash that writes some of it again: the same rows in the end."""
     for group_id in ("orders", "nervous", "gentle", "forgotten"):

@@ -29,7 +29,7 @@ every_assignor = pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=lis
 sticky_assignors = pytest.mark.parametrize(
     "assignor", [ASSIGNORS["sticky"], ASSIGNORS["cooperative-sticky"]], ids=["sticky", "cooperative-sticky"]
 )
-GROUPS = settings(max_examples=40, deadline=None)
+GROUPS = settings(max_examples=40)
 
 
 def subscribed_partitions(group: Group) -> set[TopicPartition]:
