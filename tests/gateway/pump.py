@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from coordinator_state import Coordinator, GroupConfig, Output, RequestEvent
 from schemas.events import EventError, decode_group_id, decode_request_event
 from schemas.history import HistoryRecord
+from schemas.messages import Request
 from streaming.operator_config import OperatorConfig
 from streaming.rows import NO_PARTITION, output_record
 from streaming.topics import TopicSettings, admin_client, ensure_topics
@@ -43,6 +45,8 @@ class Pump:
         self._stop = threading.Event()
         self._running = threading.Event()
         self._running.set()
+        self._pause_before: tuple[Callable[[str, Request], bool], threading.Event] | None = None
+        self._away_ms = 0.0
         self._thread = threading.Thread(target=self._run, name="pump", daemon=True)
         self._failure: BaseException | None = None
 
@@ -59,6 +63,12 @@ class Pump:
 
     def pause(self) -> None:
         self._running.clear()
+
+    def pause_before(self, is_it: Callable[[str, Request], bool]) -> threading.Event:
+        """Pause by itself when a request is met, not handled yet, for which `is_it` (group, request); the event says that it was."""
+        met = threading.Event()
+        self._pause_before = is_it, met
+        return met
 
     def resume(self) -> None:
         self._running.set()
@@ -78,18 +88,12 @@ class Pump:
         producer = Producer({**self._bootstrap, "linger.ms": "0"})
         consumer = Consumer({**self._bootstrap, "group.id": "pump", "enable.auto.commit": "false"})
         consumer.assign([TopicPartition(self._operator_config.topics.events, 0, OFFSET_BEGINNING)])
-        away_ms = 0.0
         while not self._stop.is_set():
-            if not self._running.is_set():
-                left_s = time.monotonic()
-                self._running.wait()
-                # Time in which nobody was heard is not held against anybody.
-                away_ms += (time.monotonic() - left_s) * 1_000
+            self._be_away()
             first = consumer.poll(_TICK_S)
             messages = [] if first is None else [first, *consumer.consume(1_000, 0)]
             if self.delay_s:
                 time.sleep(self.delay_s)
-            now_ms = int(time.time() * 1_000 - away_ms)
             outputs: list[Output] = []
             for message in messages:
                 assert message.error() is None, message.error()
@@ -100,12 +104,28 @@ class Pump:
                     )
                 except EventError as problem:
                     raise AssertionError(f"the gateway wrote an event that is a dead letter: {problem}") from problem
-                event = RequestEvent(message.offset(), now_ms, message.timestamp()[1], envelope, request)
+                if self._pause_before is not None and self._pause_before[0](group_id, request):
+                    self.pause()
+                    self._pause_before[1].set()
+                    self._pause_before = None
+                    self._be_away()
+                event = RequestEvent(message.offset(), self._now_ms, message.timestamp()[1], envelope, request)
                 outputs += self.coordinator.handle(group_id, event)
-            outputs += self.coordinator.advance_to(now_ms)
+            outputs += self.coordinator.advance_to(self._now_ms)
             self._write(producer, outputs)
         consumer.close()
         producer.flush()
+
+    @property
+    def _now_ms(self) -> int:
+        return int(time.time() * 1_000 - self._away_ms)
+
+    def _be_away(self) -> None:
+        """While it is paused. Time in which nobody was heard is not held against anybody."""
+        if not self._running.is_set():
+            left_s = time.monotonic()
+            self._running.wait()
+            self._away_ms += (time.monotonic() - left_s) * 1_000
 
     def _write(self, producer: Producer, outputs: list[Output]) -> None:
         for output in outputs:
