@@ -218,7 +218,7 @@ class Connection:
         """Refuse what is not offered, as a broker does: by closing."""
         first, last = self._ours.get(head.api_key, (0, -1))
         if not first <= head.api_version <= last:
-            self._close(f"API {head.api_key} version {head.api_version} is not offered")
+            self._close(f"not offered: API {head.api_key} version {head.api_version}")
         elif self._sasl is not None and head.api_key not in _BEFORE_AUTHENTICATION:
             self.closing = self._sasl.objection
         return not self.closing

@@ -76,6 +76,7 @@ class Session(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if not self._on_begin(self):
+            self._machine.end()
             transport.close()
             return
         self._client = cast(asyncio.Transport, transport)
