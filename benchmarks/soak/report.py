@@ -38,7 +38,7 @@ MUST_BE_FLAT = {
     "batch_s": Tolerance(TIME, 0.2),
     "beat_answer_s": Tolerance(TIME, 0.2),
     "lag_events": Tolerance(TIME, 500),  # it follows from the batch's time; the slack is a batch of the crowd's beats
-    "clock_lag_s": Tolerance(TIME, 1),
+    "clock_lag_s": Tolerance(1.25, 10),  # a stall adds some seconds, which the clock makes up for; what adds up for ever is told
 }
 NEVER_NOTHING = ("driver_mib", "command_mib", "workers_mib", "checkpoint_mib", "batch_s", "beat_answer_s")
 """Where these are 0 nothing was measured."""
