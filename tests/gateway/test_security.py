@@ -33,6 +33,8 @@ RULES = """
 User:alice   alice-*   allow
 User:bob     bob-*     allow
 """
+SESSION_MS = 5_000
+"""After which a client that came by PLAIN must authenticate again."""
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -47,6 +49,7 @@ def guarded_kafka(kafka_jars: Path) -> Iterator[tuple[EmbeddedKafka, str]]:
         "listener.security.protocol.map": "SASL:SASL_PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
         "listener.name.sasl.plain.sasl.jaas.config": f'{_PLAIN} required user_gateway="gateway" user_alice="secret";',
+        "listener.name.sasl.plain.connections.max.reauth.ms": str(SESSION_MS),
         "listener.name.sasl.scram-sha-256.sasl.jaas.config": f"{_SCRAM} required;",
     }
     with EmbeddedKafka(properties=properties) as kafka:
@@ -152,6 +155,28 @@ def test_other_libraries(guarded: Gateway, library: Library, java_classes: Path)
     }
     with consumers_of(guarded.bootstrap_servers, "data", java_classes) as consumers:
         share([consumers.start_with(library, "bob-group", settings)], 2)
+
+
+def test_sessions_are_prolonged_while_groups_are_at_work(guarded: Gateway, java_classes: Path) -> None:
+    """The connection to the coordinator, on which the broker sees nothing but that, included."""
+    tls = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+    java = tls | {
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(CERTIFICATE),
+        "sasl.jaas.config": f'{_PLAIN} required username="alice" password="secret";',
+    }
+    librdkafka = tls | {"ssl.ca.location": str(CERTIFICATE), "sasl.username": "alice", "sasl.password": "secret"}
+    with consumers_of(guarded.bootstrap_servers, "data", java_classes) as consumers:
+        members = [
+            consumers.start_with("java", "alice-group", java | {"session.timeout.ms": "45000"}),
+            consumers.start_with("librdkafka", "alice-group", librdkafka | {"session.timeout.ms": "45000"}),
+        ]
+        share(members, 2)
+        before = [member.rebalances for member in members]
+        time.sleep(2.5 * SESSION_MS / 1_000)
+        assert [member.rebalances for member in members] == before
+        assert members[0].commit() == ["committed"]
+        assert guarded.metrics.connections_broken == {}
 
 
 def test_a_certificate_that_cannot_be_used(topic_settings: TopicSettings) -> None:
