@@ -31,9 +31,9 @@ BENCHMARKS = {
     "query": Benchmark(full=("--plot",), quick=("--touched", "200", "--beats", "2", "--batches", "1", "--buckets")),
     "latency": Benchmark(full=("--plot",), quick=("--rates", "50", "--seconds", "3", "--rounds", "1", "--compiling", "1")),
     "batch_cost": Benchmark(full=("--rounds", "2", "--batches", "40"), quick=None),
-    "idle_groups": Benchmark(quick=None),
-    "replay": Benchmark(quick=("--events", "100000", "--cores", "2", "--day-share", "0")),
-    "scale_out": Benchmark(quick=None),
+    "idle_groups": Benchmark(full=("--plot",), quick=None),
+    "replay": Benchmark(full=("--plot",), quick=("--events", "100000", "--cores", "2", "--day-share", "0")),
+    "scale_out": Benchmark(full=("--plot",), quick=None),
 }
 
 

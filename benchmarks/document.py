@@ -27,8 +27,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1)
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows))
 
 
-def plot_bars(name: str, rows: Sequence[tuple[str, Sequence[float | None]]], legend: Sequence[str], goal: float, title: str) -> None:
-    """Horizontal bars of factors, one colour for each of the legend, with a line at the goal: docs/images/`name`.svg."""
+def plot_bars(name: str, rows: Sequence[tuple[str, Sequence[float | None]]], legend: Sequence[str], goal: float | None, title: str) -> None:
+    """Horizontal bars of factors, one colour for each of the legend, with a line at the goal, if any: docs/images/`name`.svg."""
     pyplot = _pyplot(name)
     height = 0.8 / len(legend)
     figure, axes = pyplot.subplots(figsize=(7.2, 0.8 + 0.34 * len(rows)))
@@ -36,7 +36,8 @@ def plot_bars(name: str, rows: Sequence[tuple[str, Sequence[float | None]]], leg
         shown = [(row + place * height, values[place]) for row, (_, values) in enumerate(rows) if values[place] is not None]
         drawn = axes.barh([at for at, _ in shown], [value for _, value in shown], height, label=series)
         axes.bar_label(drawn, [f"{value:.1f}" for _, value in shown], padding=2, fontsize=7)
-    axes.axvline(goal, color="black", linewidth=0.8, linestyle="--")
+    if goal is not None:
+        axes.axvline(goal, color="black", linewidth=0.8, linestyle="--")
     axes.margins(x=0.08)
     axes.set_yticks([row + 0.4 - height / 2 for row in range(len(rows))], [label for label, _ in rows], fontsize=8)
     axes.invert_yaxis()

@@ -22,6 +22,7 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from benchmarks.beating_groups import beginnings
+from benchmarks.document import plot_bars
 from coordinator_state import GroupConfig, GroupCoordinator, RequestEvent, encode_group
 from schemas.events import decode_request_event, encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -136,6 +137,7 @@ def main() -> None:
     parser.add_argument("--touched", type=int, default=100, help="groups that each batch touches")
     parser.add_argument("--batches", type=int, default=12)
     parser.add_argument("--buckets", type=int, nargs="+", default=[0, 1_024], help="bucket counts to try; 0: a group is a key")
+    parser.add_argument("--plot", action="store_true", help="write docs/images/performance-idle.svg")
     arguments = parser.parse_args()
     one, many = (state_bytes([_commit("group-000000", 1_000_000, partitions)]) for partitions in (1, 101))
     with_member = state_bytes([value for _, value in beginnings(1)])
@@ -144,16 +146,21 @@ def main() -> None:
     try:
         figure(spark, arguments.touched, arguments.touched, 30, 0)  # Warm up.
         print(f"{'buckets':>8} {'groups in state':>16} {'touched':>8} {'batch ms (median)':>18} {'ratio':>6} {'start ms':>9} {'ratio':>6} {'on disk MB':>11} {'filled in s':>12}")
+        rows: list[tuple[str, list[float]]] = []
         for buckets in arguments.buckets:
             first: Figure | None = None
             for groups in arguments.groups:
                 found = figure(spark, groups, arguments.touched, arguments.batches, buckets)
                 first = first or found
+                label = f"{groups:,} groups" + (f", {buckets:,} buckets" if buckets else "")
+                rows.append((label, [found.batch_ms / first.batch_ms, found.start_ms / first.start_ms]))
                 print(
                     f"{buckets:8,} {groups:16,} {arguments.touched:8} {found.batch_ms:18,.0f} {found.batch_ms / first.batch_ms:6.2f} "
                     f"{found.start_ms:9,.0f} {found.start_ms / first.start_ms:6.2f} {found.checkpoint_bytes / 1e6:11.1f} {found.fill_s:12.1f}",
                     flush=True,
                 )
+        if arguments.plot:
+            plot_bars("performance-idle", rows, ["a batch", "a start"], 1.3, f"time, with {arguments.groups[0]:,} groups = 1")
     finally:
         spark.stop()
 

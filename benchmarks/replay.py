@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.day_log import BEATS_A_DAY, write_log
+from benchmarks.document import plot_bars
 from benchmarks.process_times import cpu_time
 from streaming.config import StreamingConfig
 from streaming.event_log import read_records, records_of_files
@@ -69,18 +70,21 @@ def spent_on(file: Path, cores: int) -> Spent:
     return Spent(float(seconds), float(cpu))
 
 
-def measure(file: Path, events: int, all_cores: list[int]) -> None:
+def measure(file: Path, events: int, all_cores: list[int]) -> list[tuple[str, list[float]]]:
+    """How many times as fast as the first each is."""
     print(f"{events:,} events of {GROUPS:,} groups x {MEMBERS} members, {file.stat().st_size / 1e6:.0f} MB of Parquet")
     print(f"{'replay':<16} {'seconds':>8} {'CPU s':>7} {'events/s':>10} {'ratio':>6}")
-    first = 0.0
+    first, ratios = 0.0, []
     for cores in [*all_cores, IN_PROCESS]:
         name = "in process" if cores == IN_PROCESS else f"Spark, {cores} core{'s' * (cores > 1)}"
         spent = spent_on(file, cores)
         first = first or spent.seconds
+        ratios.append((name, [first / spent.seconds]))
         print(
             f"{name:<16} {spent.seconds:8.1f} {spent.cpu_seconds:7.1f} {events / spent.seconds:10,.0f} {first / spent.seconds:6.2f}",
             flush=True,
         )
+    return ratios
 
 
 def measure_a_day(file: Path, share: float, cores: int) -> None:
@@ -98,6 +102,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--day-share", type=float, default=0.01, help="0: none of it")
+    parser.add_argument("--plot", action="store_true", help="write docs/images/performance-replay.svg")
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.file:
@@ -105,7 +110,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "events.parquet"
-        measure(file, write_log(file, GROUPS, MEMBERS, arguments.events - 2 * GROUPS * MEMBERS), arguments.cores)
+        ratios = measure(file, write_log(file, GROUPS, MEMBERS, arguments.events - 2 * GROUPS * MEMBERS), arguments.cores)
+        if arguments.plot:
+            plot_bars("performance-replay", ratios, ["replay"], None, f"events a second, {ratios[0][0]} = 1")
         if arguments.day_share:
             measure_a_day(file, arguments.day_share, max(arguments.cores))
 

@@ -23,6 +23,7 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from benchmarks.beating_groups import config
+from benchmarks.document import plot_bars
 from benchmarks.query import fill
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
@@ -119,6 +120,7 @@ def main() -> None:
     parser.add_argument("--touched", type=int, default=1_000, help="groups that a batch of all shards touches")
     parser.add_argument("--beats", type=int, default=10, help="heartbeats of each of them")
     parser.add_argument("--batches", type=int, default=6)
+    parser.add_argument("--plot", action="store_true", help="write docs/images/performance-scale-out.svg")
     arguments = parser.parse_args()
     work = (arguments.touched, arguments.beats, arguments.batches)
     print(f"{'':24} {'events':>8} {'seconds':>8} {'events/s':>10} {'ratio':>7}   {os.cpu_count()} cores", flush=True)
@@ -127,11 +129,14 @@ def main() -> None:
         def settings(name: str, **own: Any) -> StreamingConfig:
             return config(bootstrap_servers=kafka.bootstrap_servers, responses_partitions=1, topic_prefix=name, **own)
 
+        rows: list[tuple[str, list[float]]] = []
+
         def compare(labels_and_rates: Iterator[tuple[str, Rate]]) -> None:
             base: Rate | None = None
             for label, found in labels_and_rates:
                 base = base or found
                 show(label, found, base)
+                rows.append((label, [found.events_per_second / base.events_per_second]))
 
         def of_shards() -> Iterator[tuple[str, Rate]]:
             with session(settings("local")) as spark:
@@ -148,6 +153,8 @@ def main() -> None:
 
         compare(of_shards())
         compare(of_executors())
+    if arguments.plot:
+        plot_bars("performance-scale-out", rows, ["coordinator"], None, "events a second, one shard or executor = 1")
 
 
 if __name__ == "__main__":
