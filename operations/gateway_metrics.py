@@ -98,7 +98,7 @@ class GatewayHealth:
 
     def not_ready(self) -> list[str]:
         """Why clients should not come; empty: they can."""
-        return [] if self._is_ready() else ["it does not listen"]
+        return [] if self._is_ready() else ["it does not listen, or has given up"]
 
 
 def _by_label(counts: dict[str, int]) -> dict[tuple[str, ...], int]:
