@@ -97,7 +97,7 @@ def test_members_of_one_group_may_come_through_different_gateways(
 
 
 def test_bulk_data(gateway: Gateway, topic: str) -> None:
-    """Large records in large batches, in both directions, to the byte; and nothing of it stays in memory."""
+    """Large records in large batches, in both directions, to the byte."""
     payloads = [bytes([number]) * 700_000 for number in range(60)]
     producer = Producer({"bootstrap.servers": gateway.bootstrap_servers, "log_level": "2", "acks": "all"})
     for payload in payloads:
