@@ -21,7 +21,7 @@ class Tolerance(NamedTuple):
         return last <= first * self.factor + self.slack
 
 
-# The factors come from the run in docs/operations.md, where nothing grew: there the medians of two quarters differed by up to
+# The factors come from a run of half an hour on a busy machine, in which nothing grew: there the medians of two quarters differed by up to
 # 1.18 in memory (the JVM gives its heap back in steps), 1.25 on disk (the checkpoint goes up and down in teeth), and 2.3 in
 # time, when other work had the machine. What grows for good passes any factor if the run is long enough.
 MEMORY, DISK, TIME = 1.25, 1.5, 2.5
