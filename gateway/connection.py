@@ -20,7 +20,7 @@ from gateway.sasl import ANONYMOUS, SaslSession
 from gateway.translation import GroupRequest, GroupResponse, read_request, write_response
 from gateway.versions import API_VERSIONS_MAX, GROUP_APIS, OtherApi, Versions
 from schemas.events import groups_named
-from schemas.messages import FindCoordinatorRequest, ListGroupsRequest
+from schemas.messages import FindCoordinatorRequest, JoinGroupRequest, ListGroupsRequest, SyncGroupRequest
 from schemas.wire import DecodeError, EncodeError
 
 _SASL_BYTES_MAX = 524_288
@@ -28,6 +28,8 @@ _SASL_BYTES_MAX = 524_288
 _GROUPS_MAX = 10_000
 """Most groups that one request may name: to take it apart and to refuse them one by one is work for the one loop."""
 _KEY_TYPE_GROUP = 0
+_PARKED_BYTES_MAX = 65_536
+"""How much of what a client says behind a request that may wait for others is taken from its socket."""
 _ANSWER_BYTES_MAX = 2**31 - 1
 _SASL_APIS = frozenset({OtherApi.SASL_HANDSHAKE, OtherApi.SASL_AUTHENTICATE})
 _BEFORE_AUTHENTICATION = _SASL_APIS | {OtherApi.API_VERSIONS}
@@ -101,6 +103,8 @@ class Connection:
         self._asked_slots: dict[int, _Slot] = {}
         self._number = 0
         self._pending_events = 0
+        self._parked: int | None = None
+        """Number of the JoinGroup or SyncGroup that has no answer yet."""
         self._held_bytes = 0
         self._broker_was_lost = False
         self._is_unconfirmed = False
@@ -134,6 +138,8 @@ class Connection:
     def answer(self, number: int, response: GroupResponse) -> None:
         """The answer to what was `asked` under this number; one that is not waited for is dropped."""
         slot = self._asked_slots.pop(number, None)
+        if number == self._parked:
+            self._parked = None
         if slot is None or self.closing:
             return
         head = slot.head
@@ -165,7 +171,21 @@ class Connection:
 
     @property
     def reads_client(self) -> bool:
-        """Whether more requests should be read."""
+        """Whether more should be read from the client."""
+        if self._parked is not None:
+            return self._from_client.buffered < _PARKED_BYTES_MAX  # what comes may be its end
+        return self._begins_requests
+
+    @property
+    def _begins_requests(self) -> bool:
+        """Whether the next request may be begun.
+
+        Behind one that waits for others none is, as a broker takes no more from a connection before it has answered. It would be
+        answered as of a moment at which the client does not expect it: kafka-python, which beats while it joins, hears in the midst of
+        the next generation that the group rebalances, and a leader that joins again for it makes the group rebalance.
+        """
+        if self._parked is not None:
+            return False
         if self._sasl is not None and self._sasl.awaits_answer:
             return False  # who the client is for what follows, the answer will tell
         return self._pending_events < self._bounds.pending_requests_max
@@ -182,7 +202,7 @@ class Connection:
             if self._from_client.mid_frame:
                 if not self._pass_on_request():
                     return
-            elif not self.reads_client or not self._begin_request():
+            elif not self._begins_requests or not self._begin_request():
                 return
 
     def _begin_request(self) -> bool:
@@ -258,6 +278,8 @@ class Connection:
             return True
         slot = self._place(head, _events(request))
         self._asked_slots[slot.number] = slot
+        if isinstance(request, JoinGroupRequest | SyncGroupRequest):
+            self._parked = slot.number
         self.asked.append(self._asked(slot.number, head, request))
         return True
 

@@ -12,9 +12,10 @@ from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorRequest,
 
 from gateway.config import Address, Bounds
 from gateway.connection import Connection
+from gateway.translation import GroupResponse
 from gateway.versions import taken
 from schemas.error_codes import ErrorCode
-from schemas.messages import DescribeGroupsResponse, HeartbeatResponse, JoinGroupResponse
+from schemas.messages import DescribeGroupsResponse, HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
 from schemas.messages import FindCoordinatorRequest as OurFindCoordinatorRequest
 from tests.gateway import wire
 
@@ -100,12 +101,12 @@ def test_a_produce_that_nobody_confirms_has_no_answer(version: int) -> None:
 
 
 def test_answers_leave_in_the_order_of_their_requests() -> None:
-    machine = fed(connection(), wire.join(1), wire.heartbeat(2), wire.metadata(3), wire.produce(4, acks=1))
+    machine = fed(connection(), wire.heartbeat(1), wire.heartbeat(2), wire.metadata(3), wire.produce(4, acks=1))
     held, beat = machine.asked
     machine.from_broker(wire.metadata_answer(3) + wire.raw_answer(4))
     machine.answer(beat.number, ALL_IS_WELL)
-    assert carried(machine.to_client) == b"", "a held JoinGroup holds what is behind it"
-    machine.answer(held.number, JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    assert carried(machine.to_client) == b"", "one that has no answer holds what is behind it"
+    machine.answer(held.number, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     assert wire.correlations(carried(machine.to_client)) == [1, 2, 3, 4]
 
 
@@ -139,6 +140,22 @@ def test_whatever_the_order_of_answers_and_the_size_of_pieces(seed: int) -> None
         assert machine.closing is None
     assert wire.correlations(to_client) == list(range(30))
     assert wire.correlations(to_broker)  # whole frames only
+
+
+@pytest.mark.parametrize(("waits", "response"), [(wire.join(1), JoinGroupResponse()), (wire.sync(1), SyncGroupResponse())])
+def test_behind_a_request_that_waits_for_others_nothing_is_begun(waits: bytes, response: GroupResponse) -> None:
+    """As at a broker: a heartbeat that is sent while a member joins is answered as of the generation that it has joined."""
+    machine = fed(connection(), waits, wire.heartbeat(2), wire.metadata(3))
+    (asked,) = machine.asked
+    machine.asked.clear()
+    assert machine.to_broker == []
+    assert machine.reads_client, "the client's end would be noticed"
+    machine.from_client(bytes(4_000_000)[: 4 * 65_536])
+    assert not machine.reads_client, "but not all that it says is kept"
+    machine.answer(asked.number, response)
+    (beat,) = machine.asked
+    assert beat.api == "Heartbeat"
+    assert carried(machine.to_broker) == wire.metadata(3)
 
 
 def test_an_answer_is_given_once() -> None:
@@ -196,11 +213,11 @@ def test_requests_wait_when_too_many_have_no_answer() -> None:
 
 
 def test_the_broker_is_not_read_while_its_answers_cannot_leave() -> None:
-    machine = fed(connection(Bounds(held_bytes_max=1_000)), wire.join(1), wire.produce(2, acks=1))
+    machine = fed(connection(Bounds(held_bytes_max=1_000)), wire.heartbeat(1), wire.produce(2, acks=1))
     machine.from_broker(wire.raw_answer(2, bytes(5_000))[:2_000])
     assert not machine.reads_broker
     (held,) = machine.asked
-    machine.answer(held.number, JoinGroupResponse())
+    machine.answer(held.number, ALL_IS_WELL)
     assert machine.reads_broker
     machine.from_broker(wire.raw_answer(2, bytes(5_000))[2_000:])
     assert wire.correlations(carried(machine.to_client)) == [1, 2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from kafka.protocol.consumer.group import HeartbeatRequest, HeartbeatResponse, JoinGroupRequest
+from kafka.protocol.consumer.group import HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, SyncGroupRequest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 from kafka.protocol.producer.produce import ProduceRequest
 
@@ -37,6 +37,10 @@ def join(correlation_id: int) -> bytes:
         version=5, group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=60_000, member_id="m", protocol_type="consumer", protocols=protocols
     )
     return request(message, correlation_id)
+
+
+def sync(correlation_id: int) -> bytes:
+    return request(SyncGroupRequest(version=5, group_id="g", generation_id=1, member_id="m", protocol_type="consumer", protocol_name="range"), correlation_id)
 
 
 def metadata(correlation_id: int) -> bytes:
