@@ -51,6 +51,10 @@ def test_a_coordinator_that_is_away_in_the_middle_of(
     for library in before:
         members.append(start(library))
         share(members, PARTITIONS)
+    if phase == "commit":  # who has read nothing in this generation has nothing to commit
+        seen = [len(member.records) for member in members]
+        produce(60, 120)
+        eventually(lambda: all(len(member.records) > count for member, count in zip(members, seen, strict=True)))
     rounds = completed() + (phase == "second round")
     met = pump.pause_before(lambda _, request: isinstance(request, MET[phase]) and completed() >= rounds)
     left: list[ConsumerProcess] = []

@@ -65,6 +65,7 @@ def test_each_of_our_clients_comes_in(kind: str, doors: dict[str, Door], topic_p
         interval_ms=100, lead_ms=3_000, pause_ms=3_000, session_max_ms=60_000, on_tick=lambda: ticks.append(None),
     )  # fmt: skip
     ticker.start()
+    wait_until(lambda: ticker.clock_ms)  # in a log with records it would wait for a query to go on
     try:
         joining = Member(config.bootstrap_servers, "g", ["t"], prefix=topic_prefix, client_properties=properties)
         with joining as member:

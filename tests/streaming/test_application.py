@@ -250,7 +250,7 @@ def test_the_clock_goes_on_from_where_it_stood(life: Life) -> None:
     ticks = [json.loads(event.value or b"")["clock_ms"] for event in life.events if event.key is None and _is_tick(event)]
     steps = [after - before for before, after in pairwise(ticks)]
     assert max(steps) <= 1.1 * life.config.tick_interval_ms
-    assert min(steps) > 0
+    assert min(steps) >= 0, "it repeats its tick while it waits for the query, and never goes back"
 
 
 def _is_tick(event: Record) -> bool:
