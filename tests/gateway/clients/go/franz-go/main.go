@@ -17,7 +17,20 @@ func tell(kind string) func(context.Context, *kgo.Client, map[string][]int32) {
 	}
 }
 
+// revoked does what franz-go's own callback, which it replaces, does: with auto commit, what was polled is committed before its partitions go.
+func revoked(autoCommit bool) func(context.Context, *kgo.Client, map[string][]int32) {
+	return func(ctx context.Context, client *kgo.Client, partitions map[string][]int32) {
+		if autoCommit {
+			if err := client.CommitUncommittedOffsets(ctx); err != nil {
+				lines.Say("error", "Commit", err)
+			}
+		}
+		lines.Say("revoked", lines.Names(partitions))
+	}
+}
+
 func options(topic string, settings lines.Settings) []kgo.Opt {
+	autoCommit := settings["enable.auto.commit"] != "false"
 	found := []kgo.Opt{
 		kgo.SeedBrokers(settings["bootstrap.servers"]),
 		kgo.ConsumeTopics(topic),
@@ -30,13 +43,13 @@ func options(topic string, settings lines.Settings) []kgo.Opt {
 		kgo.Balancers(kgo.RangeBalancer()),
 		kgo.BlockRebalanceOnPoll(), // what was polled is told before partitions go
 		kgo.OnPartitionsAssigned(tell("assigned")),
-		kgo.OnPartitionsRevoked(tell("revoked")),
+		kgo.OnPartitionsRevoked(revoked(autoCommit)),
 		kgo.OnPartitionsLost(tell("lost")),
 	}
 	if settings["partition.assignment.strategy"] == "cooperative-sticky" {
 		found = append(found, kgo.Balancers(kgo.CooperativeStickyBalancer()))
 	}
-	if settings["enable.auto.commit"] == "false" {
+	if !autoCommit {
 		found = append(found, kgo.DisableAutoCommit())
 	}
 	if instance := settings["group.instance.id"]; instance != "" {
