@@ -7,18 +7,13 @@ That process is a tap: what is passed through takes the same way in a gateway. I
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import tempfile
 import time
-from multiprocessing.connection import Connection
-from pathlib import Path
 from uuid import uuid4
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from gateway.config import Address, GatewayConfig
-from gateway.tap import FilesOutput, Tap
+from benchmarks.tap_process import tap_process
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.topics import admin_client
 
@@ -32,28 +27,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway_bulk", description="What the gateway costs those who produce and fetch.")
     parser.add_argument("--megabytes", type=int, default=200, help="written and read in each of the rounds")
     records = parser.parse_args().megabytes * _MEGABYTE // _RECORD_BYTES
-    spawn = multiprocessing.get_context("spawn")
-    with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as directory:
-        here, there = spawn.Pipe()
-        tap = spawn.Process(target=_serve, args=(kafka.bootstrap_servers, str(Path(directory) / "recording.jsonl"), there), daemon=True)
-        tap.start()
-        address = here.recv()
+    with EmbeddedKafka() as kafka, tap_process(kafka.bootstrap_servers) as tap:
         admin = admin_client(kafka.bootstrap_servers)  # held: without it there is no answer
         best: dict[tuple[str, str], float] = {}
         for _ in range(_ROUNDS):  # in turns: whatever else the machine does is in both
-            for name, where in (("broker", kafka.bootstrap_servers), ("through", address)):
+            for name, where in (("broker", kafka.bootstrap_servers), ("through", tap.bootstrap_servers)):
                 topic = f"bulk-{uuid4()}"
                 admin.create_topics([NewTopic(topic, 1)])[topic].result(30)
                 for what, took_s in (("produce", _produce(where, topic, records)), ("fetch", _fetch(where, topic, records))):
                     best[what, name] = max(best.get((what, name), 0.0), records * _RECORD_BYTES / _MEGABYTE / took_s)
-        here.send("end")
-        cpu_s, resident_mb = here.recv()
-        tap.join()
+        spent = tap.end()
     for what in ("produce", "fetch"):
         direct, through = best[what, "broker"], best[what, "through"]
         print(f"{what:<8} {direct:5.0f} MB/s straight, {through:5.0f} MB/s through one process: {through / direct:.2f}")
     passed = 2 * _ROUNDS * records * _RECORD_BYTES / _MEGABYTE
-    print(f"{cpu_s / passed * 1_000:.1f} ms of its CPU for a megabyte, {resident_mb:.0f} MB at most in its memory after {passed:,.0f} MB")
+    print(f"{spent.cpu_s / passed * 1_000:.1f} ms of its CPU for a megabyte, {spent.peak_mb:.0f} MB at most in its memory after {passed:,.0f} MB")
 
 
 def _produce(address: str, topic: str, records: int) -> float:
@@ -80,20 +68,6 @@ def _fetch(address: str, topic: str, records: int) -> float:
     took_s = time.perf_counter() - since
     consumer.close()
     return took_s
-
-
-def _serve(upstream: str, output: str, pipe: Connection) -> None:
-    config = GatewayConfig(listen=Address("127.0.0.1", 0), bootstrap_servers=upstream)
-    with Tap(config, FilesOutput(Path(output))) as tap:
-        before = time.process_time()
-        pipe.send(tap.bootstrap_servers)
-        pipe.recv()
-        pipe.send((time.process_time() - before, _peak_mb()))
-
-
-def _peak_mb() -> float:
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1_024
 
 
 if __name__ == "__main__":

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import multiprocessing
 import statistics
-import tempfile
 import time
-from multiprocessing.connection import Connection
-from pathlib import Path
 
+from benchmarks.tap_process import tap_process
 from benchmarks.wire_client import WireClient, WireMember
-from gateway.config import Address, GatewayConfig
-from gateway.tap import FilesOutput, Tap
 from streaming.embedded_kafka import EmbeddedKafka
 
 _ROUNDS = 8
@@ -28,24 +23,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway_tap", description="What a tap costs a request.")
     parser.add_argument("--requests", type=int, default=4_000)
     requests: int = parser.parse_args().requests
-    spawn = multiprocessing.get_context("spawn")
-    with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as directory:
-        here, there = spawn.Pipe()
-        tap = spawn.Process(target=_serve, args=(kafka.bootstrap_servers, str(Path(directory) / "recording.jsonl"), there), daemon=True)
-        tap.start()
-        tapped, address = kafka.bootstrap_servers, here.recv()
+    with EmbeddedKafka() as kafka, tap_process(kafka.bootstrap_servers) as tap:
         took_ms: dict[str, list[float]] = {"broker": [], "tap": []}
         for _ in range(_ROUNDS):  # in turns: whatever else the machine does is in both
-            for name, where in (("broker", tapped), ("tap", address)):
+            for name, where in (("broker", kafka.bootstrap_servers), ("tap", tap.bootstrap_servers)):
                 took_ms[name] += asyncio.run(_beats(where, requests // _ROUNDS))
-        here.send("end")
-        cpu_s, events = here.recv()
-        tap.join()
+        spent = tap.end()
     for name, values in took_ms.items():
         values.sort()
         print(f"{name:<6} p50 {statistics.median(values):.2f} ms, p99 {values[len(values) * 99 // 100]:.2f} ms")
     price_ms = statistics.median(took_ms["tap"]) - statistics.median(took_ms["broker"])
-    print(f"a tap adds {price_ms:.2f} ms to a request; {cpu_s / events * 1e6:.0f} us of its CPU for each that it writes down")
+    print(f"a tap adds {price_ms:.2f} ms to a request; {spent.cpu_s / spent.events * 1e6:.0f} us of its CPU for each that it writes down")
 
 
 async def _beats(address: str, count: int) -> list[float]:
@@ -71,15 +59,6 @@ async def _join(member: WireMember) -> None:
             pass
         await asyncio.sleep(0.2)
     raise TimeoutError("the broker's coordinator does not answer")
-
-
-def _serve(upstream: str, output: str, pipe: Connection) -> None:
-    config = GatewayConfig(listen=Address("127.0.0.1", 0), bootstrap_servers=upstream)
-    with Tap(config, FilesOutput(Path(output))) as tap:
-        before = time.process_time()
-        pipe.send(tap.bootstrap_servers)
-        pipe.recv()
-        pipe.send((time.process_time() - before, tap.events))
 
 
 if __name__ == "__main__":

@@ -81,12 +81,8 @@ def partition_lines(snapshot: GroupSnapshot, offsets: Offsets, bounds: LogBounds
 
 
 def _lag(committed: OffsetCommitValue | None, log: Bounds | None) -> int | None:
-    """How many records are still to be read; None when that cannot be known.
-
-    What retention has removed is not to be read, and a log that was made anew is no negative lag. (kafka-consumer-groups counts
-    the records that are gone.)
-    """
-    return None if committed is None or log is None else max(0, log.high - max(committed.offset, log.low))
+    """How many messages are still to be read; None when that cannot be known."""
+    return None if committed is None or log is None else log.unread(committed.offset)
 
 
 def owners_of(snapshot: GroupSnapshot) -> dict[tuple[str, int], tuple[str, str, str]]:

@@ -21,6 +21,14 @@ class Bounds(NamedTuple):
     high: int
     """Its end."""
 
+    def unread(self, committed: int) -> int:
+        """How many messages there are behind a committed offset.
+
+        What retention has removed is not to be read, and a log that was made anew is no negative lag. (kafka-consumer-groups counts
+        the messages that are gone.)
+        """
+        return max(0, self.high - max(committed, self.low))
+
 
 class Lag(NamedTuple):
     """How far one partition, or a whole group, is behind."""
@@ -76,19 +84,20 @@ class EndOffsets:
             return None
         if committed > bounds.high:
             return Lag(0, None, False, 1)
-        position = max(committed, bounds.low)
-        if position >= bounds.high:
+        messages = bounds.unread(committed)
+        if messages == 0:
             return Lag(0, 0, False, 0)
+        position = bounds.high - messages
         times, highs = self._times[place], self._highs[place]
         after = bisect_right(highs, position)
         if after == 0:
-            return Lag(bounds.high - position, now_ms - times[0], True, 0)
+            return Lag(messages, now_ms - times[0], True, 0)
         if after == len(highs):
-            return Lag(bounds.high - position, now_ms - times[-1], False, 0)
+            return Lag(messages, now_ms - times[-1], False, 0)
         span = highs[after] - highs[after - 1]
         # The first message that is not read came when the end went from `position` to one more.
         passed_ms = times[after - 1] + (times[after] - times[after - 1]) * (position + 1 - highs[after - 1]) // span
-        return Lag(bounds.high - position, max(now_ms - passed_ms, 0), False, 0)
+        return Lag(messages, max(now_ms - passed_ms, 0), False, 0)
 
     def group_lag(self, offsets: Mapping[Place, Committed], now_ms: int) -> Lag | None:
         """All messages together, and the time of the partition that is furthest behind. None: no end is known."""

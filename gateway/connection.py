@@ -103,8 +103,8 @@ class Connection:
         self._asked_slots: dict[int, _Slot] = {}
         self._number = 0
         self._pending_events = 0
-        self._parked: int | None = None
-        """Number of the JoinGroup or SyncGroup that has no answer yet."""
+        self._last_parked = 0
+        """Number of the latest JoinGroup or SyncGroup."""
         self._held_bytes = 0
         self._broker_was_lost = False
         self._is_unconfirmed = False
@@ -138,8 +138,6 @@ class Connection:
     def answer(self, number: int, response: GroupResponse) -> None:
         """The answer to what was `asked` under this number; one that is not waited for is dropped."""
         slot = self._asked_slots.pop(number, None)
-        if number == self._parked:
-            self._parked = None
         if slot is None or self.closing:
             return
         head = slot.head
@@ -172,7 +170,7 @@ class Connection:
     @property
     def reads_client(self) -> bool:
         """Whether more should be read from the client."""
-        if self._parked is not None:
+        if self._is_parked:
             return self._from_client.buffered < _PARKED_BYTES_MAX  # what comes may be its end
         return self._begins_requests
 
@@ -184,11 +182,16 @@ class Connection:
         answered as of a moment at which the client does not expect it: kafka-python, which beats while it joins, hears in the midst of
         the next generation that the group rebalances, and a leader that joins again for it makes the group rebalance.
         """
-        if self._parked is not None:
+        if self._is_parked:
             return False
         if self._sasl is not None and self._sasl.awaits_answer:
             return False  # who the client is for what follows, the answer will tell
         return self._pending_events < self._bounds.pending_requests_max
+
+    @property
+    def _is_parked(self) -> bool:
+        """Whether a request that waits for others has no answer yet. There is one at most: behind it none is begun."""
+        return self._last_parked in self._asked_slots
 
     @property
     def reads_broker(self) -> bool:
@@ -279,7 +282,7 @@ class Connection:
         slot = self._place(head, _events(request))
         self._asked_slots[slot.number] = slot
         if isinstance(request, JoinGroupRequest | SyncGroupRequest):
-            self._parked = slot.number
+            self._last_parked = slot.number
         self.asked.append(self._asked(slot.number, head, request))
         return True
 

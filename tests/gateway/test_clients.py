@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -22,6 +21,7 @@ from schemas.history import (
 from tests.gateway.clients.consumers import LIBRARIES, ConsumerProcess, Consumers, Library, consumers_of, share
 from tests.gateway.conftest import PARTITIONS, Produce, produce_to
 from tests.gateway.pump import Pump
+from tests.gateway.waiting import eventually
 
 pytestmark = pytest.mark.end_to_end
 
@@ -29,13 +29,6 @@ pytestmark = pytest.mark.end_to_end
 
 def values(*consumers: ConsumerProcess) -> list[int]:
     return sorted(int(read.value) for consumer in consumers for read in list(consumer.records))
-
-
-def eventually(is_so: Callable[[], bool], timeout_s: float = 30.0, tell: Callable[[], object] = lambda: "") -> None:
-    deadline = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < deadline, tell()
-        time.sleep(0.01)
 
 
 def reads(count: int, *consumers: ConsumerProcess) -> None:

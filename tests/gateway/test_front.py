@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from gateway.topic_reader import TopicReader
 from gateway.versions import taken
 from schemas.messages import HeartbeatResponse, ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tests.gateway import wire
+from tests.gateway.waiting import eventually
 
 FIXTURES = Path(__file__).parent / "fixtures"
 LISTED = ListGroupsResponse(groups=tuple(ListedGroup(group_id="g" * 100, protocol_type="c", group_state="Stable") for _ in range(1_000)))
@@ -61,13 +61,6 @@ def front(bounds: Bounds | None = None, connections_max: int = 100, *, tls: bool
 def connect(gateway: Front) -> socket.socket:
     host, port = gateway.bootstrap_servers.rsplit(":", 1)
     return socket.create_connection((host, int(port)), timeout=5)
-
-
-def eventually(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def is_closed_within(client: socket.socket, seconds: float) -> bool:

@@ -14,7 +14,8 @@ from tests.gateway.clients import consumers as libraries
 from tests.gateway.clients.consumers import ConsumerProcess, Consumers, Library, share
 from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.pump import Pump
-from tests.gateway.test_clients import eventually, reads, values
+from tests.gateway.test_clients import reads, values
+from tests.gateway.waiting import eventually
 
 pytestmark = pytest.mark.end_to_end
 

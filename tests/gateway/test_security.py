@@ -22,7 +22,7 @@ from streaming.embedded_kafka import EmbeddedKafka, free_port
 from streaming.topics import TopicSettings, admin_client
 from tests.gateway.clients.consumers import Library, consumers_of, share
 from tests.gateway.pump import Pump
-from tests.gateway.test_clients import eventually
+from tests.gateway.waiting import eventually
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.kafka]
 

@@ -22,7 +22,8 @@ from tests.gateway import wire
 from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share
 from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.pump import Pump
-from tests.gateway.test_clients import eventually, reads, values
+from tests.gateway.test_clients import reads, values
+from tests.gateway.waiting import eventually
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.kafka]
 

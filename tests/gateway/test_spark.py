@@ -22,7 +22,8 @@ from streaming.embedded_kafka import EmbeddedKafka
 from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share
 from tests.gateway.commands import Command
 from tests.gateway.conftest import PARTITIONS, produce_to
-from tests.gateway.test_clients import eventually, reads, values
+from tests.gateway.test_clients import reads, values
+from tests.gateway.waiting import eventually
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.spark]
 

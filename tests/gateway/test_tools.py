@@ -17,7 +17,8 @@ from streaming.jars import tools_jars
 from streaming.java import find_java
 from tests.gateway.clients.consumers import Consumers, share
 from tests.gateway.conftest import PARTITIONS, Produce
-from tests.gateway.test_clients import eventually, reads
+from tests.gateway.test_clients import reads
+from tests.gateway.waiting import eventually
 
 pytestmark = pytest.mark.end_to_end
 

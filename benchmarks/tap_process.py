@@ -1,0 +1,74 @@
+"""A tap in a process of its own, so that its CPU time and its memory are its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NamedTuple
+
+from gateway.config import Address, GatewayConfig
+from gateway.tap import FilesOutput, Tap
+
+
+class Spent(NamedTuple):
+    """What a tap took."""
+
+    cpu_s: float
+    """After its start."""
+    events: int
+    """That it wrote down."""
+    peak_mb: float
+
+
+class TapProcess:
+    """A tap that stands before a broker."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self.bootstrap_servers: str = pipe.recv()
+
+    def end(self) -> Spent:
+        """End it, and say what it took."""
+        self._pipe.send("end")
+        spent: Spent = self._pipe.recv()
+        return spent
+
+
+@contextmanager
+def tap_process(bootstrap_servers: str) -> Iterator[TapProcess]:
+    """`bootstrap_servers`: of the broker."""
+    spawn = multiprocessing.get_context("spawn")
+    here, there = spawn.Pipe()
+    with tempfile.TemporaryDirectory() as directory:
+        process = spawn.Process(
+            target=_serve, args=(bootstrap_servers, Path(directory) / "recording.jsonl", there), daemon=True
+        )
+        process.start()
+        there.close()
+        try:
+            yield TapProcess(here)
+        finally:
+            here.close()
+            process.join()
+
+
+def _serve(bootstrap_servers: str, output: Path, pipe: Connection) -> None:
+    config = GatewayConfig(listen=Address("127.0.0.1", 0), bootstrap_servers=bootstrap_servers)
+    with Tap(config, FilesOutput(output)) as tap:
+        before = time.process_time()
+        pipe.send(tap.bootstrap_servers)
+        try:
+            pipe.recv()
+        except EOFError:  # who started it has failed
+            return
+        pipe.send(Spent(time.process_time() - before, tap.events, _peak_mb()))
+
+
+def _peak_mb() -> float:
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1_024
