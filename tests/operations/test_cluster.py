@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -36,6 +37,8 @@ from tests.operations.standalone_cluster import (
 pytestmark = [pytest.mark.end_to_end, pytest.mark.spark, pytest.mark.kafka]
 
 TIMEOUT_S = 300.0
+SHORT_LIVED = os.environ["SPARK_SUBMIT_OPTS"]
+"""What the tests give to each JVM of Spark's: see conftest.py."""
 GROUPS = [f"group-{number}" for number in range(8)]
 
 
@@ -62,11 +65,13 @@ def test_spark_submit_to_two_workers(door: Door, packages: Path, tmp_path: Path)
     settings = tmp_path / "coordinator.toml"
     settings.write_text(toml(config, tmp_path / "checkpoint"))
     port = free_port()
-    with Cluster(tmp_path, environment_without_us(tmp_path)).running(workers=2) as cluster:
+    environment = environment_without_us(tmp_path) | {"SPARK_SUBMIT_OPTS": SHORT_LIVED, "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED}
+    with Cluster(tmp_path, environment).running(workers=2) as cluster:
         command = [
             str(SPARK / "bin" / "spark-submit"), "--master", cluster.url,
             "--py-files", str(packages), "--jars", ",".join(map(str, spark_jars())),
             "--driver-memory", "512m", "--executor-memory", "512m", "--conf", "spark.executor.cores=1",
+            "--conf", f"spark.executor.extraJavaOptions={SHORT_LIVED}",
             str(ROOT / "deploy" / "spark_submit.py"), "run", "--config-file", str(settings), "--metrics-port", str(port),
         ]  # fmt: skip
         with process(tmp_path / "submit.log", command, cluster.environment, tmp_path) as submitted:
