@@ -1,17 +1,18 @@
 """How long the assignors take, from 100 members with 1,000 partitions to 2,000 with 400,000, beside Kafka's in Java.
 
-    python -m benchmarks.assignors [--jvm] [--quick] [--write] [--json FILE]
+    python -m benchmarks.assignors [--jvm] [--quick] [--runs 3] [--write] [--json FILE]
 
 Two kinds of groups: all members subscribe to all topics, or each to its own half of them ("mixed"). Two moments: the
 first assignment, and the one after a member has left and another one has come. Printed are milliseconds of the
 thread's CPU time, the best of several runs. With `--jvm` Kafka's assignors get the same input in the same run, and
-must come to the same assignment.
+must come to the same assignment; what they have not finished after `PATIENCE_SECONDS` is "stopped".
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from hashlib import md5
 from pathlib import Path
@@ -23,7 +24,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from benchmarks.document import plot_lines, table, write_section
-from benchmarks.jvm import JvmError, run_driver
+from benchmarks.jvm import JvmError, Mismatch, run_driver
 from coordinator_state.assignors import ASSIGNORS, Assignor, GroupAssignment, MemberSubscription, TopicMetadata
 from schemas.consumer_protocol import Subscription
 
@@ -47,6 +48,8 @@ class Figures(Struct, kw_only=True):
     change_ms: float
     checksums: tuple[int, int]
     kafka_ms: tuple[float, float] | None = None
+    stopped: bool = False
+    """Kafka's was run, and not finished with this size or a smaller one."""
 
     @property
     def factors(self) -> tuple[float, float] | None:
@@ -81,18 +84,18 @@ def measure(assignor: Assignor, kind: str, members: int, partitions: int, runs: 
 
 
 def with_kafka(figures: list[Figures], sizes: Sequence[tuple[int, int]], runs: int) -> Iterator[Figures]:
-    """The same with Kafka's times. Raises `JvmError`, also if Kafka's assignment is another one."""
+    """The same with Kafka's times. Raises `Mismatch` if Kafka's assignment is another one, `JvmError` if it cannot run."""
     arguments = [f"{members}x{partitions}" for members, partitions in sizes]
     lines: list[str] = []
     for each in figures:
         if (each.members, each.partitions) == sizes[0]:
             lines = run_driver("AssignorBenchmark", each.name, each.kind, str(runs), str(PATIENCE_SECONDS), *arguments)
         if not lines:
-            yield each
+            yield replace(each, stopped=True)
             continue
         first_ms, change_ms, *checksums = lines.pop(0).split()
         if tuple(map(int, checksums)) != each.checksums:
-            raise JvmError(f"{each.name}, {each.kind}, {each.members} members: Kafka's assignment is another one")
+            raise Mismatch(f"{each.name}, {each.kind}, {each.members} members: Kafka's assignment is another one")
         yield replace(each, kafka_ms=(float(first_ms), float(change_ms)))
 
 
@@ -149,6 +152,8 @@ def show(each: Figures) -> None:
     line = f"{each.name:<20}{each.kind:<8}{each.members:>8,}{each.partitions:>12,}{each.first_ms:>12,.1f}{each.change_ms:>12,.1f}"
     if each.kafka_ms is not None and each.factors is not None:
         line += "".join(f"{value:>12,.1f}" for value in (*each.kafka_ms, *each.factors))
+    elif each.stopped:
+        line += f"{'stopped':>12}"
     print(line, flush=True)
 
 
@@ -177,7 +182,7 @@ def write_page(figures: list[Figures]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.assignors", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jvm", action="store_true", help="run Kafka's assignors, too")
     parser.add_argument("--quick", action="store_true", help="only the two smallest sizes")
     parser.add_argument("--runs", type=int, default=3)
@@ -196,6 +201,8 @@ def main() -> None:
     for each in figures:
         show(each)
     if arguments.write:
+        if any(each.kafka_ms is None and not each.stopped for each in figures):
+            sys.exit("Nothing was written: without figures of Kafka's assignors (--jvm, and a JDK) there are no factors.")
         write_page(figures)
     if arguments.json:
         arguments.json.write_text(json.dumps(to_builtins(figures), indent=1) + "\n")

@@ -1,6 +1,7 @@
 """Events per second of the pure core, in one process and thread, beside Kafka's own coordinator classes on the JVM.
 
-    python -m benchmarks.core [--jvm] [--quick] [--runs 3] [--write] [--json FILE] [--profile NAME]
+    python -m benchmarks.core [--jvm] [--quick] [--runs 3] [--only NAME] [--write] [--json FILE]
+    python -m benchmarks.core --profile NAME
 
 What counts are the ratios: machines differ and are shared. Rates are per second of the thread's CPU time, the best
 of several runs. Kafka's side gets its requests as objects; ours is measured twice, from objects ("core") and from the
@@ -13,13 +14,14 @@ import argparse
 import cProfile
 import json
 import pstats
+import sys
 from pathlib import Path
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from benchmarks.document import plot_bars, table, write_section
-from benchmarks.jvm import JvmError, run_driver
+from benchmarks.jvm import JvmError, Mismatch, run_driver
 from benchmarks.workloads import Workload, all_workloads, best_rate, run_core, run_with_decoding, written
 
 
@@ -51,7 +53,7 @@ def measure(workload: Workload, seconds: float) -> Figures:
 
 
 def measure_kafka(workloads: list[Workload], seconds: float) -> dict[str, float]:
-    """Events per second of Kafka's classes, by workload name. Raises `JvmError`, also if Kafka wrote something else."""
+    """Events per second of Kafka's classes, by workload name. Raises `Mismatch` if Kafka wrote something else, `JvmError` if it cannot run."""
     rates = {}
     lines = run_driver("CoreBenchmark", str(2 * seconds), str(seconds), *(workload.jvm for workload in workloads))
     for workload, line in zip(workloads, lines, strict=True):
@@ -59,7 +61,7 @@ def measure_kafka(workloads: list[Workload], seconds: float) -> dict[str, float]
         events, records, record_bytes = map(int, counts)
         runs = events // len(workload.values)
         if (records // runs, record_bytes // runs) != written(workload):
-            raise JvmError(f"{workload.name}: in {runs} runs Kafka wrote {records} records of {record_bytes} bytes, we in one {written(workload)}")
+            raise Mismatch(f"{workload.name}: in {runs} runs Kafka wrote {records} records of {record_bytes} bytes, we in one {written(workload)}")
         rates[workload.name] = float(rate)
     return rates
 
@@ -128,24 +130,34 @@ def profile(workload: Workload) -> None:
     pstats.Stats(profiler).sort_stats("tottime").print_stats(30)
 
 
+def _named(part: str, workloads: list[Workload], parser: argparse.ArgumentParser) -> list[Workload]:
+    """Those whose names contain this."""
+    found = [workload for workload in workloads if part in workload.name]
+    if not found:
+        parser.error(f"no workload's name contains {part!r}: {'; '.join(workload.name for workload in workloads)}")
+    return found
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.core", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jvm", action="store_true", help="run Kafka's classes, too")
     parser.add_argument("--quick", action="store_true", help="short workloads, a tenth of the time")
     parser.add_argument("--json", type=Path, help="write the figures there")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md (with --jvm)")
     parser.add_argument("--runs", type=int, default=1, help="so many runs of all, the best of each figure")
-    parser.add_argument("--only", help="only workloads whose names contain this")
-    parser.add_argument("--profile", metavar="NAME", help="print where the time goes in the workload of this name")
+    parser.add_argument("--only", metavar="NAME", default="", help="only workloads whose names contain this")
+    parser.add_argument("--profile", metavar="NAME", help="print where the time goes in the first workload whose name contains this")
     arguments = parser.parse_args()
     workloads = list(all_workloads(quick=arguments.quick))
     if arguments.profile:
-        profile(next(workload for workload in workloads if arguments.profile in workload.name))
+        profile(_named(arguments.profile, workloads, parser)[0])
         return
-    workloads = [workload for workload in workloads if (arguments.only or "") in workload.name]
+    workloads = _named(arguments.only, workloads, parser)
     figures = best_of([run(workloads, quick=arguments.quick, jvm=arguments.jvm) for _ in range(arguments.runs)])
     show(figures)
     if arguments.write:
+        if any(each.kafka is None for each in figures):
+            sys.exit("Nothing was written: without figures of Kafka's classes (--jvm, and a JDK) there are no factors.")
         write_page(figures)
     if arguments.json:
         arguments.json.write_text(json.dumps(to_builtins(figures), indent=1) + "\n")

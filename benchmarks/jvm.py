@@ -21,6 +21,10 @@ class JvmError(RuntimeError):
     """The drivers cannot run. The message names what is missing."""
 
 
+class Mismatch(AssertionError):
+    """Kafka's classes came to something else than ours: what was measured is not the same work."""
+
+
 def run_driver(name: str, *arguments: str, timeout_seconds: float = 1_500) -> list[str]:
     """Compile the drivers, run one of them, and return the lines that it printed. Raises `JvmError`."""
     try:

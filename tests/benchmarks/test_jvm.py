@@ -2,10 +2,11 @@
 
 import pytest
 
+from benchmarks import assignors, core
 from benchmarks.assignors import measure as measure_assignor
 from benchmarks.assignors import with_kafka
 from benchmarks.core import measure_kafka
-from benchmarks.jvm import JvmError
+from benchmarks.jvm import JvmError, Mismatch
 from benchmarks.workloads import commits, heartbeats, joins, mixed
 from coordinator_state.assignors import ASSIGNORS
 
@@ -34,3 +35,27 @@ def test_kafka_comes_to_the_same_assignment() -> None:
             pytest.skip(str(problem))
         raise
     assert with_times.factors is not None
+
+
+def test_other_records_fail_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = commits(5, 20)
+    monkeypatch.setattr(core, "run_driver", lambda *_: [f"{workload.jvm} 1000.0 {len(workload.values)} 1 1"])
+    with pytest.raises(Mismatch, match="Kafka wrote 1 records of 1 bytes"):
+        core.run([workload], quick=True, jvm=True)
+
+
+def test_another_assignment_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [(3, 200)]
+    figures = [measure_assignor(ASSIGNORS["range"], "same", *sizes[0], runs=1)]
+    monkeypatch.setattr(assignors, "run_driver", lambda *_: ["1.0 1.0 1 1"])
+    with pytest.raises(Mismatch, match="Kafka's assignment is another one"):
+        list(with_kafka(figures, sizes, 1))
+
+
+def test_what_kafka_does_not_finish_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [(3, 200), (4, 300)]
+    figures = [measure_assignor(ASSIGNORS["range"], "same", *size, runs=1) for size in sizes]
+    first = " ".join(map(str, figures[0].checksums))
+    monkeypatch.setattr(assignors, "run_driver", lambda *_: [f"1.0 1.0 {first}"])
+    assert [each.stopped for each in with_kafka(figures, sizes, 1)] == [False, True]
+    assert not any(each.stopped for each in figures)
