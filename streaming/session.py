@@ -32,6 +32,7 @@ SQL_SETTINGS: Mapping[str, str] = {
     # As Spark has them; for `SMALL_BATCHES`, which an earlier query of the session may have had.
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.ui.explainMode": "formatted",
 }
 SMALL_BATCHES: Mapping[str, str] = {
     # Making code for every batch anew, finding it compiled and compiling it further costs more than it saves a few rows.
