@@ -1,18 +1,18 @@
 """What a small batch costs, by settings: CPU of the JVM and of Python, whole triggers and their phases.
 
-    python -m benchmarks.batch_cost [--variants NAME ...] [--touched 20] [--rounds 3] [--batches 60] [--java-options OPTIONS] [--each]
+    python -m benchmarks.batch_cost [--variants NAME ...] [--touched 20] [--rounds 2] [--batches 55] [--java-options OPTIONS]
+        [--each] [--write]
 
-The same log for all: batches of five heartbeats of each of 20 groups and a tick, Kafka to Kafka, in one Spark session. The
-variants take turns, so that the JVM's compiler and other users of the machine touch all alike. CPU is the figure to look at:
-of the JVM, and of Python together with the `chmod`
-that Hadoop starts for each file that it makes.
+The same log for all: batches of five heartbeats of each of 20 groups and a tick, Kafka to Kafka, in one Spark session. The variants
+take turns, so that the JVM's compiler and other users of the machine touch all alike. CPU is the figure to look at: of the JVM, and
+of Python together with the `chmod` that Hadoop starts for each file that it makes. A snapshot of all of the state every 50 batches,
+as the app has it, falls once into the default's 55, one every 10 five times, one every 100 never.
 `--each` prints every round, for long runs: what the JVM's compiler brings in time.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
@@ -27,7 +27,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from benchmarks import rivals, with_state
+from benchmarks.batches import KEEP_REPORTS, PHASES, median_ms, start, whole_batches
 from benchmarks.beating_groups import config
+from benchmarks.document import Printed
 from benchmarks.process_times import cpu_time
 from benchmarks.query import fill
 from streaming.config import StreamingConfig
@@ -40,7 +42,6 @@ from streaming.source import events_stream
 from streaming.topics import TopicReport, admin_client, ensure_topics
 
 BEATS = 5
-PHASES = ("addBatch", "queryPlanning", "walCommit", "commitOffsets")
 POLL_S = 0.02
 _STATE = "org.apache.spark.sql.execution.streaming.state"
 
@@ -94,14 +95,14 @@ def frames(log: Log) -> DataFrame:
 
 
 def copy(log: Log) -> DataFrame:
-    source = {"assign": json.dumps({log.report.topics.events: [0]}), "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(log.size)}
-    return rivals.copy(log.spark, {**log.settings.source_options, **source}, "copied")
+    return rivals.copy(log.spark, log.settings, log.report.topics.events, "copied", at_once=log.size)
 
 
 _SPARKS_WAY = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+_SNAPSHOT_EVERY = "spark.sql.streaming.stateStore.minDeltasForSnapshot"
 _TWO = {"spark.sql.shuffle.partitions": "2"}
 VARIANTS = {
-    "copy": Variant(copy, _SPARKS_WAY),
+    "copy": Variant(copy),
     "coordinator": Variant(coordinator),
     "with two shuffle partitions": Variant(coordinator, _TWO),
     "with generated code": Variant(coordinator, _SPARKS_WAY),
@@ -109,8 +110,10 @@ VARIANTS = {
     "state in HDFSBackedStateStoreProvider": Variant(
         coordinator, {"spark.sql.streaming.stateStore.providerClass": f"{_STATE}.HDFSBackedStateStoreProvider"}
     ),
-    "identity": Variant(lambda log: producer_records(rivals.lean_identity(log.events(), "copied"))),
-    "identity, pandas frames": Variant(lambda log: producer_records(rivals.identity(log.events(), "copied"))),
+    "a snapshot every 10 batches": Variant(coordinator, {_SNAPSHOT_EVERY: "10"}),
+    "a snapshot every 100 batches": Variant(coordinator, {_SNAPSHOT_EVERY: "100"}),
+    "identity": Variant(lambda log: producer_records(rivals.identity(log.events(), "copied"))),
+    "identity, lean worker": Variant(lambda log: producer_records(rivals.lean_identity(log.events(), "copied"))),
     "identity, transformWithState": Variant(lambda log: producer_records(with_state.identity_of_rows(log.events(), "copied"))),
     "identity, transformWithStateInPandas": Variant(lambda log: producer_records(with_state.identity_of_frames(log.events(), "copied"))),
 }
@@ -120,26 +123,16 @@ def measure(log: Log, variant: Variant, jvm: int) -> Cost:
     """Run a query over the log, from nothing to its end."""
     prepare_session(log.spark, log.settings, {**SMALL_BATCHES, **variant.settings})
     with tempfile.TemporaryDirectory() as checkpoint:
-        query = (
-            variant.build(log)
-            .writeStream.format("kafka")
-            .options(**log.settings.sink_options, checkpointLocation=checkpoint)
-            .trigger(availableNow=True)
-            .start()
-        )
+        query = start(variant.build(log), log.settings.sink_options, checkpoint)
         first, begin = _after(query, log.before, jvm)
         query.awaitTermination()
         used = cpu_time(jvm).since(begin)
-        reports = [dict(each) for each in query.recentProgress if each["numInputRows"] == log.size and each["batchId"] > first]
-
-    def median(phase: str) -> float:
-        return statistics.median(float(each["durationMs"].get(phase, 0)) for each in reports)
-
+        reports = [each for each in whole_batches(query, log.size) if each["batchId"] > first]
     return Cost(
         jvm_ms=used.own_ms / len(reports),
         python_ms=used.children_ms / len(reports),
-        trigger_ms=median("triggerExecution"),
-        phases_ms={phase: median(phase) for phase in PHASES},
+        trigger_ms=median_ms(reports),
+        phases_ms={phase: median_ms(reports, phase) for phase in PHASES},
     )
 
 
@@ -166,22 +159,26 @@ def median_of(costs: list[Cost]) -> Cost:
     )
 
 
-def show(name: str, cost: Cost) -> None:
-    phases = ", ".join(f"{phase} {ms:,.0f}" for phase, ms in cost.phases_ms.items())
-    print(f"{name:38} {cost.jvm_ms:8.0f} {cost.python_ms:10.0f} {cost.trigger_ms:11.0f}   {phases}", flush=True)
+def show(say: Printed, name: str, cost: Cost) -> None:
+    phases = ", ".join(f"{phase} {ms:,.0f}" for phase, ms in cost.phases_ms.items() if ms >= 0.5)
+    say(f"{name:38} {cost.jvm_ms:8.0f} {cost.python_ms:11.0f} {cost.trigger_ms:10.0f}   {phases}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.batch_cost", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="NAME", help=f"of {', '.join(VARIANTS)}")
     parser.add_argument("--touched", type=int, default=20, help="groups that a batch touches")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is run, after a first time that is left out")
-    parser.add_argument("--batches", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=2, help="how often each is run, after a first time that is left out")
+    parser.add_argument("--batches", type=int, default=55)
     parser.add_argument("--java-options", default="", help="of the driver's JVM")
     parser.add_argument("--each", action="store_true", help="print every round")
+    parser.add_argument("--write", action="store_true", help="write the table in docs/performance.md")
     arguments = parser.parse_args()
+    say = Printed()
     with EmbeddedKafka() as kafka:
-        options = {"spark.driver.extraJavaOptions": arguments.java_options} if arguments.java_options else {}
+        options = dict(KEEP_REPORTS)
+        if arguments.java_options:
+            options["spark.driver.extraJavaOptions"] = arguments.java_options
         settings = config(bootstrap_servers=kafka.bootstrap_servers, responses_partitions=1, spark=options)
         admin = admin_client(kafka.bootstrap_servers)
         report = ensure_topics(admin, settings.topic_settings)
@@ -191,17 +188,19 @@ def main() -> None:
         try:
             log = Log(spark, settings, report, size, before)
             jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
-            print(f"{'by batch':38} {'JVM, CPU':>8} {'Python, CPU':>10} {'trigger ms':>10}", flush=True)
+            say(f"{'by batch, ms':38} {'JVM, CPU':>8} {'Python, CPU':>11} {'trigger':>10}   phases of the trigger")
             rounds = []
             for number in range(arguments.rounds + 1):
                 costs = {name: measure(log, VARIANTS[name], jvm) for name in arguments.variants}
                 rounds.append(costs)
                 for name, cost in costs.items() if arguments.each else ():
-                    show(f"{name}, round {number}", cost)
+                    show(say, f"{name}, round {number}", cost)
             for name in arguments.variants:
-                show(name, median_of([costs[name] for costs in rounds[1:]]))
+                show(say, name, median_of([costs[name] for costs in rounds[1:]]))
         finally:
             spark.stop()
+    if arguments.write:
+        say.write_section("batch_cost")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes what was measured into docs/performance.md: tables between markers, and plots beside it."""
+"""Writes what was measured into docs/performance.md: tables, or what was printed, between marks; and plots beside it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,27 @@ PAGE = DOCS / "performance.md"
 
 
 def write_section(name: str, text: str) -> None:
-    """Replace what stands between `<!-- name figures -->` and `<!-- /name figures -->`. ValueError when the page has no such marks."""
-    name += " figures"  # apart from the marks of what benchmarks print (benchmarks/__main__.py)
+    """Replace what stands between `<!-- name -->` and `<!-- /name -->`. ValueError when the page has no such marks."""
     page = PAGE.read_text()
     marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
     if not marked.search(page):
         raise ValueError(f"{PAGE.name} has no section <!-- {name} -->")
     PAGE.write_text(marked.sub(lambda found: f"{found[1]}\n{text.strip()}\n\n{found[2]}", page))
+
+
+class Printed:
+    """What a benchmark prints, kept for the page."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def __call__(self, line: str = "") -> None:
+        print(line, flush=True)
+        self._lines.append(line)
+
+    def write_section(self, name: str) -> None:
+        text = "\n".join(self._lines).strip("\n")
+        write_section(name, f"```\n{text}\n```")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> str:

@@ -1,6 +1,7 @@
 """How long an answer takes: from the producer's call to the record in a consumer's hand, against Spark's plain copy.
 
-    python -m benchmarks.latency [--rates 50 1000] [--seconds 15] [--rounds 2] [--json FILE] [--plot]
+    python -m benchmarks.latency [--rates 50 1000] [--seconds 15] [--rounds 2] [--compiling 40]
+        [--spark NAME=VALUE ...] [--shuffle-partitions 1] [--json FILE] [--write]
 
 Heartbeats of stable groups, evenly spread over time, go through the running app (ticker, checkpoint, everything) and then
 through a query that only copies, with Spark's own settings, in one Spark session and on one broker. First both run for a while
@@ -27,11 +28,11 @@ from pyspark.sql import SparkSession
 
 from benchmarks import rivals
 from benchmarks.beating_groups import beat, beginnings, config
-from benchmarks.document import plot_bars
+from benchmarks.document import Printed, plot_bars
 from streaming.application import Application
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
-from streaming.session import open_session, prepare_session
+from streaming.session import open_session
 from streaming.topics import admin_client, ensure_topics
 
 GROUPS = 50
@@ -116,10 +117,8 @@ def coordinating(settings: StreamingConfig, spark: SparkSession) -> Iterator[Non
 
 @contextmanager
 def copying(settings: StreamingConfig, spark: SparkSession, source: str, target: str, checkpoint: Path) -> Iterator[None]:
-    options = {**settings.source_options, "assign": json.dumps({source: [0]}), "startingOffsets": "latest"}
-    prepare_session(spark, settings)  # the app has made it one of small batches
     query = (
-        rivals.copy(spark, options, target)
+        rivals.copy(spark, settings, source, target, begin="latest")
         .writeStream.format("kafka")
         .options(**settings.sink_options, checkpointLocation=str(checkpoint))
         .start()
@@ -177,9 +176,9 @@ def main() -> None:
     parser.add_argument("--spark", nargs="*", default=[], metavar="NAME=VALUE", help="settings of Spark to try")
     parser.add_argument("--shuffle-partitions", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
-    parser.add_argument("--plot", action="store_true", help="write docs/images/performance-latency.svg")
+    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md, and its plot")
     arguments = parser.parse_args()
-    found: list[Figure] = []
+    say, found = Printed(), list[Figure]()
     with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as scratch:
         settings = config(
             bootstrap_servers=kafka.bootstrap_servers,
@@ -190,7 +189,7 @@ def main() -> None:
         )
         spark = open_session(settings)
         try:
-            print(f"{'query':14} {'requests/s':>10} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8} {'p50, copy = 1':>14} {'p99, copy = 1':>14}", flush=True)
+            say(f"{'query':14} {'requests/s':>10} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8} {'p50, copy = 1':>14} {'p99, copy = 1':>14}")
             base = Figure("", 0, 0, 1.0, 1.0, 1.0)
             found_figures = figures(
                 spark,
@@ -204,16 +203,16 @@ def main() -> None:
             for each in found_figures:
                 found.append(each)
                 base = each if each.query == "copy" else base
-                print(
+                say(
                     f"{each.query:14} {each.rate:10,} {each.p50_ms:8.0f} {each.p99_ms:8.0f} {each.max_ms:8.0f} "
-                    f"{each.p50_ms / base.p50_ms:14.2f} {each.p99_ms / base.p99_ms:14.2f}",
-                    flush=True,
+                    f"{each.p50_ms / base.p50_ms:14.2f} {each.p99_ms / base.p99_ms:14.2f}"
                 )
         finally:
             spark.stop()
     if arguments.json:
         arguments.json.write_text(json.dumps([{name: getattr(each, name) for name in Figure.__struct_fields__} for each in found], indent=1))
-    if arguments.plot:
+    if arguments.write:
+        say.write_section("latency")
         copies = {each.rate: each for each in found if each.query == "copy"}
         rows = [
             (f"{each.rate:,} requests/s", [each.p50_ms / copies[each.rate].p50_ms, each.p99_ms / copies[each.rate].p99_ms])

@@ -1,22 +1,21 @@
 """Sustained throughput of the whole query, Kafka to Kafka, against queries that decide nothing.
 
-    python -m benchmarks.query [--touched 20 1000 10000] [--beats 10] [--batches 6] [--buckets 1024] [--json FILE] [--plot]
+    python -m benchmarks.query [--touched 20 1000 10000] [--beats 10] [--batches 6] [--buckets 1024] [--json FILE] [--write]
 
 Every batch brings `beats` heartbeats of each of the touched groups. Compared are, on the same topic and in one Spark
 session: the coordinator with a group as the key of the state, the coordinator with buckets of groups, the same topology around
 a function that passes rows on (called as Spark calls it, with pandas frames; and as it calls ours, see `streaming.lean_worker`),
-and Spark's plain copy without Python. Figures are the medians of whole triggers.
+and Spark's plain copy without Python, with Spark's own settings. Figures are the medians of whole triggers, and the shares of their
+phases. All but the copy must write one record for each request; the copy writes the ticks, too.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
@@ -24,8 +23,9 @@ from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks import rivals
+from benchmarks.batches import PHASES, median_ms, start, whole_batches
 from benchmarks.beating_groups import Event, beat, beginnings, config
-from benchmarks.document import plot_bars
+from benchmarks.document import Printed, plot_bars
 from schemas.events import encode_tick
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
@@ -35,7 +35,6 @@ from streaming.source import events_stream
 from streaming.topics import admin_client, ensure_topics
 
 START_MS = 1_700_000_000_000
-PHASES = ("addBatch", "queryPlanning", "walCommit", "commitOffsets", "latestOffset", "getBatch")
 
 
 class Figure(Struct, frozen=True):
@@ -47,7 +46,6 @@ class Figure(Struct, frozen=True):
     """Of one batch."""
     trigger_ms: float
     phases_ms: dict[str, float]
-    outputs_per_batch: int
 
     @property
     def events_per_second(self) -> float:
@@ -85,19 +83,6 @@ def _log(touched: int, beats: int, batches: int, size: int) -> Iterator[tuple[by
                 yield beat(number, f"{batch:04d}-{round_number:04d}-{number:06d}-0123456789abcdef")
 
 
-def run(outputs: DataFrame, sink: Mapping[str, str], checkpoint: Path) -> list[dict[str, Any]]:
-    """Run a query to the end of what there is. Its reports, one a batch."""
-    query = (
-        outputs.writeStream.format("kafka")
-        .options(**sink, checkpointLocation=str(checkpoint))
-        .outputMode("append")
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return [dict(each) for each in query.recentProgress]
-
-
 def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Namespace, touched: int) -> Iterator[Figure]:
     settings = config(bootstrap_servers=kafka.bootstrap_servers, topic_prefix=f"touched-{touched}", responses_partitions=1)
     admin = admin_client(kafka.bootstrap_servers)
@@ -109,12 +94,6 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
     batches = arguments.batches * 5 if touched < 100 else max(2, arguments.batches // share)
     size, before = fill(settings, touched, max(1, arguments.beats // share), batches)
     events_topic = report.topics.events
-    source = {
-        **settings.source_options,
-        "assign": json.dumps({events_topic: [0]}),
-        "startingOffsets": "earliest",
-        "maxOffsetsPerTrigger": str(size),
-    }
 
     def events() -> DataFrame:
         return events_stream(spark, events_topic, 0, settings.source_options, size)
@@ -128,25 +107,38 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
         **{f"coordinator, {buckets:,} buckets": coordinator(buckets) for buckets in arguments.buckets},
         "identity": lambda: producer_records(rivals.identity(events(), copied)),
         "identity, lean worker": lambda: producer_records(rivals.lean_identity(events(), copied)),
-        "copy": lambda: rivals.copy(spark, source, copied),
+        "copy": lambda: rivals.copy(spark, settings, events_topic, copied, at_once=size),
     }
     for name, query in queries.items():
-        prepare_session(spark, settings, {} if name == "copy" else SMALL_BATCHES)
+        prepare_session(spark, settings, SMALL_BATCHES)
         with tempfile.TemporaryDirectory() as scratch:
-            reports = run(query(), settings.sink_options, Path(scratch))
-        measured = [each for each in reports if each["numInputRows"] == size][before:]
+            running = start(query(), settings.sink_options, scratch)
+            running.awaitTermination()
+        measured = whole_batches(running, size)[before:]
+        expected, written = size if name == "copy" else size - 1, [each["sink"]["numOutputRows"] for each in measured]
+        if set(written) != {expected}:
+            raise RuntimeError(f"{name} wrote {written} records in its batches, not {expected} in each")
         yield Figure(
             query=name,
             touched=touched,
             events=size,
-            trigger_ms=_median(measured, "triggerExecution"),
-            phases_ms={phase: _median(measured, phase) for phase in PHASES},
-            outputs_per_batch=int(statistics.median(each["sink"]["numOutputRows"] for each in measured)),
+            trigger_ms=median_ms(measured),
+            phases_ms={phase: median_ms(measured, phase) for phase in PHASES},
         )
 
 
-def _median(reports: list[dict[str, Any]], phase: str) -> float:
-    return statistics.median(float(each["durationMs"].get(phase, 0)) for each in reports)
+def show(say: Printed, rows: list[Figure]) -> None:
+    """All queries of one number of touched groups."""
+    say(f"\n{rows[0].touched:,} groups touched by each batch")
+    say(f"{'query':32} {'events':>8} {'trigger ms':>11} {'events/s':>10} {'time, identity = 1':>19} {'copy = 1':>9}")
+    identity_ms, copy_ms = (next(each.trigger_ms for each in rows if each.query == name) for name in ("identity", "copy"))
+    for each in rows:
+        say(
+            f"{each.query:32} {each.events:8,} {each.trigger_ms:11,.0f} {each.events_per_second:10,.0f} "
+            f"{each.trigger_ms / identity_ms:19.2f} {each.trigger_ms / copy_ms:9.2f}"
+        )
+        shares = {phase: ms / each.trigger_ms for phase, ms in each.phases_ms.items()}
+        say("  " + ", ".join(f"{phase} {share:.0%}" for phase, share in shares.items() if share >= 0.005))
 
 
 def main() -> None:
@@ -156,9 +148,9 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=6, help="that are measured (half of them at 10,000 groups, five times as many below 100)")
     parser.add_argument("--buckets", type=int, nargs="*", default=[1_024], help="bucket counts to try")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
-    parser.add_argument("--plot", action="store_true", help="write docs/images/performance-query.svg")
+    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md, and its plot")
     arguments = parser.parse_args()
-    found: list[Figure] = []
+    say, found = Printed(), list[Figure]()
     with EmbeddedKafka() as kafka:
         spark = open_session(config())
         try:
@@ -166,19 +158,15 @@ def main() -> None:
             warm = argparse.Namespace(**{**vars(arguments), "beats": 2})
             list(figures(spark, kafka, warm, 21))
             for touched in arguments.touched:
-                print(f"\n{touched:,} groups touched by each batch")
-                print(f"{'query':32} {'events':>8} {'trigger ms':>11} {'events/s':>10} {'time, identity = 1':>19}", flush=True)
                 rows = list(figures(spark, kafka, arguments, touched))
+                show(say, rows)
                 found += rows
-                base = next(each.trigger_ms for each in rows if each.query == "identity")
-                for each in rows:
-                    print(f"{each.query:32} {each.events:8,} {each.trigger_ms:11,.0f} {each.events_per_second:10,.0f} {each.trigger_ms / base:19.2f}")
-                    print("  " + ", ".join(f"{name} {value:,.0f}" for name, value in each.phases_ms.items() if value), flush=True)
         finally:
             spark.stop()
     if arguments.json:
         arguments.json.write_text(json.dumps([{name: getattr(each, name) for name in Figure.__struct_fields__} for each in found], indent=1))
-    if arguments.plot:
+    if arguments.write:
+        say.write_section("query")
         plot(found)
 
 

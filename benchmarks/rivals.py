@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
+from streaming.config import StreamingConfig
 from streaming.job import requests_of
 from streaming.operator import Key
 from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA, OutputRecord
+from streaming.session import SMALL_BATCHES, SQL_SETTINGS
 from streaming.state_function import Columns, Outputs, StateFunction
 
 _STATE = (bytes(600), bytes(40))
@@ -18,7 +21,10 @@ _STATE = (bytes(600), bytes(40))
 
 
 def identity(events: DataFrame, topic: str) -> DataFrame:
-    """Rows of `EVENT_SCHEMA` -> rows of `OUTPUT_SCHEMA`: the topology of `streaming.job`, every request written as it came."""
+    """Rows of `EVENT_SCHEMA` -> rows of `OUTPUT_SCHEMA`: the topology of `streaming.job`, every request written as it came.
+
+    With pandas frames, as Spark's users write it.
+    """
 
     def pass_on(key: Key, frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         for frame in [] if state.hasTimedOut else frames:
@@ -55,6 +61,16 @@ def lean_identity(events: DataFrame, topic: str) -> DataFrame:
     )
 
 
-def copy(spark: SparkSession, source: dict[str, str], topic: str) -> DataFrame:
-    """Kafka to Kafka, no Python."""
-    return spark.readStream.format("kafka").options(**source).load().selectExpr("key", "value", f"'{topic}' topic")
+def copy(
+    spark: SparkSession, settings: StreamingConfig, source: str, target: str, *, begin: str = "earliest", at_once: int | None = None
+) -> DataFrame:
+    """Kafka to Kafka, no Python: partition 0 of a topic to another one, at most `at_once` records a batch, with Spark's own settings.
+
+    What starts next in this session has them: call `prepare_session` before another query.
+    """
+    for name in {**SQL_SETTINGS, **SMALL_BATCHES}:
+        spark.conf.unset(name)
+    options = {**settings.source_options, "assign": json.dumps({source: [0]}), "startingOffsets": begin}
+    if at_once is not None:
+        options["maxOffsetsPerTrigger"] = str(at_once)
+    return spark.readStream.format("kafka").options(**options).load().selectExpr("key", "value", f"'{target}' topic")

@@ -1,6 +1,6 @@
 """What more executors and more shards bring: events/s of the whole query, Kafka to Kafka, for the same events.
 
-    python -m benchmarks.scale_out [--shards 1 2 4] [--executors 1 2] [--touched 1000] [--beats 10] [--batches 6]
+    python -m benchmarks.scale_out [--shards 1 2 4] [--executors 1 2] [--touched 1000] [--beats 10] [--batches 6] [--write]
 
 Shards are partitions of the events topic with a query each, in one app (`local[*]`); the groups are divided among them.
 Executors have one core each, of a standalone cluster on this machine, for one shard with two shuffle partitions. Rates count
@@ -23,7 +23,7 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from benchmarks.beating_groups import config
-from benchmarks.document import plot_bars
+from benchmarks.document import Printed, plot_bars
 from benchmarks.query import fill
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
@@ -109,8 +109,8 @@ def cluster(executors: int) -> Iterator[dict[str, Any]]:
         yield {"master": running.url, "spark": spark}
 
 
-def show(label: str, found: Rate, base: Rate) -> None:
-    print(f"{label:24} {found.events:8,} {found.seconds:8.1f} {found.events_per_second:10,.0f} {found.events_per_second / base.events_per_second:7.2f}", flush=True)
+def show(say: Printed, label: str, found: Rate, base: Rate) -> None:
+    say(f"{label:24} {found.events:8,} {found.seconds:8.1f} {found.events_per_second:10,.0f} {found.events_per_second / base.events_per_second:7.2f}")
 
 
 def main() -> None:
@@ -120,10 +120,11 @@ def main() -> None:
     parser.add_argument("--touched", type=int, default=1_000, help="groups that a batch of all shards touches")
     parser.add_argument("--beats", type=int, default=10, help="heartbeats of each of them")
     parser.add_argument("--batches", type=int, default=6)
-    parser.add_argument("--plot", action="store_true", help="write docs/images/performance-scale-out.svg")
+    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md, and its plot")
     arguments = parser.parse_args()
     work = (arguments.touched, arguments.beats, arguments.batches)
-    print(f"{'':24} {'events':>8} {'seconds':>8} {'events/s':>10} {'ratio':>7}   {os.cpu_count()} cores", flush=True)
+    say = Printed()
+    say(f"{'':24} {'events':>8} {'seconds':>8} {'events/s':>10} {'ratio':>7}   {os.cpu_count()} cores")
     with EmbeddedKafka() as kafka:
 
         def settings(name: str, **own: Any) -> StreamingConfig:
@@ -135,7 +136,7 @@ def main() -> None:
             base: Rate | None = None
             for label, found in labels_and_rates:
                 base = base or found
-                show(label, found, base)
+                show(say, label, found, base)
                 rows.append((label, [found.events_per_second / base.events_per_second]))
 
         def of_shards() -> Iterator[tuple[str, Rate]]:
@@ -153,7 +154,8 @@ def main() -> None:
 
         compare(of_shards())
         compare(of_executors())
-    if arguments.plot:
+    if arguments.write:
+        say.write_section("scale_out")
         plot_bars("performance-scale-out", rows, ["coordinator"], None, "events a second, one shard or executor = 1")
 
 
