@@ -3,7 +3,8 @@
     python -m benchmarks.committed [--write]
 
 Speeds are told as shares of a fixed loop of plain Python that runs beside them, so that they mean the same on another
-machine: 0.5 is half as many events as rounds of the loop in the same CPU time. `committed.json` has them.
+machine: 0.5 is half as many events as rounds of the loop in the same CPU time. `committed.json` has them, and a checksum of
+everything that the core puts out.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import argparse
 import sys
 from pathlib import Path
 from time import thread_time_ns
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
 
-from benchmarks.workloads import Workload, commits, heartbeats, joins, mixed, run_core, written
+from benchmarks.workloads import Workload, commits, heartbeats, joins, mixed, outputs_of, run_core
 
 FILE = Path(__file__).with_name("committed.json")
 SLOWER_THAN_COMMITTED = 1.5
@@ -29,9 +31,9 @@ class CommittedWorkload(Struct, kw_only=True):
 
     share: float
     """Events in the CPU time of one round of the loop."""
-    records: int
-    record_bytes: int
-    """What it writes to the offsets log, as Kafka does."""
+    outputs: int
+    checksum: int
+    """Of all outputs: answers, records, history, snapshots."""
 
 
 class Committed(Struct, kw_only=True):
@@ -55,8 +57,8 @@ def measure(workload: Workload, seconds: float = 0.15) -> CommittedWorkload:
         spent += taken + loop
         event_ns = min(event_ns, taken / len(events))
         round_ns = min(round_ns, loop / _LOOP_ROUNDS)
-    records, record_bytes = written(workload)
-    return CommittedWorkload(share=round_ns / event_ns, records=records, record_bytes=record_bytes)
+    outputs = outputs_of(workload)
+    return CommittedWorkload(share=round_ns / event_ns, outputs=len(outputs), checksum=crc32(msgspec.msgpack.encode(outputs)))
 
 
 def measure_all() -> Committed:
@@ -93,12 +95,12 @@ def _loop() -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.committed", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="make what is measured now the committed figures")
     arguments = parser.parse_args()
     measured = measure_all()
     for name, each in measured.workloads.items():
-        print(f"{name:30}{each.share:8.3f}  {each.records:6} records {each.record_bytes:9} bytes")
+        print(f"{name:30}{each.share:8.3f}  {each.outputs:6} outputs  {each.checksum:08x}")
     if arguments.write:
         FILE.write_bytes(msgspec.json.format(msgspec.json.encode(measured), indent=2) + b"\n")
 

@@ -11,7 +11,7 @@ from time import thread_time_ns
 from msgspec import Struct
 
 from coordinator_state import GroupConfig, GroupCoordinator, RequestEvent, decode_group, encode_group
-from coordinator_state.outputs import LogRecord
+from coordinator_state.outputs import LogRecord, Output
 from schemas.consumer_protocol import Assignment, Subscription, TopicPartition, encode_assignment, encode_subscription
 from schemas.events import SessionRenewal, decode_group_event, encode_request_event
 from schemas.messages import (
@@ -98,12 +98,17 @@ def best_rate(workload: Workload, run: Callable[[], int], seconds: float) -> flo
     return best
 
 
-def written(workload: Workload) -> tuple[int, int]:
-    """How many records the workload writes to the offsets log, and their bytes: Kafka must write the same."""
+def outputs_of(workload: Workload) -> list[Output]:
+    """All that the workload puts out, in order."""
     coordinator = workload.coordinator()
     for event in workload.events():
         coordinator.handle(event)
-    records = [output for output in coordinator.take_outputs() if isinstance(output, LogRecord)]
+    return coordinator.take_outputs()
+
+
+def written(workload: Workload) -> tuple[int, int]:
+    """How many records the workload writes to the offsets log, and their bytes: Kafka must write the same."""
+    records = [output for output in outputs_of(workload) if isinstance(output, LogRecord)]
     return len(records), sum(len(record.key) + len(record.value or b"") for record in records)
 
 
