@@ -1,62 +1,49 @@
 """All benchmarks, one after the other: `make bench`, `make bench QUICK=1`, `make bench ARGS="query latency"`.
 
-What they print is written into docs/performance.md (but for quick ones), between the marks `<!-- name -->` and `<!-- /name -->`.
+Each writes its section of docs/performance.md, but for the quick ones. At the end stands how long they took.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from msgspec import Struct
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "docs" / "performance.md"
 
 
 class Benchmark(Struct, frozen=True):
     """How a module of this package is called."""
 
+    quick: tuple[str, ...]
     full: tuple[str, ...] = ()
-    quick: tuple[str, ...] | None = ()
-    """None: it has no quick form."""
+    """Beside `--write`."""
 
 
 BENCHMARKS = {
-    "core": Benchmark(full=("--jvm", "--runs", "3", "--write"), quick=("--jvm", "--quick")),
-    "assignors": Benchmark(full=("--jvm", "--write"), quick=("--quick",)),
-    "query": Benchmark(full=("--plot",), quick=("--touched", "200", "--beats", "2", "--batches", "1", "--buckets")),
-    "latency": Benchmark(full=("--plot",), quick=("--rates", "50", "--seconds", "3", "--rounds", "1", "--compiling", "1")),
-    "batch_cost": Benchmark(full=("--rounds", "2", "--batches", "40"), quick=None),
-    "idle_groups": Benchmark(full=("--plot",), quick=None),
-    "replay": Benchmark(full=("--plot",), quick=("--events", "100000", "--cores", "2", "--day-share", "0")),
-    "scale_out": Benchmark(full=("--plot",), quick=None),
+    "core": Benchmark(full=("--jvm", "--runs", "3"), quick=("--jvm", "--quick")),
+    "assignors": Benchmark(full=("--jvm",), quick=("--quick", "--runs", "1")),
+    "query": Benchmark(quick=("--touched", "100", "--beats", "2", "--batches", "1", "--buckets")),
+    "latency": Benchmark(quick=("--rates", "50", "--seconds", "3", "--rounds", "1", "--compiling", "1")),
+    "batch_cost": Benchmark(quick=("--variants", "copy", "coordinator", "--rounds", "1", "--batches", "5")),
+    "idle_groups": Benchmark(quick=("--groups", "100", "5000", "--buckets", "0", "--batches", "5")),
+    "replay": Benchmark(quick=("--events", "60000", "--cores", "2", "--runs", "1", "--day-share", "0")),
+    "scale_out": Benchmark(quick=("--shards", "1", "2", "--executors", "--touched", "100", "--beats", "2", "--batches", "2")),
 }
 
 
-def run(name: str, arguments: tuple[str, ...]) -> str:
-    """What a benchmark printed. A process of its own: the heap of one must not slow the next."""
+def run(name: str, arguments: tuple[str, ...]) -> float:
+    """The seconds that it took. A process of its own: the heap of one must not slow the next."""
     print(f"\n== {name}", flush=True)
-    said = []
-    command = [sys.executable, "-m", f"benchmarks.{name}", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            said.append(line)
-    if process.returncode:
-        sys.exit(process.returncode)
-    return "".join(said).strip("\n")
-
-
-def write(name: str, said: str) -> None:
-    """Put it into the document, where its marks are."""
-    text = DOCUMENT.read_text()
-    block = f"<!-- {name} -->\n```\n{said}\n```\n<!-- /{name} -->"
-    DOCUMENT.write_text(re.sub(f"<!-- {name} -->.*?<!-- /{name} -->", lambda _: block, text, flags=re.DOTALL))
+    begin = time.monotonic()
+    done = subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *arguments], cwd=ROOT, check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
+    return time.monotonic() - begin
 
 
 def main() -> None:
@@ -67,12 +54,13 @@ def main() -> None:
     unknown = [name for name in arguments.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"there is no {unknown[0]}: {', '.join(BENCHMARKS)}")
+    took: dict[str, float] = {}
     for name in arguments.names or BENCHMARKS:
         benchmark = BENCHMARKS[name]
-        if not arguments.quick:
-            write(name, run(name, benchmark.full))
-        elif benchmark.quick is not None:
-            run(name, benchmark.quick)
+        took[name] = run(name, benchmark.quick if arguments.quick else (*benchmark.full, "--write"))
+    print("\n== seconds")
+    for name, seconds in {**took, "all": sum(took.values())}.items():
+        print(f"{name:12} {seconds:6.0f}")
 
 
 if __name__ == "__main__":
