@@ -34,6 +34,7 @@ test-fast: $(INSTALLED) ## the tests that need neither Kafka nor Spark
 	$(BIN)/python -m pytest -m "not ($(SLOW))" -n auto
 
 test-slow: jars ## the tests on a real broker and a real Spark
+	$(BIN)/python -m tests.spark_classes
 	$(BIN)/python -m pytest -m "$(SLOW)" -n 2 --dist loadfile
 
 simulate: $(INSTALLED) ## live through SEEDS=500 simulated worlds, from seed FROM=0 on, all cores

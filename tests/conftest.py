@@ -15,10 +15,10 @@ from hypothesis import settings
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.jars import resolve_jars, spark_jars
 from streaming.topics import TopicSettings, admin_client
+from tests import spark_classes
 
-# For the driver of every Spark here, also of those that the tests start as commands: they live for seconds, too short for
-# the optimising compiler and a collector with threads of its own to pay.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# For the driver of every Spark here, also of those that the tests start as commands.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.java_options())
 
 # Hypothesis would fail an example that takes longer than 200 ms, which on a busy machine any may.
 settings.register_profile("no deadline", deadline=None)
