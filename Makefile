@@ -35,7 +35,7 @@ test-fast: $(INSTALLED) ## the tests that need neither Kafka nor Spark
 
 test-slow: jars ## the tests on a real broker and a real Spark
 	$(BIN)/python -m tests.spark_classes
-	$(BIN)/python -m pytest -m "$(SLOW)" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "$(SLOW)" -n 2 --dist loadfile --no-loadscope-reorder
 
 simulate: $(INSTALLED) ## live through SEEDS=500 simulated worlds, from seed FROM=0 on, all cores
 	$(BIN)/python -m simulation --seeds $(or $(SEEDS),500) --from $(or $(FROM),0)

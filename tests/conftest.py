@@ -29,8 +29,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+LONG_FIRST = (
+    "crash/test_crashes.py",
+    "gateway/test_spark.py",
+    "tables/test_spark_tables.py",
+    "operations/test_cluster.py",
+    "crash/test_full_disk.py",
+    "gateway/test_clients.py",
+    "command_line/test_end_to_end.py",
+    "streaming/test_application.py",
+    "gateway/test_phases.py",
+    "gateway/test_go_clients.py",
+    "tables/test_sql.py",
+    "command_line/test_gateway_commands.py",
+    "streaming/test_embedded_kafka.py",
+    "operations/test_security.py",
+)
+"""The files that take a minute and more. A worker of pytest-xdist that took one of them last would work alone at the end."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by what they use, so that `-m "not kafka and not spark"` is right without anybody's care."""
+    """Put the long files first, and mark tests by what they use, so that `-m "not kafka and not spark"` is right without
+    anybody's care."""
+    places = {Path(__file__).parent / name: place for place, name in enumerate(LONG_FIRST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
     for item in items:
         for name in ("kafka", "spark"):
             if name in getattr(item, "fixturenames", ()):
