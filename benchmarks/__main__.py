@@ -32,7 +32,7 @@ BENCHMARKS = {
     "batch_cost": Benchmark(quick=("--variants", "copy", "coordinator", "--rounds", "1", "--batches", "5")),
     "idle_groups": Benchmark(quick=("--groups", "100", "5000", "--buckets", "0", "--batches", "5")),
     "replay": Benchmark(quick=("--events", "60000", "--cores", "2", "--runs", "1", "--day-share", "0")),
-    "scale_out": Benchmark(quick=("--shards", "1", "2", "--executors", "--touched", "100", "--beats", "2", "--batches", "2")),
+    "scale_out": Benchmark(quick=("--shards", "1", "2", "--executors", "--touched", "20", "--batches", "2", "--compiling", "1")),
 }
 
 
