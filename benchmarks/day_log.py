@@ -44,7 +44,8 @@ def write_log(file: Path, groups: int, members: int, beats: int) -> int:
         while rows := list(islice(events, _ROWS_AT_ONCE)):
             timestamps, keys, values = zip(*rows, strict=True)
             columns = [0] * len(rows), range(offset, offset + len(rows)), timestamps, keys, values
-            writer.write_table(pa.table([pa.array(each, of.type) for each, of in zip(columns, RECORD_ARROW, strict=True)], RECORD_ARROW))
+            arrays = [pa.array(each, of.type) for each, of in zip(columns, RECORD_ARROW, strict=True)]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=RECORD_ARROW))
             offset += len(rows)
     return offset
 

@@ -86,11 +86,14 @@ def _coordinate(bootstrap_servers: str) -> None:
         if first is None:
             continue
         for message in [first, *consumer.consume(2_000, 0)]:
-            group_id = message.key().decode()
+            key, offset = message.key(), message.offset()
+            assert key is not None
+            assert offset is not None
+            group_id = key.decode()
             envelope, _ = decode_request_event(group_id, message.value(), _SETTINGS.responses_partitions)
             document = ResponseDocument(
                 request_id=envelope.request_id, group_id=group_id, epoch=0, seq=1, api=envelope.api,
-                api_version=envelope.api_version, answers_offset=message.offset(), time_ms=0, body=well,
+                api_version=envelope.api_version, answers_offset=offset, time_ms=0, body=well,
             )  # fmt: skip
             producer.produce(
                 topics.responses, encode_json(document), envelope.request_id.encode(), partition=envelope.reply_partition

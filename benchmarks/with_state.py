@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 from pyspark.sql import DataFrame, Row
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from streaming.job import requests_of
 from streaming.rows import OUTPUT_SCHEMA
@@ -42,18 +42,18 @@ class _PassOn(StatefulProcessor):
 
 
 class PassOnRows(_PassOn):
-    """For `transformWithState`."""
+    """For `transformWithState`, with `Row`s."""
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         for row in rows:
             yield Row(group_key=row.key, topic=self._topic, partition=0, key=row.key, value=row.value, headers="{}")
         self._keep(timerValues)
 
 
 class PassOnFrames(_PassOn):
-    """For `transformWithStateInPandas`."""
+    """For `transformWithStateInPandas`, with frames."""
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:
         for frame in rows:
             columns = {"group_key": frame["key"], "topic": self._topic, "partition": 0, "key": frame["key"]}
             yield pd.DataFrame({**columns, "value": frame["value"], "headers": "{}"}).astype({"partition": "int32"})
