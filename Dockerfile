@@ -16,7 +16,7 @@ COPY streaming/__init__.py streaming/java.py streaming/jars.py streaming/jars_pr
 RUN python -m streaming.jars
 
 COPY . source/
-RUN pip install --no-cache-dir --no-deps ./source && rm -rf source streaming
+RUN pip install --no-cache-dir --no-deps ./source && rm -rf source streaming && python -m streaming.write_class_archives
 
 # Spark wants a user with a name and a home. /data holds the checkpoint: give it a volume.
 RUN useradd --uid 10001 --create-home coordinator && install --directory --owner coordinator /data

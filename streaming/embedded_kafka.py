@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,6 +29,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from streaming import broker_properties
+from streaming.class_archives import class_archive_options
 from streaming.jars import broker_jars
 from streaming.java import find_java
 
@@ -67,6 +68,7 @@ class EmbeddedKafka:
     `properties`: further broker settings. `listeners`, `advertised.listeners` and `listener.security.protocol.map` are
     added to ours, all others replace ours. Topics are never created by the broker on its own (a mistyped name would
     pass unseen) unless `auto.create.topics.enable` says so.
+    `java_options`: of the broker's JVM, besides ours.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class EmbeddedKafka:
         host: str = "127.0.0.1",
         heap_mb: int = 320,
         properties: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (),
         start_timeout_s: float = 90.0,
     ) -> None:
         self._host = host
@@ -84,6 +87,7 @@ class EmbeddedKafka:
         self._port: int | None = None
         self._heap_mb = heap_mb
         self._properties = dict(properties or {})
+        self._java_options = java_options
         self._start_timeout_s = start_timeout_s
         self._broker: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
@@ -228,7 +232,7 @@ class EmbeddedKafka:
 
     def _java(self, *options: str) -> list[str]:
         class_path = os.pathsep.join(map(str, broker_jars()))
-        return [str(find_java()), *_JVM_OPTIONS, *_LOG_OPTIONS, *options, "-cp", class_path]
+        return [str(find_java()), *_JVM_OPTIONS, *class_archive_options("kafka"), *_LOG_OPTIONS, *options, "-cp", class_path]
 
     def _format_storage(self) -> None:
         # The first byte keeps the id from beginning with a dash, which the tool would take for an option.
@@ -241,7 +245,7 @@ class EmbeddedKafka:
             raise self._failure("The broker's storage could not be formatted.")
 
     def _spawn(self) -> None:
-        command = [*self._java(f"-Xmx{self._heap_mb}m"), "kafka.Kafka", str(self._properties_file)]
+        command = [*self._java(f"-Xmx{self._heap_mb}m", *self._java_options), "kafka.Kafka", str(self._properties_file)]
         self._guard = subprocess.Popen(_GUARD, stdin=subprocess.PIPE, process_group=0)
         with self.log_file.open("ab") as log:
             self._broker = subprocess.Popen(

@@ -19,17 +19,20 @@ class JavaError(RuntimeError):
     """There is no Java that Spark and Kafka can run on. The message names the remedy."""
 
 
-def find_java() -> Path:
-    """The `java` program: of JAVA_HOME where it is set, as for Spark itself, else the one on PATH.
-
-    Raises JavaError when there is none, when it does not start, or when it is older than Java 17.
-    """
+def java_program() -> Path:
+    """The `java` program: of JAVA_HOME where it is set, as for Spark itself, else the one on PATH. Raises JavaError without one."""
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if found is None:
         raise JavaError(f"Java was not found: JAVA_HOME is not set and there is no `java` on PATH. {_REMEDY}")
     if not os.access(found, os.X_OK):
         raise JavaError(f"Java was not found: JAVA_HOME is {home}, but there is no program {found}. {_REMEDY}")
+    return Path(found)
+
+
+def find_java() -> Path:
+    """`java_program`, after a look at it. Raises JavaError also when it does not start, or is older than Java 17."""
+    found = java_program()
     try:
         answer = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as problem:
@@ -39,7 +42,7 @@ def find_java() -> Path:
         raise JavaError(f"`{found} -version` printed no version that we understand. {_REMEDY}")
     if version < JAVA_VERSION_MIN:
         raise JavaError(f"{found} is Java {version}; Spark and Kafka need {JAVA_VERSION_MIN} or newer. {_REMEDY}")
-    return Path(found)
+    return found
 
 
 def _feature_version(text: str) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from streaming.class_archives import class_archive_options
 from streaming.config import StreamingConfig
 from streaming.jars import spark_jars
 
@@ -82,15 +84,17 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def java_options(config: StreamingConfig) -> str:
-    """The options of the driver's JVM: those that were set, and how it logs unless they say so themselves.
+    """The options of the driver's JVM: those that were set, and unless they say so themselves its class archive and how it logs.
 
     Under spark-submit the JVM runs already; there they do nothing.
     """
-    given = config.spark.get(_JAVA_OPTIONS, "")
-    if "log4j2.configurationFile" in given:
-        return given
-    file = Path(__file__).with_name("log4j2-json.properties" if config.log_format == "json" else "log4j2.properties")
-    return f"{given} -Dlog4j2.configurationFile={file.as_uri()}".strip()
+    options = [config.spark.get(_JAVA_OPTIONS, "")]
+    if "SharedArchiveFile" not in options[0]:
+        options += map(shlex.quote, class_archive_options("spark"))
+    if "log4j2.configurationFile" not in options[0]:
+        file = Path(__file__).with_name("log4j2-json.properties" if config.log_format == "json" else "log4j2.properties")
+        options.append(f"-Dlog4j2.configurationFile={file.as_uri()}")
+    return " ".join(filter(None, options))
 
 
 def prepare_session(spark: SparkSession, config: StreamingConfig, more: Mapping[str, str] = MappingProxyType({})) -> None:

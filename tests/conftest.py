@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from streaming.class_archives import class_archive_options
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.jars import resolve_jars, spark_jars
 from streaming.topics import TopicSettings, admin_client
-from tests import spark_classes
 
-# For the driver of every Spark here, also of those that the tests start as commands.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.java_options())
+# For every JVM of Spark's here, also of those that the tests start as commands: they live for seconds, too short for the
+# optimising compiler and a collector with threads of its own to pay.
+_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", shlex.join((*_SHORT_LIVED, *class_archive_options("spark"))))
 
 # Hypothesis would fail an example that takes longer than 200 ms, which on a busy machine any may.
 settings.register_profile("no deadline", deadline=None)

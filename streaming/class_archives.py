@@ -1,0 +1,47 @@
+"""Class archives: the classes of Spark, and of the embedded Kafka, as a JVM has them in memory once they are loaded.
+
+A JVM that starts Spark and runs its first query spends half of its CPU time on loading classes. One that maps an archive into its
+memory does not (class data sharing, JEP 350). `python -m streaming.write_class_archives` writes them, into the Python environment, where
+they go when it goes. Without them, or with those of another Java or of other jars, which the JVM notices by itself, all is as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Literal
+
+from streaming.jars import jars_directory
+from streaming.java import JavaError, java_program
+
+Kind = Literal["spark", "kafka"]
+_SILENT = ("-Xlog:cds*=off", "-Xlog:class+path*=off")
+"""The JVM would print a warning when an archive does not fit."""
+
+
+def class_archive(kind: Kind) -> Path:
+    """Where the archive is, or would be; its name tells of which Java and which jars. Raises JavaError, and OSError without jars."""
+    found = [java_program().resolve(), _jars(kind)]
+    about = " ".join(f"{path} {path.stat().st_mtime_ns}" for path in found)
+    name = f"classes-{kind}-{hashlib.sha256(about.encode()).hexdigest()[:12]}.jsa"
+    return Path(sys.prefix) / "share" / "group-coordinator" / name
+
+
+def class_archive_options(kind: Kind) -> list[str]:
+    """What makes a JVM use the archive; nothing where there is none."""
+    try:
+        archive = class_archive(kind)
+    except (JavaError, OSError):
+        return []
+    return [f"-XX:SharedArchiveFile={archive}", *_SILENT] if archive.exists() else []
+
+
+def _jars(kind: Kind) -> Path:
+    if kind == "kafka":
+        return jars_directory() / "broker"
+    pyspark = importlib.util.find_spec("pyspark")
+    assert pyspark is not None
+    assert pyspark.origin is not None
+    return Path(pyspark.origin).parent / "jars"

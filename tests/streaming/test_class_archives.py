@@ -1,0 +1,81 @@
+"""Class archives: found by what they belong to, given to each JVM, and really used by it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from streaming.class_archives import class_archive, class_archive_options
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka
+from streaming.session import java_options
+
+FROM_THE_ARCHIVE = "source: shared objects file (top)"
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """That of Spark in an environment of its own, which has a space in its path."""
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "an environment"))
+    path = class_archive("spark")
+    path.parent.mkdir(parents=True)
+    path.touch()
+    return path
+
+
+def options_of(given: str) -> list[str]:
+    return shlex.split(java_options(StreamingConfig(spark={"spark.driver.extraJavaOptions": given})))
+
+
+def test_the_driver_gets_the_archive(archive: Path) -> None:
+    assert f"-XX:SharedArchiveFile={archive}" in options_of("")
+    assert f"-XX:SharedArchiveFile={archive}" in options_of("-Xss2m")
+
+
+def test_one_that_was_named_stays(archive: Path) -> None:
+    assert [each for each in options_of("-XX:SharedArchiveFile=mine.jsa") if "SharedArchiveFile" in each] == ["-XX:SharedArchiveFile=mine.jsa"]
+
+
+def test_without_an_archive_nothing_is_said_of_it(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive.unlink()
+    assert class_archive_options("spark") == []
+    monkeypatch.setenv("JAVA_HOME", str(archive.parent / "no java"))
+    assert class_archive_options("spark") == []
+
+
+def test_another_java_has_another_archive(archive: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = tmp_path / "java" / "bin" / "java"
+    other.parent.mkdir(parents=True)
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
+    assert class_archive("spark") != archive
+
+
+@pytest.mark.spark
+def test_spark_loads_its_classes_from_it(tmp_path: Path) -> None:
+    options = class_archive_options("spark")
+    if not options:
+        pytest.skip("no archive was written: make jars")
+    loaded = tmp_path / "loaded"
+    given = [*options, f"-Xlog:class+load:file={loaded}"]
+    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--version"]
+    subprocess.run(command, env={**os.environ, "SPARK_SUBMIT_OPTS": shlex.join(given)}, check=True, capture_output=True, timeout=120)
+    (submit,) = [line for line in loaded.read_text().splitlines() if "org.apache.spark.deploy.SparkSubmit source:" in line]
+    assert submit.endswith(FROM_THE_ARCHIVE)
+
+
+@pytest.mark.kafka
+def test_the_broker_loads_its_classes_from_it(tmp_path: Path, kafka_jars: Path) -> None:
+    if not class_archive_options("kafka"):
+        pytest.skip("no archive was written: make jars")
+    loaded = tmp_path / "loaded"
+    with EmbeddedKafka(java_options=[f"-Xlog:class+load:file={loaded}"]):
+        (server,) = [line for line in loaded.read_text().splitlines() if "kafka.server.KafkaRaftServer source:" in line]
+    assert server.endswith(FROM_THE_ARCHIVE)
