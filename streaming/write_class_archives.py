@@ -6,7 +6,10 @@ the classes that it had loaded.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,7 +58,9 @@ def _spark(java_options: str, directory: Path) -> None:
     jvm = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
     spark.stop()
     jvm.stdin.close()  # it ends with its input
-    jvm.wait(_EXIT_TIMEOUT_S)
+    _wait_until(lambda: jvm.poll() is not None)
+    if jvm.returncode != 0:
+        raise OSError(f"the JVM ended with exit code {jvm.returncode}")
 
 
 def _log() -> list[tuple[int, int, int, bytes | None, bytes]]:
@@ -71,7 +76,18 @@ def _log() -> list[tuple[int, int, int, bytes | None, bytes]]:
 def _kafka(java_options: str, directory: Path) -> None:
     with EmbeddedKafka(directory, java_options=java_options.split()) as kafka:
         ensure_topics(admin_client(kafka.bootstrap_servers), TopicSettings())
-        kafka.stop()
+        assert kafka.pid is not None
+        os.kill(kafka.pid, signal.SIGTERM)  # and not `stop`, which kills what takes long
+        _wait_until(lambda: not kafka.running)
+
+
+def _wait_until(has_ended: Callable[[], bool]) -> None:
+    """A JVM that is killed while it writes leaves half an archive."""
+    deadline = time.monotonic() + _EXIT_TIMEOUT_S
+    while not has_ended():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the JVM had not ended after {_EXIT_TIMEOUT_S:.0f} s")
+        time.sleep(0.1)
 
 
 _LIVES: Mapping[Kind, Callable[[str, Path], None]] = {"spark": _spark, "kafka": _kafka}
