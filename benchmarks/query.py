@@ -5,7 +5,7 @@
 Every batch brings `beats` heartbeats of each of the touched groups. Compared are, on the same topic and in one Spark
 session: the coordinator with a group as the key of the state, the coordinator with buckets of groups, the same topology around
 a function that passes rows on (called as Spark calls it, with pandas frames; and as it calls ours, see `streaming.lean_worker`),
-and Spark's plain copy without Python, with Spark's own settings. Figures are the medians of whole triggers, and the shares of their
+and Spark's plain copy without Python (`rivals.copy`). Figures are the medians of whole triggers, and the shares of their
 phases. All but the copy must write one record for each request; the copy writes the ticks, too.
 """
 
