@@ -7,10 +7,11 @@ the classes that it had loaded.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,7 +25,7 @@ from streaming.rows import RECORD_SCHEMA
 from streaming.session import open_session
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _EXIT_TIMEOUT_S = 300.0
 
 
@@ -39,19 +40,17 @@ def write_class_archives(tell: Callable[[str], None] = print) -> None:
             archive.parent.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=archive.parent) as directory:
                 written = Path(directory) / archive.name
-                live(f"-XX:ArchiveClassesAtExit={written} -Xlog:disable", Path(directory) / "work")
+                live([f"-XX:ArchiveClassesAtExit={written}", "-Xlog:disable"], Path(directory) / "work")
                 for older in archive.parent.glob(f"classes-{kind}-*.jsa"):
                     older.unlink()
                 written.replace(archive)  # whole, or not at all: a JVM does not survive half of one
-        except OSError as problem:
-            tell(f"It was not written ({problem}); all works without it.")
+        except Exception as problem:  # whatever it is, nobody is to be kept from working by it
+            tell(f"It was not written ({type(problem).__name__}: {problem}); all works without it.")
 
 
-def _spark(java_options: str, directory: Path) -> None:
-    config = StreamingConfig(
-        shuffle_partitions=1,
-        spark={"spark.driver.memory": "512m", "spark.driver.extraJavaOptions": f"{_SHORT_LIVED} {java_options}"},
-    )
+def _spark(java_options: Sequence[str], directory: Path) -> None:
+    options = shlex.join((*_SHORT_LIVED, *java_options))
+    config = StreamingConfig(shuffle_partitions=1, spark={"spark.driver.memory": "512m", "spark.driver.extraJavaOptions": options})
     spark = open_session(config)
     spark.sparkContext.setLogLevel("ERROR")
     replay_streaming(spark.createDataFrame(_log(), RECORD_SCHEMA), config, directory).collect()
@@ -73,8 +72,8 @@ def _log() -> list[tuple[int, int, int, bytes | None, bytes]]:
     return [(0, offset, 1_000 + offset, key, value) for offset, (key, value) in enumerate(values)]
 
 
-def _kafka(java_options: str, directory: Path) -> None:
-    with EmbeddedKafka(directory, java_options=java_options.split()) as kafka:
+def _kafka(java_options: Sequence[str], directory: Path) -> None:
+    with EmbeddedKafka(directory, java_options=java_options) as kafka:
         ensure_topics(admin_client(kafka.bootstrap_servers), TopicSettings())
         assert kafka.pid is not None
         os.kill(kafka.pid, signal.SIGTERM)  # and not `stop`, which kills what takes long
@@ -90,7 +89,7 @@ def _wait_until(has_ended: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-_LIVES: Mapping[Kind, Callable[[str, Path], None]] = {"spark": _spark, "kafka": _kafka}
+_LIVES: Mapping[Kind, Callable[[Sequence[str], Path], None]] = {"spark": _spark, "kafka": _kafka}
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyspark
 import pytest
 
+from streaming import write_class_archives
 from streaming.class_archives import class_archive, class_archive_options
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
@@ -31,6 +33,10 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def options_of(given: str) -> list[str]:
     return shlex.split(java_options(StreamingConfig(spark={"spark.driver.extraJavaOptions": given})))
+
+
+def written_by(options: Sequence[str]) -> Path:
+    return Path(options[0].removeprefix("-XX:ArchiveClassesAtExit="))
 
 
 def test_the_driver_gets_the_archive(archive: Path) -> None:
@@ -56,6 +62,26 @@ def test_another_java_has_another_archive(archive: Path, monkeypatch: pytest.Mon
     other.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
     assert class_archive("spark") != archive
+
+
+def test_one_that_cannot_be_written_is_done_without(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(java_options: Sequence[str], directory: Path) -> None:
+        written_by(java_options).write_bytes(b"half of it")
+        raise RuntimeError("the JVM ended with exit code 1")
+
+    archive.unlink()
+    monkeypatch.setattr(write_class_archives, "_LIVES", {"spark": fail})
+    said: list[str] = []
+    write_class_archives.write_class_archives(said.append)
+    assert "It was not written (RuntimeError: the JVM ended with exit code 1)" in said[-1]
+    assert list(archive.parent.iterdir()) == []
+
+
+def test_a_new_one_takes_the_place_of_older_ones(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive.rename(archive.with_name("classes-spark-older.jsa"))
+    monkeypatch.setattr(write_class_archives, "_LIVES", {"spark": lambda options, _: written_by(options).write_bytes(b"")})
+    write_class_archives.write_class_archives(lambda _: None)
+    assert list(archive.parent.iterdir()) == [archive]
 
 
 @pytest.mark.spark
