@@ -17,7 +17,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from typing import Any
 
 import pandas as pd
@@ -118,15 +117,6 @@ VARIANTS = {
     "identity, transformWithState": Variant(lambda log: producer_records(with_state.identity_of_rows(log.events(), "copied"))),
     "identity, transformWithStateInPandas": Variant(lambda log: producer_records(with_state.identity_of_frames(log.events(), "copied"))),
 }
-NEEDS_PROTOBUF = tuple(name for name in VARIANTS if "transformWithState" in name)
-"""Its Python workers speak protobuf with the JVM; PySpark does not install it."""
-
-
-def has_protobuf() -> bool:
-    try:
-        return find_spec("google.protobuf") is not None
-    except ModuleNotFoundError:  # there is no `google` either
-        return False
 
 
 def measure(log: Log, variant: Variant, jvm: int) -> Cost:
@@ -176,7 +166,7 @@ def show(say: Printed, name: str, cost: Cost) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.batch_cost", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, metavar="NAME", help=f"of {', '.join(VARIANTS)}")
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="NAME", help=f"of {', '.join(VARIANTS)}")
     parser.add_argument("--touched", type=int, default=20, help="groups that a batch touches")
     parser.add_argument("--rounds", type=int, default=2, help="how often each is run, after a first time that is left out")
     parser.add_argument("--batches", type=int, default=55)
@@ -185,9 +175,6 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the table in docs/performance.md")
     arguments = parser.parse_args()
     say = Printed()
-    variants = arguments.variants or [name for name in VARIANTS if has_protobuf() or name not in NEEDS_PROTOBUF]
-    if not arguments.variants and len(variants) < len(VARIANTS):
-        print(f"Left out, as protobuf is not installed: {'; '.join(NEEDS_PROTOBUF)}", flush=True)
     with EmbeddedKafka() as kafka:
         options = dict(KEEP_REPORTS)
         if arguments.java_options:
@@ -204,11 +191,11 @@ def main() -> None:
             say(f"{'by batch, ms':38} {'JVM, CPU':>8} {'Python, CPU':>11} {'trigger':>10}   phases of the trigger")
             rounds = []
             for number in range(arguments.rounds + 1):
-                costs = {name: measure(log, VARIANTS[name], jvm) for name in variants}
+                costs = {name: measure(log, VARIANTS[name], jvm) for name in arguments.variants}
                 rounds.append(costs)
                 for name, cost in costs.items() if arguments.each else ():
                     show(say, f"{name}, round {number}", cost)
-            for name in variants:
+            for name in arguments.variants:
                 show(say, name, median_of([costs[name] for costs in rounds[1:]]))
         finally:
             spark.stop()

@@ -1,7 +1,7 @@
 """What more executors and more shards bring: events/s of the whole query, Kafka to Kafka, for the same events.
 
     python -m benchmarks.scale_out [--shards 1 2 4] [--executors 1 2] [--touched 1000] [--beats 10] [--batches 6]
-        [--compiling 10] [--write]
+        [--write]
 
 Shards are partitions of the events topic with a query each, in one app (`local[*]`); the groups are divided among them.
 Executors have one core each, of a standalone cluster on this machine, for one shard with two shuffle partitions. Rates count
@@ -35,6 +35,8 @@ from streaming.topics import admin_client, ensure_topics
 from tests.operations.standalone_cluster import Cluster
 
 ROOT = Path(__file__).parents[1]
+COMPILED_BATCHES = 10
+"""Batches of a first run, for the JVM's compiler."""
 
 
 class Rate(Struct, frozen=True):
@@ -119,7 +121,6 @@ def main() -> None:
     parser.add_argument("--touched", type=int, default=1_000, help="groups that a batch of all shards touches")
     parser.add_argument("--beats", type=int, default=10, help="heartbeats of each of them")
     parser.add_argument("--batches", type=int, default=6)
-    parser.add_argument("--compiling", type=int, default=10, help="batches of a first run, for the JVM's compiler")
     parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md, and its plot")
     arguments = parser.parse_args()
     work = (arguments.touched, arguments.beats, arguments.batches)
@@ -141,14 +142,14 @@ def main() -> None:
 
         def of_shards() -> Iterator[tuple[str, Rate]]:
             with session(settings("local")) as spark:
-                rate(spark, settings("compiled"), 100, 2, arguments.compiling)
+                rate(spark, settings("compiled"), 100, 2, COMPILED_BATCHES)
                 for shards in arguments.shards:
                     yield f"{shards} shard{'s' * (shards > 1)}", rate(spark, settings(f"shards-{shards}", shards=shards), *work)
 
         def of_executors() -> Iterator[tuple[str, Rate]]:
             for executors in arguments.executors:
                 with cluster(executors) as own, session(settings("cluster", **own)) as spark:
-                    rate(spark, settings(f"compiled-{executors}", shuffle_partitions=2), 100, 2, arguments.compiling)
+                    rate(spark, settings(f"compiled-{executors}", shuffle_partitions=2), 100, 2, COMPILED_BATCHES)
                     found = rate(spark, settings(f"executors-{executors}", shuffle_partitions=2), *work)
                     yield f"{executors} executor{'s' * (executors > 1)} of one core", found
 

@@ -8,12 +8,11 @@ they go when it goes. Without them, or with those of another Java or of other ja
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import sys
 from pathlib import Path
 from typing import Literal
 
-from streaming.jars import jars_directory
+from streaming.jars import JarsError, jars_directory, pyspark_jars_directory
 from streaming.java import JavaError, java_program
 
 Kind = Literal["spark", "kafka"]
@@ -22,8 +21,9 @@ _SILENT = ("-Xlog:cds*=off", "-Xlog:class+path*=off")
 
 
 def class_archive(kind: Kind) -> Path:
-    """Where the archive is, or would be; its name tells of which Java and which jars. Raises JavaError, and OSError without jars."""
-    found = [java_program().resolve(), _jars(kind)]
+    """Where the archive is, or would be; its name tells of which Java and which jars. Raises JavaError, and JarsError or OSError without jars."""
+    jars = pyspark_jars_directory() if kind == "spark" else jars_directory() / "broker"
+    found = [java_program().resolve(), jars]
     about = " ".join(f"{path} {path.stat().st_mtime_ns}" for path in found)
     name = f"classes-{kind}-{hashlib.sha256(about.encode()).hexdigest()[:12]}.jsa"
     return Path(sys.prefix) / "share" / "group-coordinator" / name
@@ -33,15 +33,6 @@ def class_archive_options(kind: Kind) -> list[str]:
     """What makes a JVM use the archive; nothing where there is none."""
     try:
         archive = class_archive(kind)
-    except (JavaError, OSError):
+    except (JavaError, JarsError, OSError):
         return []
     return [f"-XX:SharedArchiveFile={archive}", *_SILENT] if archive.exists() else []
-
-
-def _jars(kind: Kind) -> Path:
-    if kind == "kafka":
-        return jars_directory() / "broker"
-    pyspark = importlib.util.find_spec("pyspark")
-    assert pyspark is not None
-    assert pyspark.origin is not None
-    return Path(pyspark.origin).parent / "jars"

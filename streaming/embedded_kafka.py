@@ -31,15 +31,14 @@ from confluent_kafka.admin import AdminClient
 from streaming import broker_properties
 from streaming.class_archives import class_archive_options
 from streaming.jars import broker_jars
-from streaming.java import find_java
+from streaming.java import SHORT_LIVED, find_java
 
 STOP_TIMEOUT_S = 20.0
 _PORT_ATTEMPTS = 3
 _LOG_LINES_SHOWN = 25
 _STARTED = "Kafka Server started"
 
-# Quick to start and small, rather than fast at its peak.
-_JVM_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true", "-Dfile.encoding=UTF-8")
+_JVM_OPTIONS = (*SHORT_LIVED, "-Djava.awt.headless=true", "-Dfile.encoding=UTF-8")
 _LOG_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
@@ -163,15 +162,18 @@ class EmbeddedKafka:
                 self.kill()
                 raise
 
-    def stop(self) -> None:
-        """Stop the broker cleanly (SIGTERM, and SIGKILL when it takes longer than STOP_TIMEOUT_S). Data stays."""
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> bool:
+        """Stop the broker by SIGTERM, and by SIGKILL when that takes longer than `timeout_s`. Data stays. False: it was killed."""
+        ended = True
         if self._broker is not None and self.running:
             self._broker.terminate()
             try:
-                self._broker.wait(STOP_TIMEOUT_S)
+                self._broker.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 self._broker.kill()
+                ended = False
         self._end_group()
+        return ended
 
     def kill(self) -> None:
         """End the broker at once by SIGKILL, as a crash would. Data stays; `start` brings it back on the same port."""

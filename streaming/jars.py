@@ -148,12 +148,17 @@ def _ivy_command(unfinished: Path) -> list[str]:
     return [*command, "-types", "jar", "bundle", "-retrieve", f"{unfinished}/jars/{pattern}"]
 
 
-def _ivy_jar() -> Path:
+def pyspark_jars_directory() -> Path:
+    """Where the jars of the PySpark wheel lie. Raises JarsError where they do not."""
     pyspark = importlib.util.find_spec("pyspark")
-    found = sorted(Path(pyspark.origin).parent.glob("jars/ivy-*.jar")) if pyspark and pyspark.origin else []
-    if not found:
+    directory = Path(pyspark.origin).parent / "jars" if pyspark and pyspark.origin else None
+    if directory is None or not any(directory.glob("ivy-*.jar")):
         raise JarsError("PySpark's jars (jars/ivy-*.jar of the package) were not found. Reinstall it: pip install pyspark==4.2.0")
-    return found[-1]
+    return directory
+
+
+def _ivy_jar() -> Path:
+    return max(pyspark_jars_directory().glob("ivy-*.jar"))
 
 
 def _failure(log: str, path: Path) -> str:

@@ -9,6 +9,8 @@ import subprocess
 from pathlib import Path
 
 JAVA_VERSION_MIN = 17
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Options of a JVM that is to start quickly and stay small: it ends before the optimising compiler pays."""
 _REMEDY = (
     f"Install a Java {JAVA_VERSION_MIN} runtime (Debian and Ubuntu: openjdk-17-jre-headless; macOS: temurin@17), "
     "or set JAVA_HOME to the one that you have."

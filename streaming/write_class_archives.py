@@ -6,11 +6,8 @@ the classes that it had loaded.
 
 from __future__ import annotations
 
-import os
 import shlex
-import signal
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,12 +17,12 @@ from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, 
 from streaming.class_archives import Kind, class_archive
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
+from streaming.java import SHORT_LIVED
 from streaming.replay import replay_streaming
 from streaming.rows import RECORD_SCHEMA
 from streaming.session import open_session
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 
-_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _EXIT_TIMEOUT_S = 300.0
 
 
@@ -49,7 +46,7 @@ def write_class_archives(tell: Callable[[str], None] = print) -> None:
 
 
 def _spark(java_options: Sequence[str], directory: Path) -> None:
-    options = shlex.join((*_SHORT_LIVED, *java_options))
+    options = shlex.join((*SHORT_LIVED, *java_options))
     config = StreamingConfig(shuffle_partitions=1, spark={"spark.driver.memory": "512m", "spark.driver.extraJavaOptions": options})
     spark = open_session(config)
     spark.sparkContext.setLogLevel("ERROR")
@@ -57,9 +54,8 @@ def _spark(java_options: Sequence[str], directory: Path) -> None:
     jvm = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
     spark.stop()
     jvm.stdin.close()  # it ends with its input
-    _wait_until(lambda: jvm.poll() is not None)
-    if jvm.returncode != 0:
-        raise OSError(f"the JVM ended with exit code {jvm.returncode}")
+    if (code := jvm.wait(_EXIT_TIMEOUT_S)) != 0:
+        raise OSError(f"the JVM ended with exit code {code}")
 
 
 def _log() -> list[tuple[int, int, int, bytes | None, bytes]]:
@@ -75,18 +71,8 @@ def _log() -> list[tuple[int, int, int, bytes | None, bytes]]:
 def _kafka(java_options: Sequence[str], directory: Path) -> None:
     with EmbeddedKafka(directory, java_options=java_options) as kafka:
         ensure_topics(admin_client(kafka.bootstrap_servers), TopicSettings())
-        assert kafka.pid is not None
-        os.kill(kafka.pid, signal.SIGTERM)  # and not `stop`, which kills what takes long
-        _wait_until(lambda: not kafka.running)
-
-
-def _wait_until(has_ended: Callable[[], bool]) -> None:
-    """A JVM that is killed while it writes leaves half an archive."""
-    deadline = time.monotonic() + _EXIT_TIMEOUT_S
-    while not has_ended():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"the JVM had not ended after {_EXIT_TIMEOUT_S:.0f} s")
-        time.sleep(0.1)
+        if not kafka.stop(_EXIT_TIMEOUT_S):  # killed while it writes, it leaves half an archive
+            raise TimeoutError(f"the broker had not ended after {_EXIT_TIMEOUT_S:.0f} s")
 
 
 _LIVES: Mapping[Kind, Callable[[Sequence[str], Path], None]] = {"spark": _spark, "kafka": _kafka}

@@ -16,12 +16,12 @@ from hypothesis import settings
 from streaming.class_archives import class_archive_options
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.jars import resolve_jars, spark_jars
+from streaming.java import SHORT_LIVED
 from streaming.topics import TopicSettings, admin_client
 
 # For every JVM of Spark's here, also of those that the tests start as commands: they live for seconds, too short for the
 # optimising compiler and a collector with threads of its own to pay.
-_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-os.environ.setdefault("SPARK_SUBMIT_OPTS", shlex.join((*_SHORT_LIVED, *class_archive_options("spark"))))
+os.environ.setdefault("SPARK_SUBMIT_OPTS", shlex.join((*SHORT_LIVED, *class_archive_options("spark"))))
 
 # Hypothesis would fail an example that takes longer than 200 ms, which on a busy machine any may.
 settings.register_profile("no deadline", deadline=None)

@@ -6,7 +6,7 @@ import os
 import subprocess
 
 from streaming.jars import tools_jars
-from streaming.java import find_java
+from streaming.java import SHORT_LIVED, find_java
 
 TIMEOUT_S = 120.0
 
@@ -17,7 +17,7 @@ def run_tool(name: str, *arguments: str, passing_over: str | None = None) -> str
     `passing_over`: what is in a stack trace that the tool prints and takes no harm from.
     """
     class_path = os.pathsep.join(map(str, tools_jars()))
-    java = [str(find_java()), "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", class_path]
+    java = [str(find_java()), "-Xmx192m", *SHORT_LIVED, "-cp", class_path]
     logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
     done = subprocess.run([*java, *logging, name, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == 0, f"{name} {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"

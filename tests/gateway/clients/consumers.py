@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from streaming.jars import tools_jars
-from streaming.java import find_java
+from streaming.java import SHORT_LIVED, find_java
 
 Library = Literal["librdkafka", "kafka-python", "java", "franz-go", "sarama"]
 LIBRARIES: tuple[Library, ...] = ("librdkafka", "kafka-python", "java")
@@ -224,7 +224,7 @@ def _command(library: Library, programs: Path) -> list[str]:
 
 
 def _java(classes: Path) -> list[str]:
-    options = ["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    options = ["-Xmx64m", *SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
     return [str(find_java()), *options, "-cp", os.pathsep.join([str(classes), _class_path()]), "ConsumerProgram"]
 
 
