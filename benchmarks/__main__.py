@@ -29,11 +29,11 @@ class Benchmark(Struct, frozen=True):
 
 
 BENCHMARKS = {
-    "core": Benchmark(full=("--jvm", "--runs", "3"), quick=("--jvm", "--quick")),
+    "core": Benchmark(full=("--jvm", "--runs", "2"), quick=("--jvm", "--quick")),
     "assignors": Benchmark(full=("--jvm", "--runs", "2"), quick=("--quick", "--runs", "1")),
     "query": Benchmark(quick=("--touched", "100", "--beats", "2", "--batches", "1", "--buckets")),
     "latency": Benchmark(quick=("--rates", "50", "--seconds", "3", "--rounds", "1", "--compiling", "1")),
-    "batch_cost": Benchmark(quick=None),
+    "batch_cost": Benchmark(full=("--rounds", "1"), quick=None),
     "idle_groups": Benchmark(quick=("--groups", "100", "5000", "--buckets", "0", "--batches", "5")),
     "replay": Benchmark(quick=("--events", "60000", "--cores", "2", "--runs", "1", "--day-share", "0")),
     "scale_out": Benchmark(quick=None),

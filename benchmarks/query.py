@@ -90,9 +90,9 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
     copied = f"{settings.topic_prefix}.copied"
     admin.create_topics([NewTopic(copied, 1, 1)])[copied].result()
     # Small batches are soon done; one of ten thousand groups takes Spark's own way half a minute.
-    share = 1 if touched < 10_000 else 2
-    batches = arguments.batches * 5 if touched < 100 else max(2, arguments.batches // share)
-    size, before = fill(settings, touched, max(1, arguments.beats // share), batches)
+    many = touched >= 10_000
+    batches = arguments.batches * 5 if touched < 100 else max(1, arguments.batches // 3) if many else arguments.batches
+    size, before = fill(settings, touched, max(1, arguments.beats // 2) if many else arguments.beats, batches)
     events_topic = report.topics.events
 
     def events() -> DataFrame:
@@ -145,7 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.query", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--touched", type=int, nargs="+", default=[20, 1_000, 10_000], help="groups that each batch touches")
     parser.add_argument("--beats", type=int, default=10, help="heartbeats of each group in a batch (half of it at 10,000 groups)")
-    parser.add_argument("--batches", type=int, default=6, help="that are measured (half of them at 10,000 groups, five times as many below 100)")
+    parser.add_argument("--batches", type=int, default=6, help="that are measured (a third of them at 10,000 groups, five times as many below 100)")
     parser.add_argument("--buckets", type=int, nargs="*", default=[1_024], help="bucket counts to try")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md, and its plot")
