@@ -30,7 +30,7 @@ from benchmarks import rivals, with_state
 from benchmarks.batches import KEEP_REPORTS, PHASES, median_ms, start, whole_batches
 from benchmarks.beating_groups import config
 from benchmarks.document import Printed
-from benchmarks.process_times import cpu_time
+from benchmarks.process_times import cpu_times
 from benchmarks.query import fill
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
@@ -126,11 +126,11 @@ def measure(log: Log, variant: Variant, jvm: int) -> Cost:
         query = start(variant.build(log), log.settings.sink_options, checkpoint)
         first, begin = _after(query, log.before, jvm)
         query.awaitTermination()
-        used = cpu_time(jvm).since(begin)
+        used = cpu_times(jvm).since(begin)
         reports = [each for each in whole_batches(query, log.size) if each["batchId"] > first]
     return Cost(
         jvm_ms=used.own_ms / len(reports),
-        python_ms=used.children_ms / len(reports),
+        python_ms=used.descendants_ms / len(reports),
         trigger_ms=median_ms(reports),
         phases_ms={phase: median_ms(reports, phase) for phase in PHASES},
     )
@@ -141,7 +141,7 @@ def _after(query: StreamingQuery, batches: int, jvm: int) -> tuple[int, Any]:
     while True:
         last = query.lastProgress
         if last is not None and last["batchId"] > batches:
-            return int(last["batchId"]), cpu_time(jvm)
+            return int(last["batchId"]), cpu_times(jvm)
         if not query.isActive:
             raise RuntimeError(f"the query ended after too few batches: {query.exception()}")
         time.sleep(POLL_S)

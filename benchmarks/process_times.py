@@ -1,4 +1,9 @@
-"""CPU time of a process and of those that it started, from /proc (Linux): unlike elapsed time, it hardly depends on who else runs."""
+"""CPU time of a process and of those that it started, from /proc (Linux): unlike elapsed time, it hardly depends on who else runs.
+
+    before = cpu_times(process)
+    ...
+    used = cpu_times(process).since(before)
+"""
 
 from __future__ import annotations
 
@@ -9,36 +14,73 @@ from typing import NamedTuple
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-class CpuTime(NamedTuple):
+class Used(NamedTuple):
     """Milliseconds of CPU."""
 
     own_ms: float
-    children_ms: float
-    """Of all that descends from it: those that live, and those that have ended."""
-
-    def since(self, before: CpuTime) -> CpuTime:
-        return CpuTime(self.own_ms - before.own_ms, self.children_ms - before.children_ms)
+    descendants_ms: float
 
 
-def cpu_time(process: int) -> CpuTime:
+class Times(NamedTuple):
+    """Of one process, since it began."""
+
+    parent: int
+    began: int
+    """By which it differs from another one that had its number before."""
+    own_ms: float
+    ended_ms: float
+    """Of its children that have ended, if it waited for them. Spark's Python daemon does not: what an ended worker used is in no sum."""
+
+    @property
+    def sum_ms(self) -> float:
+        return self.own_ms + self.ended_ms
+
+
+class CpuTimes(NamedTuple):
+    """A process and all that descend from it, at one moment."""
+
+    process: int
+    times: dict[int, Times]
+
+    def since(self, before: CpuTimes) -> Used:
+        """What was used in between; nothing of what nobody waited for."""
+        own_ms = self.times[self.process].own_ms - before.times[self.process].own_ms
+        all_ms = sum(now.sum_ms - before.sum_of(process, now.began) for process, now in self.times.items())
+        return Used(own_ms, all_ms - own_ms - self._used_before(before))
+
+    def sum_of(self, process: int, began: int) -> float:
+        """0 where that process had not begun yet."""
+        times = self.times.get(process)
+        return times.sum_ms if times and times.began == began else 0.0
+
+    def _used_before(self, before: CpuTimes) -> float:
+        """What children that have ended since used before: a parent that waited for them has it in its sum now."""
+        used_ms = 0.0
+        for process in before.times.keys() - self.times.keys():
+            then = before.times[process]
+            parent, parent_then = self.times.get(then.parent), before.times.get(then.parent)
+            if parent and parent_then and parent.ended_ms - parent_then.ended_ms >= then.sum_ms:
+                used_ms += then.sum_ms
+        return used_ms
+
+
+def cpu_times(process: int) -> CpuTimes:
     """Of a process that runs."""
     table = _table()
-    own, ended = table[process][1:]
-    descendants = [process]
-    for parent in descendants:  # it grows on the way
-        descendants += [each for each, (its_parent, *_) in table.items() if its_parent == parent]
-    return CpuTime(own, ended + sum(sum(table[each][1:]) for each in descendants[1:]))
+    family = [process]
+    for parent in family:  # it grows on the way
+        family += [each for each, times in table.items() if times.parent == parent]
+    return CpuTimes(process, {each: table[each] for each in family})
 
 
-def _table() -> dict[int, tuple[int, float, float]]:
-    """Process -> (parent, its milliseconds, those of its children that have ended and were waited for)."""
-    found: dict[int, tuple[int, float, float]] = {}
+def _table() -> dict[int, Times]:
+    found: dict[int, Times] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             text = stat.read_text()
         except OSError:  # it has just ended
             continue
-        fields = text[text.rindex(")") + 2 :].split()
+        fields = text[text.rindex(")") + 2 :].split()  # proc_pid_stat(5), from the state on
         own, ended = (1_000 * sum(map(int, fields[first : first + 2])) / TICKS_PER_S for first in (11, 13))
-        found[int(stat.parent.name)] = int(fields[1]), own, ended
+        found[int(stat.parent.name)] = Times(int(fields[1]), int(fields[19]), own, ended)
     return found

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from benchmarks.day_log import BEATS_A_DAY, write_log
 from benchmarks.document import Printed, plot_bars
-from benchmarks.process_times import cpu_time
+from benchmarks.process_times import cpu_times
 from streaming.config import StreamingConfig
 from streaming.event_log import read_records, records_of_files
 from streaming.replay import replay_batch, replay_in_process
@@ -57,9 +57,9 @@ def replay(file: Path, cores: int) -> None:
 
 
 def spend(work: Callable[[], object]) -> None:
-    begin, before = time.perf_counter(), cpu_time(os.getpid())
+    begin, before = time.perf_counter(), cpu_times(os.getpid())
     work()
-    elapsed, cpu = time.perf_counter() - begin, cpu_time(os.getpid()).since(before)
+    elapsed, cpu = time.perf_counter() - begin, cpu_times(os.getpid()).since(before)
     print(f"spent {elapsed:.2f} {sum(cpu) / 1_000:.2f}", flush=True)
 
 
