@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 
 from command_line.topic_reader import read_topic
 from schemas.records import OffsetCommitKey, UnknownKey, decode_key
@@ -15,6 +17,7 @@ from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
 from streaming.rows import NO_PARTITION, OutputRecord
+from streaming.topics import admin_client
 
 
 class Stream(NamedTuple):
@@ -94,12 +97,21 @@ def written_of(config: StreamingConfig) -> Written:
     return Written(dict(outputs), repeated)
 
 
-def count_so_far(config: StreamingConfig) -> int:
-    """How many outputs there are; 0 while the broker or its topics are just starting."""
-    try:
-        return count(written_of(config).outputs)
-    except KafkaException:
-        return 0
+def has_written(config: StreamingConfig, wanted: int) -> bool:
+    """Whether there are so many outputs, or more; not while the broker or its topics are just starting."""
+    with suppress(KafkaException):
+        return records_so_far(config) >= wanted and count(written_of(config).outputs) >= wanted
+    return False
+
+
+def records_so_far(config: StreamingConfig) -> int:
+    """The ends of all output topics together, repetitions and all: cheap to ask for, again and again."""
+    topics = config.topic_settings.topics
+    partitions = dict.fromkeys(topics.outputs, 1) | {topics.responses: config.responses_partitions, topics.offsets: config.offsets_partitions}
+    latest = OffsetSpec.latest()
+    ends = {TopicPartition(topic, number): latest for topic, numbers in partitions.items() for number in range(numbers)}
+    admin = admin_client(config.bootstrap_servers, {"log_level": "0"})
+    return sum(future.result().offset for future in admin.list_offsets(ends, request_timeout=10.0).values())
 
 
 def require_same(written: Outputs, expected: Outputs) -> None:

@@ -15,20 +15,18 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from confluent_kafka import KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import Producer
 
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.topics import admin_client, ensure_topics
 from tests.crash import processes
-from tests.crash.outputs import Written, count, events_of, expected_of, require_same, written_of
+from tests.crash.outputs import count, events_of, expected_of, has_written, records_so_far, require_same, written_of
 from tests.crash.promises import require_promises
 from tests.offsets_log.readers import require_kafka_reads_as_we_do, require_the_log_tells_the_groups
 from tests.streaming.log_story import story
@@ -217,22 +215,13 @@ class CrashRun:
                 self._app.supervise()
                 time.sleep(0.1)
             return f"after {delay_s:.1f} s"
-        before = self._written_count()
-        self._wait(lambda: self._written_count() > before, "no output came")
+        before = records_so_far(self._config)
+        self._wait(lambda: records_so_far(self._config) > before, "no output came")
         if self._chance.random() < 0.5:
             return "while outputs were written"
         delay_s = self._chance.uniform(0, 2)
         time.sleep(delay_s)
         return f"{delay_s:.1f} s after outputs were written"
-
-    def _written_count(self) -> int:
-        """The ends of all output topics: cheap to ask for, again and again."""
-        topics = self._config.topic_settings.topics
-        counts = dict.fromkeys(topics.outputs, 1) | {topics.responses: 8, topics.offsets: 4}
-        latest = OffsetSpec.latest()
-        ends = {TopicPartition(topic, number): latest for topic, partitions in counts.items() for number in range(partitions)}
-        admin: AdminClient = admin_client(self._config.bootstrap_servers, {"log_level": "0"})
-        return sum(future.result().offset for future in admin.list_offsets(ends, request_timeout=10.0).values())
 
     def _kill(self, kind: str) -> Kill:
         """Kill one of a kind, or everything where there is none of it, and see that it is gone."""
@@ -286,18 +275,13 @@ class CrashRun:
         log = events_of(self._config)
         assert [(each.key, each.value) for each in log] == [(each.key, each.value) for each in self._log]
         expected = expected_of(self._config, log)
-        written: Written | None = None
 
         def complete() -> bool:
-            nonlocal written
             time.sleep(0.5)
-            with suppress(KafkaException):
-                if self._written_count() >= count(expected):
-                    written = written_of(self._config)
-            return written is not None and count(written.outputs) >= count(expected)
+            return has_written(self._config, count(expected))
 
         self._wait(complete, "not all outputs came")
-        assert written is not None
+        written = written_of(self._config)
         require_same(written.outputs, expected)
         require_promises(log, written.outputs, self._config)
         self.report.outputs, self.report.repeated = count(expected), written.repeated

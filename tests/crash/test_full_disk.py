@@ -13,7 +13,7 @@ import pytest
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
-from tests.crash.outputs import count, count_so_far, events_of, expected_of, require_same, written_of
+from tests.crash.outputs import count, events_of, expected_of, has_written, require_same, written_of
 from tests.crash.runner import App
 from tests.crash.test_lost_checkpoint import append, make_topics
 from tests.streaming.log_story import story
@@ -61,7 +61,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(kafka: EmbeddedKafka, topic_pre
     app = App(config, tmp_path)
     app.start()
     try:
-        wait_until(app, lambda: app.exit_code() is not None or count_so_far(config) > 20)
+        wait_until(app, lambda: app.exit_code() is not None or has_written(config, 21))
         fill(small_disk)
         append(config, log[60:])
         wait_until(app, lambda: app.exit_code() is not None)
@@ -77,7 +77,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(kafka: EmbeddedKafka, topic_pre
         (small_disk / "filler").unlink()
         expected = expected_of(config, events_of(config))
         app.start()
-        wait_until(app, lambda: count_so_far(config) >= count(expected))
+        wait_until(app, lambda: has_written(config, count(expected)))
         require_same(written_of(config).outputs, expected)
         assert app.stop() == 0
     finally:

@@ -20,7 +20,7 @@ from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.session import prepare_session
 from streaming.topics import TopicReport, admin_client, ensure_topics
-from tests.crash.outputs import count, count_so_far, events_of, expected_of, require_same, written_of
+from tests.crash.outputs import count, events_of, expected_of, has_written, require_same, written_of
 from tests.streaming.log_story import START_MS, story
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def test_a_rebuild_writes_the_same_and_goes_on(spark: SparkSession, config: Stre
     append(config, log[: len(log) // 2])
     first = count(expected_of(config, events_of(config)))
     with running(config, spark) as failures:
-        wait_until(lambda: bool(failures) or count_so_far(config) == first)
+        wait_until(lambda: bool(failures) or has_written(config, first))
     before = written_of(config)
     assert before.repeated == 0
 
@@ -105,7 +105,7 @@ def test_a_rebuild_writes_the_same_and_goes_on(spark: SparkSession, config: Stre
     append(config, log[len(log) // 2 :])
     expected = expected_of(config, events_of(config))
     with running(lost, spark, rebuild=True) as failures:
-        wait_until(lambda: bool(failures) or count_so_far(config) == count(expected))
+        wait_until(lambda: bool(failures) or has_written(config, count(expected)))
     after = written_of(config)
     require_same(after.outputs, expected)
     assert after.repeated == first
@@ -118,7 +118,7 @@ def test_a_rebuild_writes_the_same_and_goes_on(spark: SparkSession, config: Stre
     append(config, [Record(partition=0, key=None, value=encode_tick(START_MS + 10_000_000))])
     expected = expected_of(config, events_of(config))
     with running(lost, spark, rebuild=True) as failures:
-        wait_until(lambda: bool(failures) or count_so_far(config) == count(expected))
+        wait_until(lambda: bool(failures) or has_written(config, count(expected)))
     require_same(written_of(config).outputs, expected)
     assert written_of(config).repeated == first
 
