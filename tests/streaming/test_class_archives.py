@@ -55,13 +55,26 @@ def test_without_an_archive_nothing_is_said_of_it(archive: Path, monkeypatch: py
     assert class_archive_options("spark") == []
 
 
-def test_another_java_has_another_archive(archive: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    other = tmp_path / "java" / "bin" / "java"
-    other.parent.mkdir(parents=True)
-    other.write_text("#!/bin/sh\n")
-    other.chmod(0o755)
+@pytest.fixture
+def other_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\n")
+    java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
+    return java
+
+
+def test_another_java_has_another_archive(archive: Path, other_java: Path) -> None:
     assert class_archive("spark") != archive
+
+
+def test_it_is_found_where_fractions_of_a_second_were_lost(other_java: Path) -> None:
+    """As the layers of an image lose them on their way to another machine."""
+    os.utime(other_java, ns=(0, 1_700_000_000_123_456_789))
+    before = class_archive("spark")
+    os.utime(other_java, ns=(0, 1_700_000_000_000_000_000))
+    assert class_archive("spark") == before
 
 
 def test_one_that_cannot_be_written_is_done_without(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
