@@ -45,11 +45,11 @@ def plot_bars(name: str, rows: Sequence[tuple[str, Sequence[float | None]]], leg
     """Horizontal bars of factors, one colour for each of the legend, with a line at the goal, if any: docs/images/`name`.svg."""
     pyplot = _pyplot(name)
     height = 0.8 / len(legend)
-    figure, axes = pyplot.subplots(figsize=(7.2, 0.8 + 0.34 * len(rows)))
+    figure, axes = pyplot.subplots(figsize=(7.2, 1.1 + 0.34 * len(rows)))
     for place, series in enumerate(legend):
         shown = [(row + place * height, values[place]) for row, (_, values) in enumerate(rows) if values[place] is not None]
         drawn = axes.barh([at for at, _ in shown], [value for _, value in shown], height, label=series)
-        axes.bar_label(drawn, [f"{value:.1f}" for _, value in shown], padding=2, fontsize=7)
+        axes.bar_label(drawn, [f"{value:.{1 if value >= 1 else 2}f}" for _, value in shown], padding=2, fontsize=7)
     if goal is not None:
         axes.axvline(goal, color="black", linewidth=0.8, linestyle="--")
     axes.margins(x=0.08)
@@ -57,7 +57,8 @@ def plot_bars(name: str, rows: Sequence[tuple[str, Sequence[float | None]]], leg
     axes.invert_yaxis()
     axes.set_xlabel(title, fontsize=8)
     axes.tick_params(axis="x", labelsize=8)
-    axes.legend(fontsize=8, loc="lower right")
+    # Above the bars, so that it hides none.
+    figure.legend(*axes.get_legend_handles_labels(), fontsize=8, ncols=len(legend), loc="outside upper center")
     _save(figure, name)
 
 
