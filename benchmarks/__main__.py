@@ -35,8 +35,8 @@ BENCHMARKS = {
     "latency": Benchmark(quick=("--rates", "50", "--seconds", "3", "--rounds", "1", "--compiling", "1")),
     "batch_cost": Benchmark(full=("--rounds", "1"), quick=None),
     "idle_groups": Benchmark(quick=("--groups", "100", "5000", "--buckets", "0", "--batches", "5")),
-    "replay": Benchmark(quick=("--events", "60000", "--cores", "2", "--runs", "1", "--day-share", "0")),
-    "scale_out": Benchmark(quick=None),
+    "replay": Benchmark(full=("--day-share", "0.005"), quick=("--events", "60000", "--cores", "2", "--runs", "1", "--day-share", "0")),
+    "scale_out": Benchmark(full=("--batches", "4"), quick=None),
 }
 
 
