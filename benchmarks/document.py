@@ -47,7 +47,7 @@ def plot_bars(name: str, rows: Sequence[tuple[str, Sequence[float | None]]], leg
     height = 0.8 / len(legend)
     figure, axes = pyplot.subplots(figsize=(7.2, 1.1 + 0.34 * len(rows)))
     for place, series in enumerate(legend):
-        shown = [(row + place * height, values[place]) for row, (_, values) in enumerate(rows) if values[place] is not None]
+        shown = [(row + place * height, value) for row, (_, values) in enumerate(rows) if (value := values[place]) is not None]
         drawn = axes.barh([at for at, _ in shown], [value for _, value in shown], height, label=series)
         axes.bar_label(drawn, [f"{value:.{1 if value >= 1 else 2}f}" for _, value in shown], padding=2, fontsize=7)
     if goal is not None:
