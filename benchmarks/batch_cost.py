@@ -30,7 +30,7 @@ from benchmarks import rivals, with_state
 from benchmarks.batches import KEEP_REPORTS, PHASES, median_ms, start, whole_batches
 from benchmarks.beating_groups import config
 from benchmarks.document import Printed
-from benchmarks.process_times import cpu_times
+from benchmarks.process_times import CpuTimes, cpu_times
 from benchmarks.query import fill
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
@@ -136,7 +136,7 @@ def measure(log: Log, variant: Variant, jvm: int) -> Cost:
     )
 
 
-def _after(query: StreamingQuery, batches: int, jvm: int) -> tuple[int, Any]:
+def _after(query: StreamingQuery, batches: int, jvm: int) -> tuple[int, CpuTimes]:
     """The batch that has just ended, some after `batches`, and the CPU time used by then."""
     while True:
         last = query.lastProgress

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,12 +26,14 @@ from tables.spark_tables import history_stream, start_tables_query, write_rows, 
 from tests.tables.spark_support import expected, raw, read_stream, tables_in, write_jsonl, write_pieces
 from tests.tables.story import story
 
+CUTS = (45, 100)
 RECORDS = story()
 
 
-def pieces_with_repetitions(*cuts: int) -> list[list[tuple[bytes | None, bytes | None]]]:
-    """A batch more than cuts. Each begins with what the one before ended with, as an at-least-once sink writes after a crash."""
-    return [raw(RECORDS[max(0, begin - 5) : end]) for begin, end in pairwise((0, *cuts, len(RECORDS)))]
+def pieces_with_repetitions() -> list[list[tuple[bytes | None, bytes | None]]]:
+    """Three batches. Each begins with what the one before ended with, as an at-least-once sink writes after a crash."""
+    first, second = CUTS
+    return [raw(RECORDS[:first]), raw(RECORDS[first - 5 : second]), raw(RECORDS[second - 5 :])]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def test_parquet_stream_that_fails_in_the_midst_of_a_batch(
     monkeypatch: pytest.MonkeyPatch,
     expected_rows: dict[str, list[tuple[object, ...]]],
 ) -> None:
-    pieces = pieces_with_repetitions(45, 100)
+    pieces = pieces_with_repetitions()
     pieces[1].append((b"orders", b"{}"))
     pieces[1].append((b"orders", raw(RECORDS[-1:])[0][1]))
     pieces[2].append((None, b"\xff"))
@@ -101,7 +102,7 @@ def test_delta_stream_whose_driver_is_killed(
     tables_spark: SparkSession, tmp_path: Path, expected_rows: dict[str, list[tuple[object, ...]]]
 ) -> None:
     """kill -9 after a table was merged and before the batch was committed; another process goes on."""
-    write_pieces(tmp_path / "in", pieces_with_repetitions(80))
+    write_pieces(tmp_path / "in", pieces_with_repetitions())
     tables = tmp_path / "tables"
     killed = subprocess.run(
         [sys.executable, "-m", "tests.tables.killed_query", str(tmp_path / "in"), str(tables), "1", "rebalances"],
@@ -119,8 +120,8 @@ def test_delta_stream_whose_driver_is_killed(
     query = start_tables_query(read_stream(tables_spark, tmp_path / "in"), str(tables), available_now=True)
     query.awaitTermination()
     same(tables_in(tables_spark, tables, "delta"), expected_rows)
-    assert transactions(tables / "events") == [0, 1], "no batch was appended twice"
-    assert transactions(tables / "ownership") == [0, 1]
+    assert transactions(tables / "events") == [0, 1, 2], "no batch was appended twice"
+    assert transactions(tables / "ownership") == [0, 1, 2]
 
     with pytest.raises(TablesError, match="running coordinator"):
         write_tables_batch(tables_spark, str(tmp_path / "any.jsonl"), str(tables))
