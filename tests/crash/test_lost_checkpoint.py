@@ -43,7 +43,7 @@ def make_topics(config: StreamingConfig) -> TopicReport:
 
 
 def append(config: StreamingConfig, records: list[Record]) -> None:
-    producer = Producer({"log_level": 0, **config.client_properties})
+    producer = Producer({"enable.idempotence": True, "log_level": 0, **config.client_properties})
     for record in records:
         producer.produce(config.topic_settings.topics.events, key=record.key, value=record.value, partition=record.partition or 0)
     assert producer.flush(30) == 0

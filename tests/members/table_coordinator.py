@@ -25,7 +25,7 @@ class TableCoordinator:
         self._topics = topics
         self._consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "unused"})
         self._consumer.assign([TopicPartition(topics.events, 0, 0)])
-        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 0})
+        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 0})
         self._running = True
         self._thread = threading.Thread(target=self._run, daemon=True)
 

@@ -42,7 +42,7 @@ def outputs_of(log: Iterable[Record], config: StreamingConfig) -> Iterator[Outpu
 
 def write(config: StreamingConfig, outputs: Iterable[OutputRecord]) -> None:
     """As the sink does it."""
-    producer = Producer({"log_level": 0, "linger.ms": 20, **config.client_properties})
+    producer = Producer({"enable.idempotence": True, "log_level": 0, "linger.ms": 20, **config.client_properties})
     for each in outputs:
         partition = {} if each.partition == NO_PARTITION else {"partition": each.partition}
         producer.produce(each.topic, key=each.key, value=each.value, headers=dict(each.headers), **partition)

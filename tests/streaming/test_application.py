@@ -93,7 +93,7 @@ class Client:
 
     def __init__(self, config: StreamingConfig) -> None:
         self._topics = config.topic_settings.topics
-        self._producer = Producer({**config.client_properties, "message.max.bytes": 1_048_000})
+        self._producer = Producer({**config.client_properties, "enable.idempotence": True, "message.max.bytes": 1_048_000})
         self._consumer = Consumer({**config.client_properties, "group.id": "test"})
         self._consumer.assign([TopicPartition(self._topics.responses, 1, 0)])
         self._answers: dict[str, Response] = {}
