@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -14,9 +15,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from streaming.java import SHORT_LIVED
+
 ROOT = Path(__file__).parents[1]
-SHORT_LIVED = "-XX:TieredStopAtLevel=1"
-"""For the JVMs of Spark in a quick run, which end before the optimising compiler pays."""
 
 
 class Benchmark(Struct, frozen=True):
@@ -29,14 +30,14 @@ class Benchmark(Struct, frozen=True):
 
 
 BENCHMARKS = {
-    "core": Benchmark(full=("--jvm", "--runs", "2"), quick=("--jvm", "--quick")),
-    "assignors": Benchmark(full=("--jvm", "--runs", "2"), quick=("--quick", "--runs", "1")),
-    "query": Benchmark(quick=("--touched", "100", "--beats", "2", "--batches", "1", "--buckets")),
+    "core": Benchmark(full=("--jvm",), quick=("--jvm", "--quick", "--runs", "1")),
+    "assignors": Benchmark(full=("--jvm",), quick=("--jvm", "--quick", "--runs", "1")),
+    "query": Benchmark(quick=("--touched", "100", "--beats", "2", "--batches", "1", "--rounds", "1", "--buckets")),
     "latency": Benchmark(quick=("--rates", "50", "--seconds", "3", "--rounds", "1", "--compiling", "1")),
-    "batch_cost": Benchmark(full=("--rounds", "1"), quick=None),
-    "idle_groups": Benchmark(quick=("--groups", "100", "5000", "--buckets", "0", "--batches", "5")),
-    "replay": Benchmark(full=("--day-share", "0.005"), quick=("--events", "60000", "--cores", "2", "--runs", "1", "--day-share", "0")),
-    "scale_out": Benchmark(full=("--batches", "4"), quick=None),
+    "batch_cost": Benchmark(quick=None),
+    "idle_groups": Benchmark(quick=("--groups", "100", "5000", "--buckets", "0", "--batches", "5", "--rounds", "1")),
+    "replay": Benchmark(quick=("--events", "60000", "--cores", "2", "--runs", "1", "--day-share", "0")),
+    "scale_out": Benchmark(quick=None),
 }
 
 
@@ -59,7 +60,7 @@ def main() -> None:
     if unknown:
         parser.error(f"there is no {unknown[0]}: {', '.join(BENCHMARKS)}")
     if arguments.quick:
-        os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
+        os.environ.setdefault("SPARK_SUBMIT_OPTS", shlex.join(SHORT_LIVED))
     took: dict[str, float] = {}
     for name in arguments.names or BENCHMARKS:
         options = BENCHMARKS[name].quick if arguments.quick else (*BENCHMARKS[name].full, "--write")

@@ -1,6 +1,6 @@
 """How long the assignors take, from 100 members with 1,000 partitions to 2,000 with 400,000, beside Kafka's in Java.
 
-    python -m benchmarks.assignors [--jvm] [--quick] [--runs 3] [--write] [--json FILE]
+    python -m benchmarks.assignors [--jvm] [--quick] [--runs 2] [--write] [--json FILE]
 
 Two kinds of groups: all members subscribe to all topics, or each to its own half of them ("mixed"). Two moments: the
 first assignment, and the one after a member has left and another one has come. Printed are milliseconds of the
@@ -185,10 +185,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.assignors", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jvm", action="store_true", help="run Kafka's assignors, too")
     parser.add_argument("--quick", action="store_true", help="only the two smallest sizes")
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=2, help="of each, unless it takes longer than a second")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md (with --jvm)")
     parser.add_argument("--json", type=Path, help="write the figures there")
     arguments = parser.parse_args()
+    if arguments.write and arguments.quick:
+        parser.error("--write writes the whole table: not with --quick")
     sizes = SIZES[:2] if arguments.quick else SIZES
     figures = list(measure_all(sizes, arguments.runs))
     if arguments.jvm:

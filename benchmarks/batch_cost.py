@@ -1,11 +1,11 @@
 """What a small batch costs, by settings: CPU of the JVM and of Python, whole triggers and their phases.
 
-    python -m benchmarks.batch_cost [--variants NAME ...] [--touched 20] [--rounds 2] [--batches 55] [--java-options OPTIONS]
+    python -m benchmarks.batch_cost [--variants NAME ...] [--touched 20] [--rounds 1] [--batches 55] [--java-options OPTIONS]
         [--each] [--write]
 
 The same log for all: batches of five heartbeats of each of 20 groups and a tick, Kafka to Kafka, in one Spark session. The variants
 take turns, so that the JVM's compiler and other users of the machine touch all alike. CPU is the figure to look at: of the JVM, and
-of Python together with the `chmod` that Hadoop starts for each file that it makes. A snapshot of all of the state every 50 batches,
+of Python together with the `chmod` that Hadoop starts for each file of a *copy* with Spark's own files. A snapshot of all of the state every 50 batches,
 as the app has it, falls once into the default's 55, one every 10 five times, one every 100 never.
 `--each` prints every round, for long runs: what the JVM's compiler brings in time.
 """
@@ -34,6 +34,7 @@ from benchmarks.process_times import CpuTimes, cpu_times
 from benchmarks.query import fill
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
+from streaming.hadoop import lighten_hadoop
 from streaming.job import coordinate_stream, producer_records, requests_of
 from streaming.operator import streaming_operator
 from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA
@@ -98,11 +99,16 @@ def copy(log: Log) -> DataFrame:
     return rivals.copy(log.spark, log.settings, log.report.topics.events, "copied", at_once=log.size)
 
 
+def copy_with_our_files(log: Log) -> DataFrame:
+    return rivals.copy(log.spark, log.settings, log.report.topics.events, "copied", our_files=True, at_once=log.size)
+
+
 _SPARKS_WAY = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 _SNAPSHOT_EVERY = "spark.sql.streaming.stateStore.minDeltasForSnapshot"
 _TWO = {"spark.sql.shuffle.partitions": "2"}
 VARIANTS = {
     "copy": Variant(copy),
+    "copy, our checkpoint files": Variant(copy_with_our_files),
     "coordinator": Variant(coordinator),
     "with two shuffle partitions": Variant(coordinator, _TWO),
     "with generated code": Variant(coordinator, _SPARKS_WAY),
@@ -168,7 +174,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.batch_cost", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="NAME", help=f"of {', '.join(VARIANTS)}")
     parser.add_argument("--touched", type=int, default=20, help="groups that a batch touches")
-    parser.add_argument("--rounds", type=int, default=2, help="how often each is run, after a first time that is left out")
+    parser.add_argument("--rounds", type=int, default=1, help="how often each is run, after a first time that is left out")
     parser.add_argument("--batches", type=int, default=55)
     parser.add_argument("--java-options", default="", help="of the driver's JVM")
     parser.add_argument("--each", action="store_true", help="print every round")
@@ -185,6 +191,7 @@ def main() -> None:
         admin.create_topics([NewTopic("copied", 1, 1)])["copied"].result()
         size, before = fill(settings, arguments.touched, BEATS, arguments.batches)
         spark = open_session(settings)
+        lighten_hadoop(spark)
         try:
             log = Log(spark, settings, report, size, before)
             jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]

@@ -1,6 +1,6 @@
 """Events per second of the pure core, in one process and thread, beside Kafka's own coordinator classes on the JVM.
 
-    python -m benchmarks.core [--jvm] [--quick] [--runs 3] [--only NAME] [--write] [--json FILE]
+    python -m benchmarks.core [--jvm] [--quick] [--runs 2] [--only NAME] [--write] [--json FILE]
     python -m benchmarks.core --profile NAME
 
 What counts are the ratios: machines differ and are shared. Rates are per second of the thread's CPU time, the best
@@ -97,7 +97,7 @@ def show(figures: list[Figures]) -> None:
     for each in figures:
         line = f"{each.name:34}{each.core:12,.0f}{each.with_decoding:17,.0f}"
         if each.kafka is not None:
-            line += f"{each.kafka:12,.0f}{each.kafka / each.core:9.1f}{each.kafka / each.with_decoding:15.1f}"
+            line += f"{each.kafka:12,.0f}{each.factor:9.1f}{each.factor_with_decoding:15.1f}"
         print(line, flush=True)
 
 
@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="short workloads, a tenth of the time")
     parser.add_argument("--json", type=Path, help="write the figures there")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md (with --jvm)")
-    parser.add_argument("--runs", type=int, default=1, help="so many runs of all, the best of each figure")
+    parser.add_argument("--runs", type=int, default=2, help="so many runs of all, the best of each figure")
     parser.add_argument("--only", metavar="NAME", default="", help="only workloads whose names contain this")
     parser.add_argument("--profile", metavar="NAME", help="print where the time goes in the first workload whose name contains this")
     arguments = parser.parse_args()
@@ -152,6 +152,8 @@ def main() -> None:
     if arguments.profile:
         profile(_named(arguments.profile, workloads, parser)[0])
         return
+    if arguments.write and (arguments.quick or arguments.only):
+        parser.error("--write writes the whole table: neither --quick nor --only")
     workloads = _named(arguments.only, workloads, parser)
     figures = best_of([run(workloads, quick=arguments.quick, jvm=arguments.jvm) for _ in range(arguments.runs)])
     show(figures)

@@ -1,6 +1,6 @@
 """How fast a log is replayed: by Spark in batch on one core and on two, and without Spark.
 
-    python -m benchmarks.replay [--events 1000000] [--cores 1 2] [--runs 2] [--day-share 0.01] [--write]
+    python -m benchmarks.replay [--events 1000000] [--cores 1 2] [--runs 2] [--day-share 0.005] [--write]
 
 The log is one partition of 1,000 groups of 10 members that beat every three seconds, as a Parquet file. Outputs are made in
 full (an answer for each heartbeat) and handed to a sink that drops them. Time begins when Spark has started. The replays take
@@ -114,7 +114,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.replay", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--day-share", type=float, default=0.01, help="0: none of it")
+    parser.add_argument("--day-share", type=float, default=0.005, help="0: none of it")
     parser.add_argument("--runs", type=int, default=2, help="how often each is run")
     parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md, and its plot")
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)

@@ -16,8 +16,8 @@ from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA, OutputRecord
 from streaming.session import SMALL_BATCHES, SQL_SETTINGS
 from streaming.state_function import Columns, Outputs, StateFunction
 
-_STATE = (bytes(600), bytes(40))
-"""As large as the state of a group with one member."""
+STATE = (bytes(515), bytes(1))
+"""As large as the state of a group with one member (`benchmarks.idle_groups` prints it)."""
 _CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 
 
@@ -40,7 +40,7 @@ def identity(events: DataFrame, topic: str) -> DataFrame:
                     "headers": ["{}"] * rows,
                 }
             )
-        state.update(_STATE)
+        state.update(STATE)
         state.setTimeoutTimestamp(state.getCurrentWatermarkMs() + 1_800_000)
 
     return requests_of(events).groupBy("key").applyInPandasWithState(
@@ -53,7 +53,7 @@ def lean_identity(events: DataFrame, topic: str) -> DataFrame:
 
     def pass_on(key: tuple[bytes], chunks: Iterable[Columns], state: GroupState) -> Outputs:
         rows = [pair for chunk in chunks for pair in zip(chunk["key"], chunk["value"], strict=True)]
-        state.update(_STATE)
+        state.update(STATE)
         state.setTimeoutTimestamp(state.getCurrentWatermarkMs() + 1_800_000)
         return [(key[0], [OutputRecord(topic, 0, group_key, value, {}) for group_key, value in rows])]
 
@@ -63,16 +63,25 @@ def lean_identity(events: DataFrame, topic: str) -> DataFrame:
 
 
 def copy(
-    spark: SparkSession, settings: StreamingConfig, source: str, target: str, *, begin: str = "earliest", at_once: int | None = None
+    spark: SparkSession,
+    settings: StreamingConfig,
+    source: str,
+    target: str,
+    *,
+    our_files: bool = False,
+    begin: str = "earliest",
+    at_once: int | None = None,
 ) -> DataFrame:
     """Kafka to Kafka, no Python: partition 0 of a topic to another one, at most `at_once` records a batch.
 
-    With Spark's own settings but for one: it writes its checkpoint as ours does. Spark's own way costs it more than all the rest
-    of a small batch, and to be compared with that would flatter us. What starts next in this session has these settings: call
+    With Spark's own settings; with `our_files` it writes its checkpoint as ours does, in a session with `lighten_hadoop`. Spark's own
+    way costs it more than all the rest of a small batch. What starts next in this session has these settings: call
     `prepare_session` before another query.
     """
-    for name in {**SQL_SETTINGS, **SMALL_BATCHES}.keys() - {_CHECKPOINT_FILES}:
+    for name in {**SQL_SETTINGS, **SMALL_BATCHES}:
         spark.conf.unset(name)
+    if our_files:
+        spark.conf.set(_CHECKPOINT_FILES, SQL_SETTINGS[_CHECKPOINT_FILES])
     options = {**settings.source_options, "assign": json.dumps({source: [0]}), "startingOffsets": begin}
     if at_once is not None:
         options["maxOffsetsPerTrigger"] = str(at_once)

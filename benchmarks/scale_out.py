@@ -1,12 +1,13 @@
 """What more executors and more shards bring: events/s of the whole query, Kafka to Kafka, for the same events.
 
-    python -m benchmarks.scale_out [--shards 1 2 4] [--executors 1 2] [--touched 1000] [--beats 10] [--batches 6]
-        [--write]
+    python -m benchmarks.scale_out [--shards 1 2 4] [--executors 1 2] [--touched 1000] [--beats 10] [--batches 3]
+        [--rounds 2] [--write]
 
 Shards are partitions of the events topic with a query each, in one app (`local[*]`); the groups are divided among them.
 Executors have one core each, of a standalone cluster on this machine, for one shard with two shuffle partitions. Rates count
 from the first whole batch of heartbeats to the end of the last query; ratios are to the first line of each part. The JVM and the
-brokers run on the same cores: on two of them both parts show what it costs to divide the work, and little of what it brings.
+brokers run on the same cores: on two of them both parts show what it costs to divide the work, and little of what it brings. Before
+anything is measured the JVM does the same work once; the numbers of shards then take turns.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +29,7 @@ from benchmarks.document import Printed, plot_bars
 from benchmarks.query import fill
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
+from streaming.hadoop import lighten_hadoop
 from streaming.job import coordinate_stream, start_query
 from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
@@ -35,8 +37,6 @@ from streaming.topics import admin_client, ensure_topics
 from tests.operations.standalone_cluster import Cluster
 
 ROOT = Path(__file__).parents[1]
-COMPILED_BATCHES = 10
-"""Batches of a first run, for the JVM's compiler."""
 
 
 class Rate(Struct, frozen=True):
@@ -48,6 +48,11 @@ class Rate(Struct, frozen=True):
     @property
     def events_per_second(self) -> float:
         return self.events / self.seconds
+
+
+def together(rates: Sequence[Rate]) -> Rate:
+    """One after the other."""
+    return Rate(sum(each.events for each in rates), sum(each.seconds for each in rates))
 
 
 def rate(spark: SparkSession, settings: StreamingConfig, touched: int, beats: int, batches: int) -> Rate:
@@ -90,6 +95,7 @@ def _seconds(timestamp: str) -> float:
 @contextmanager
 def session(settings: StreamingConfig) -> Iterator[SparkSession]:
     spark = open_session(settings)
+    lighten_hadoop(spark)
     try:
         yield spark
     finally:
@@ -120,7 +126,8 @@ def main() -> None:
     parser.add_argument("--executors", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--touched", type=int, default=1_000, help="groups that a batch of all shards touches")
     parser.add_argument("--beats", type=int, default=10, help="heartbeats of each of them")
-    parser.add_argument("--batches", type=int, default=6)
+    parser.add_argument("--batches", type=int, default=3, help="that are measured in a round")
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md, and its plot")
     arguments = parser.parse_args()
     work = (arguments.touched, arguments.beats, arguments.batches)
@@ -142,16 +149,20 @@ def main() -> None:
 
         def of_shards() -> Iterator[tuple[str, Rate]]:
             with session(settings("local")) as spark:
-                rate(spark, settings("compiled"), 100, 2, COMPILED_BATCHES)
-                for shards in arguments.shards:
-                    yield f"{shards} shard{'s' * (shards > 1)}", rate(spark, settings(f"shards-{shards}", shards=shards), *work)
+                rounds = []
+                for number in range(arguments.rounds + 1):
+                    rounds.append([rate(spark, settings(f"shards-{shards}-{number}", shards=shards), *work) for shards in arguments.shards])
+                for shards, found in zip(arguments.shards, zip(*rounds[1:], strict=True), strict=True):
+                    yield f"{shards} shard{'s' * (shards > 1)}", together(found)
 
         def of_executors() -> Iterator[tuple[str, Rate]]:
             for executors in arguments.executors:
                 with cluster(executors) as own, session(settings("cluster", **own)) as spark:
-                    rate(spark, settings(f"compiled-{executors}", shuffle_partitions=2), 100, 2, COMPILED_BATCHES)
-                    found = rate(spark, settings(f"executors-{executors}", shuffle_partitions=2), *work)
-                    yield f"{executors} executor{'s' * (executors > 1)} of one core", found
+                    rounds = [
+                        rate(spark, settings(f"executors-{executors}-{number}", shuffle_partitions=2), *work)
+                        for number in range(arguments.rounds + 1)
+                    ]
+                    yield f"{executors} executor{'s' * (executors > 1)} of one core", together(rounds[1:])
 
         compare(of_shards())
         compare(of_executors())

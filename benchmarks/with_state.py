@@ -12,11 +12,11 @@ import pandas as pd
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from benchmarks.rivals import STATE
 from streaming.job import requests_of
 from streaming.rows import OUTPUT_SCHEMA
 
 _STATE_SCHEMA = "membership binary, offsets binary, timer long"
-_BLOBS = (bytes(600), bytes(40))
 _TIMER_MS = 1_800_000
 
 
@@ -38,7 +38,7 @@ class _PassOn(StatefulProcessor):
             self._handle.deleteTimer(kept[2])
         if kept is None or kept[2] != timer_ms:
             self._handle.registerTimer(timer_ms)
-        self._state.update((*_BLOBS, timer_ms))
+        self._state.update((*STATE, timer_ms))
 
 
 class PassOnRows(_PassOn):

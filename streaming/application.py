@@ -21,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from streaming.checkpoints import checkpoint_of, require_checkpoints
 from streaming.config import StreamingConfig
+from streaming.hadoop import lighten_hadoop
 from streaming.job import coordinate_stream, start_query
 from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
@@ -101,6 +102,7 @@ class Application:
         if spark is None:
             spark = open_session(self._config)
         prepare_session(spark, self._config, SMALL_BATCHES)
+        lighten_hadoop(spark)
         try:
             self._coordinate(spark, report, stop)
         except (Py4JNetworkError, ConnectionError) as problem:

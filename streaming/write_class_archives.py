@@ -29,11 +29,11 @@ _EXIT_TIMEOUT_S = 300.0
 def write_class_archives(tell: Callable[[str], None] = print) -> None:
     """Write those that are absent. One that cannot be written is told of, and done without."""
     for kind, live in _LIVES.items():
-        archive = class_archive(kind)
-        if archive.exists():
-            continue
-        tell(f"Writing the class archive of {kind}: it will start in half of the CPU time.")
         try:
+            archive = class_archive(kind)
+            if archive.exists():
+                continue
+            tell(f"Writing the class archive of {kind}: it will start in half of the CPU time.")
             archive.parent.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=archive.parent) as directory:
                 written = Path(directory) / archive.name
@@ -42,7 +42,7 @@ def write_class_archives(tell: Callable[[str], None] = print) -> None:
                     older.unlink()
                 written.replace(archive)  # whole, or not at all: a JVM does not survive half of one
         except Exception as problem:  # whatever it is, nobody is to be kept from working by it
-            tell(f"It was not written ({type(problem).__name__}: {problem}); all works without it.")
+            tell(f"The class archive of {kind} was not written ({type(problem).__name__}: {problem}); all works without it.")
 
 
 def _spark(java_options: Sequence[str], directory: Path) -> None:

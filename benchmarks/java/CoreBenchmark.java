@@ -118,20 +118,12 @@ public final class CoreBenchmark {
 
     /** One or more groups come into being. What their leaving takes is not counted. */
     private long joins(int members) {
-        int groups = Math.max(1, 300 / members);
-        List<List<JoinGroupRequestData>> firsts = new ArrayList<>();
-        for (int number = 0; number < groups; number++) {
-            firsts.add(firsts(GROUPS.get(number), members));
-        }
+        List<String> groups = GROUPS.subList(0, Math.max(1, 300 / members));
         List<List<String>> ids = new ArrayList<>();
-        long begin = now();
-        for (int number = 0; number < groups; number++) {
-            ids.add(joinAll(GROUPS.get(number), firsts.get(number)));
-        }
-        long taken = now() - begin;
-        events += 3 * members * groups;
-        for (int number = 0; number < groups; number++) {
-            leave(GROUPS.get(number), ids.get(number));
+        long taken = joinAll(groups, members, ids);
+        events += 3 * members * groups.size();
+        for (int number = 0; number < groups.size(); number++) {
+            leave(groups.get(number), ids.get(number));
         }
         return taken;
     }
@@ -163,8 +155,9 @@ public final class CoreBenchmark {
         }
         int[] generation = {1};
         return () -> {
-            long begin = now();
+            long taken = 0;
             for (int round = 0; round < rounds; round++) {
+                long begin = now();
                 for (int n = 0; n < 9; n++) {
                     for (HeartbeatRequestData request : beats) {
                         beat(request.setGenerationId(generation[0]));
@@ -173,10 +166,11 @@ public final class CoreBenchmark {
                 for (OffsetCommitRequestData request : commits) {
                     commit(request.setGenerationIdOrMemberEpoch(generation[0]));
                 }
-                rejoin(GROUPS.get(0), ids, joins);
+                List<CompletableFuture<JoinGroupResponseData>> answers = joins.stream().map(this::join).toList();
+                taken += now() - begin;
+                taken += sync(List.of(GROUPS.get(0)), List.of(ids), List.of(answers));
                 generation[0]++;
             }
-            long taken = now() - begin;
             events += rounds * members * 12;
             return taken;
         };
@@ -185,57 +179,83 @@ public final class CoreBenchmark {
     // -------------------------------------------------------------------------------------------------- requests
 
     private List<String> joined(String group, int members) {
-        return joinAll(group, firsts(group, members));
+        List<List<String>> ids = new ArrayList<>();
+        joinAll(List.of(group), members, ids);
+        return ids.get(0);
     }
 
-    private static List<JoinGroupRequestData> firsts(String group, int members) {
-        return Stream.generate(() -> join(group, "")).limit(members).toList();
-    }
-
-    /** Everybody asks for an id, joins with it, and syncs. */
-    private List<String> joinAll(String group, List<JoinGroupRequestData> firsts) {
-        List<String> ids = new ArrayList<>();
-        for (JoinGroupRequestData first : firsts) {
-            ids.add(join(first).join().memberId());
+    /**
+     * Everybody asks for an id, joins with it, and syncs: all groups side by side, so that the requests, which hold what was answered
+     * before, are made between the timed stretches. Adds the ids of each group's members; returns nanoseconds.
+     */
+    private long joinAll(List<String> groups, int members, List<List<String>> ids) {
+        List<List<JoinGroupRequestData>> firsts = new ArrayList<>();
+        for (String group : groups) {
+            firsts.add(Stream.generate(() -> join(group, "")).limit(members).toList());
         }
-        List<CompletableFuture<JoinGroupResponseData>> answers = new ArrayList<>();
-        for (String id : ids) {
-            answers.add(join(join(group, id)));
+        List<List<CompletableFuture<JoinGroupResponseData>>> answers = new ArrayList<>();
+        long taken = sendJoins(firsts, answers);
+        List<List<JoinGroupRequestData>> seconds = new ArrayList<>();
+        for (int number = 0; number < groups.size(); number++) {
+            String group = groups.get(number);
+            ids.add(answers.get(number).stream().map(answer -> answer.join().memberId()).toList());
+            seconds.add(ids.get(number).stream().map(id -> join(group, id)).toList());
         }
+        answers.clear();
+        taken += sendJoins(seconds, answers);
+        long begin = now();
         kafka.advance(3 * INITIAL_DELAY_MS);
-        sync(group, ids, answers);
-        return ids;
+        taken += now() - begin;
+        return taken + sync(groups, ids, answers);
     }
 
-    /** Everybody, the leader first, joins again and syncs. */
-    private void rejoin(String group, List<String> ids, List<JoinGroupRequestData> requests) {
-        List<CompletableFuture<JoinGroupResponseData>> answers = new ArrayList<>();
-        for (JoinGroupRequestData request : requests) {
-            answers.add(join(request));
-        }
-        sync(group, ids, answers);
-    }
-
-    private void sync(String group, List<String> ids, List<CompletableFuture<JoinGroupResponseData>> answers) {
-        List<CompletableFuture<SyncGroupResponseData>> synced = new ArrayList<>();
-        for (CompletableFuture<JoinGroupResponseData> answer : answers) {
-            JoinGroupResponseData data = answer.join();
-            require(data.errorCode());
-            SyncGroupRequestData request = new SyncGroupRequestData().setGroupId(group).setMemberId(data.memberId())
-                .setGenerationId(data.generationId()).setProtocolType("consumer").setProtocolName("range");
-            if (data.leader().equals(data.memberId())) {
-                for (String id : ids) {
-                    request.assignments().add(new SyncGroupRequestData.SyncGroupRequestAssignment()
-                        .setMemberId(id).setAssignment(ASSIGNMENT));
-                }
+    private long sendJoins(List<List<JoinGroupRequestData>> requests, List<List<CompletableFuture<JoinGroupResponseData>>> answers) {
+        long begin = now();
+        for (List<JoinGroupRequestData> ofGroup : requests) {
+            List<CompletableFuture<JoinGroupResponseData>> found = new ArrayList<>();
+            for (JoinGroupRequestData request : ofGroup) {
+                found.add(join(request));
             }
+            answers.add(found);
+        }
+        return now() - begin;
+    }
+
+    /** Everybody syncs, the leader, who has joined first, with a plan for all. Returns nanoseconds. */
+    private long sync(
+        List<String> groups, List<List<String>> ids, List<List<CompletableFuture<JoinGroupResponseData>>> answers
+    ) {
+        List<SyncGroupRequestData> requests = new ArrayList<>();
+        for (int number = 0; number < groups.size(); number++) {
+            for (CompletableFuture<JoinGroupResponseData> answer : answers.get(number)) {
+                requests.add(sync(groups.get(number), ids.get(number), answer.join()));
+            }
+        }
+        List<CompletableFuture<SyncGroupResponseData>> synced = new ArrayList<>();
+        long begin = now();
+        for (SyncGroupRequestData request : requests) {
             CompletableFuture<SyncGroupResponseData> future = new CompletableFuture<>();
             kafka.apply(kafka.shard.classicGroupSync(SYNC, request, future));
             synced.add(future);
         }
+        long taken = now() - begin;
         for (CompletableFuture<SyncGroupResponseData> future : synced) {
             require(future.join().errorCode());
         }
+        return taken;
+    }
+
+    private static SyncGroupRequestData sync(String group, List<String> ids, JoinGroupResponseData joined) {
+        require(joined.errorCode());
+        SyncGroupRequestData request = new SyncGroupRequestData().setGroupId(group).setMemberId(joined.memberId())
+            .setGenerationId(joined.generationId()).setProtocolType("consumer").setProtocolName("range");
+        if (joined.leader().equals(joined.memberId())) {
+            for (String id : ids) {
+                request.assignments().add(new SyncGroupRequestData.SyncGroupRequestAssignment()
+                    .setMemberId(id).setAssignment(ASSIGNMENT));
+            }
+        }
+        return request;
     }
 
     private CompletableFuture<JoinGroupResponseData> join(JoinGroupRequestData request) {

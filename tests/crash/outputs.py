@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from command_line.topic_reader import read_topic
-from schemas.records import OffsetCommitKey, UnknownKey, decode_key
+from schemas.records import UnknownKey, decode_key
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
@@ -138,7 +138,7 @@ def _stream(record: OutputRecord, config: StreamingConfig) -> Stream:
         return Stream(record.topic, json.loads(record.value or b"")["group_id"])
     if record.topic == topics.offsets:
         decoded = decode_key(key)
-        assert isinstance(decoded, OffsetCommitKey) or not isinstance(decoded, UnknownKey)
+        assert not isinstance(decoded, UnknownKey)
         return Stream(record.topic, decoded.group_id)
     return Stream(record.topic, key.decode())
 

@@ -1,0 +1,46 @@
+"""What Hadoop does for every batch in the driver's JVM, made cheap: `lighten_hadoop`, once for a session.
+
+Two things cost a small batch more than its events do. Without its native library Hadoop starts a `chmod` for each file that it makes
+and one for the file's checksum: six processes for the two logs of a checkpoint and the changelog of its state. And Spark packs
+Hadoop's configuration anew for the tasks of each batch, two thirds of which are defaults of YARN and MapReduce.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+_FOREIGN = ("yarn-default.xml", "mapred-default.xml")
+
+
+def lighten_hadoop(spark: SparkSession) -> None:
+    """Files get the same permissions, settings that anybody made stay, defaults that nobody reads go."""
+    java: Any = spark.sparkContext._jvm
+    configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    _set_permissions_in_process(java, configuration)
+    if not str(spark.sparkContext.master).startswith("yarn"):
+        _drop_foreign_defaults(java, configuration)
+
+
+def _set_permissions_in_process(java: Any, configuration: Any) -> None:
+    """Hadoop keeps one file system for all `file:` paths of a JVM: have it make ours. Executors elsewhere have their own."""
+    compiler = java.org.codehaus.janino.SimpleCompiler()  # Spark's own, for the code that it generates
+    compiler.cook(Path(__file__).with_name("LocalFiles.java").read_text())
+    own = java.org.apache.hadoop.conf.Configuration(configuration)
+    own.setClassLoader(compiler.getClassLoader())
+    own.set("fs.file.impl", "groupcoordinator.LocalFiles")
+    root = java.java.net.URI.create("file:///")
+    java.org.apache.hadoop.fs.FileSystem.get(root, configuration).close()  # out of the cache
+    java.org.apache.hadoop.fs.FileSystem.get(root, own)
+
+
+def _drop_foreign_defaults(java: Any, configuration: Any) -> None:
+    written = java.java.io.StringWriter()
+    java.org.apache.hadoop.conf.Configuration.dumpConfiguration(configuration, written)
+    kept = [each for each in json.loads(written.toString())["properties"] if each["resource"] not in _FOREIGN]
+    configuration.clear()
+    for each in kept:
+        configuration.set(each["key"], each["value"])
