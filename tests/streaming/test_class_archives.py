@@ -86,7 +86,7 @@ def test_one_that_cannot_be_written_is_done_without(archive: Path, monkeypatch: 
     monkeypatch.setattr(write_class_archives, "_LIVES", {"spark": fail})
     said: list[str] = []
     write_class_archives.write_class_archives(said.append)
-    assert "It was not written (RuntimeError: the JVM ended with exit code 1)" in said[-1]
+    assert "The class archive of spark was not written (RuntimeError: the JVM ended with exit code 1)" in said[-1]
     assert list(archive.parent.iterdir()) == []
 
 
