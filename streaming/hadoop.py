@@ -8,7 +8,7 @@ Hadoop's configuration anew for the tasks of each batch, two thirds of which are
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -28,7 +28,7 @@ def lighten_hadoop(spark: SparkSession) -> None:
 def _set_permissions_in_process(java: Any, configuration: Any) -> None:
     """Hadoop keeps one file system for all `file:` paths of a JVM: have it make ours. Executors elsewhere have their own."""
     compiler = java.org.codehaus.janino.SimpleCompiler()  # Spark's own, for the code that it generates
-    compiler.cook(Path(__file__).with_name("LocalFiles.java").read_text())
+    compiler.cook(files("streaming").joinpath("LocalFiles.java").read_text())  # of an archive, too
     own = java.org.apache.hadoop.conf.Configuration(configuration)
     own.setClassLoader(compiler.getClassLoader())
     own.set("fs.file.impl", "groupcoordinator.LocalFiles")
