@@ -31,7 +31,7 @@ class Benchmark(Struct, frozen=True):
 
 BENCHMARKS = {
     "core": Benchmark(full=("--jvm",), quick=("--jvm", "--quick", "--runs", "1")),
-    "assignors": Benchmark(full=("--jvm",), quick=("--jvm", "--quick", "--runs", "1")),
+    "assignors": Benchmark(full=("--jvm",), quick=("--quick", "--runs", "1")),
     "query": Benchmark(quick=("--touched", "100", "--beats", "2", "--batches", "1", "--rounds", "1", "--buckets")),
     "latency": Benchmark(quick=("--rates", "50", "--seconds", "3", "--rounds", "1", "--compiling", "1")),
     "batch_cost": Benchmark(quick=None),

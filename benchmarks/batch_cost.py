@@ -1,12 +1,12 @@
 """What a small batch costs, by settings: CPU of the JVM and of Python, whole triggers and their phases.
 
-    python -m benchmarks.batch_cost [--variants NAME ...] [--touched 20] [--rounds 1] [--batches 55] [--java-options OPTIONS]
+    python -m benchmarks.batch_cost [--variants NAME ...] [--touched 20] [--rounds 2] [--batches 55] [--java-options OPTIONS]
         [--each] [--write]
 
 The same log for all: batches of five heartbeats of each of 20 groups and a tick, Kafka to Kafka, in one Spark session. The variants
-take turns, so that the JVM's compiler and other users of the machine touch all alike. CPU is the figure to look at: of the JVM, and
-of Python together with the `chmod` that Hadoop starts for each file of a *copy* with Spark's own files. A snapshot of all of the state every 50 batches,
-as the app has it, falls once into the default's 55, one every 10 five times, one every 100 never.
+take turns, backwards and forwards, so that the JVM's compiler and other users of the machine touch all alike. CPU is the figure to look
+at: of the JVM, and of Python together with the `chmod` that Hadoop starts for each file of a *copy* with Spark's own files. A snapshot of
+all of the state every 50 batches, as the app has it, falls once into the default's 55, one every 10 five times, one every 100 never.
 `--each` prints every round, for long runs: what the JVM's compiler brings in time.
 """
 
@@ -174,7 +174,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.batch_cost", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="NAME", help=f"of {', '.join(VARIANTS)}")
     parser.add_argument("--touched", type=int, default=20, help="groups that a batch touches")
-    parser.add_argument("--rounds", type=int, default=1, help="how often each is run, after a first time that is left out")
+    parser.add_argument("--rounds", type=int, default=2, help="how often each is run, after a first time that is left out")
     parser.add_argument("--batches", type=int, default=55)
     parser.add_argument("--java-options", default="", help="of the driver's JVM")
     parser.add_argument("--each", action="store_true", help="print every round")
@@ -198,7 +198,8 @@ def main() -> None:
             say(f"{'by batch, ms':38} {'JVM, CPU':>8} {'Python, CPU':>11} {'trigger':>10}   phases of the trigger")
             rounds = []
             for number in range(arguments.rounds + 1):
-                costs = {name: measure(log, VARIANTS[name], jvm) for name in arguments.variants}
+                order = arguments.variants[:: -1 if number % 2 else 1]
+                costs = {name: measure(log, VARIANTS[name], jvm) for name in order}
                 rounds.append(costs)
                 for name, cost in costs.items() if arguments.each else ():
                     show(say, f"{name}, round {number}", cost)

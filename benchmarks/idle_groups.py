@@ -1,6 +1,6 @@
 """What idle groups cost: the time of a batch that touches 100 groups, with few and with many groups in state.
 
-    python -m benchmarks.idle_groups [--groups 100 100000] [--touched 100] [--batches 55] [--rounds 2] [--buckets 0 1024] [--write]
+    python -m benchmarks.idle_groups [--groups 100 100000] [--touched 100] [--batches 55] [--rounds 2] [--buckets 0 1024 8192] [--write]
 
 The real query, Kafka to Kafka, in the app's session. Every group has a commit of one partition. The numbers of groups take turns: in
 each round every one of them gets the same batches, after a start on its checkpoint with nothing in memory. Ratios are to the
@@ -157,7 +157,7 @@ def main() -> None:
     parser.add_argument("--touched", type=int, default=100, help="groups that each batch touches")
     parser.add_argument("--batches", type=int, default=55, help="of each number of groups in a round")
     parser.add_argument("--rounds", type=int, default=2, help="that are measured; before them there is one more")
-    parser.add_argument("--buckets", type=int, nargs="+", default=[0, 1_024], help="bucket counts to try; 0: a group is a key")
+    parser.add_argument("--buckets", type=int, nargs="+", default=[0, 1_024, 8_192], help="bucket counts to try; 0: a group is a key")
     parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md, and its plot")
     arguments = parser.parse_args()
     say = Printed()

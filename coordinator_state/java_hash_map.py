@@ -74,12 +74,24 @@ class JavaHashSet(Generic[T]):
 
 
 def java_map_order(keys: Iterable[str]) -> list[str]:
-    """The keys, inserted in the given order into an empty `HashMap<String, ...>`, in its iteration order."""
+    """The keys, `put` in the given order into an empty `HashMap<String, ...>`, in its iteration order."""
     different = dict.fromkeys(keys)
     capacity = _INITIAL_CAPACITY
     while _overfull(len(different), capacity):
         capacity *= 2
     return sorted(different, key=lambda key: _bucket(java_string_hash(key), capacity))
+
+
+def java_map_order_computed(keys: Iterable[str]) -> list[str]:
+    """The same by `computeIfAbsent`: a new key stands before the others of its bucket, and a full table grows with the next call."""
+    different: dict[str, None] = {}
+    capacity = _INITIAL_CAPACITY
+    for key in keys:
+        if _overfull(len(different), capacity):
+            capacity *= 2
+        different[key] = None
+    newest_first = list(different)[::-1]  # a stable sort keeps that inside a bucket
+    return sorted(newest_first, key=lambda key: _bucket(java_string_hash(key), capacity))
 
 
 def java_topic_partition_hash(topic_hash: int, partition: int) -> int:

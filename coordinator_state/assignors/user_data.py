@@ -12,17 +12,19 @@ from struct import error as StructError
 from struct import pack, unpack_from
 
 from coordinator_state.assignors.sticky_claims import NO_GENERATION, Claim
-from coordinator_state.java_hash_map import java_map_order
+from coordinator_state.java_hash_map import java_map_order_computed
 from schemas.consumer_protocol import TopicPartition
 
 
 def encode_sticky_user_data(owned_partitions: Iterable[TopicPartition], generation_id: int) -> bytes:
-    """What a member of a sticky group last got, and in which generation. Topics are in Java `HashMap` order."""
+    """What a member of a sticky group last got, and in which generation. Topics are in the order of the Java
+    `HashMap` in which `CollectionUtils.groupPartitionsByTopic` collects them."""
+    owned = list(owned_partitions)
     by_topic: dict[str, list[int]] = {}
-    for topic, partition in owned_partitions:
+    for topic, partition in owned:
         by_topic.setdefault(topic, []).append(partition)
     parts = [pack(">i", len(by_topic))]
-    for topic in java_map_order(by_topic):
+    for topic in java_map_order_computed(each.topic for each in owned):
         name, partitions = topic.encode(), by_topic[topic]
         parts += (pack(">h", len(name)), name, pack(f">{len(partitions) + 1}i", len(partitions), *partitions))
     return b"".join((*parts, pack(">i", generation_id)))

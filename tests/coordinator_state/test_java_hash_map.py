@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator_state.java_hash_map import JavaHashSet, java_map_order, java_topic_partition_hash
+from coordinator_state.java_hash_map import (
+    JavaHashSet,
+    java_map_order,
+    java_map_order_computed,
+    java_topic_partition_hash,
+)
 from schemas.java_hash import java_string_hash
 from tests.coordinator_state.assignors.vectors import load_vectors
 
@@ -62,3 +67,27 @@ def test_first_is_where_iteration_begins(steps: list[tuple[bool, int]]) -> None:
         assert len(table) == len(held)
         if held:
             assert table.first() == next(iter(table))
+
+
+COMPUTED = {
+    (6, 1): [33, 22, 11, 0, 18, 7],
+    (6, 2): [33, 22, 11, 0, 18, 7],
+    (12, 1): [33, 22, 11, 0, 10, 36, 25, 14, 3, 29, 18, 7],
+    (12, 2): [33, 22, 11, 0, 10, 36, 25, 14, 3, 29, 18, 7],
+    (13, 1): [33, 22, 11, 0, 21, 10, 36, 25, 14, 3, 29, 18, 7],
+    (13, 2): [33, 22, 11, 0, 21, 10, 36, 25, 14, 3, 29, 18, 7],
+    (14, 1): [33, 22, 11, 0, 32, 21, 10, 36, 25, 14, 3, 29, 18, 7],
+    (14, 2): [33, 22, 11, 0, 32, 21, 10, 36, 25, 14, 3, 29, 18, 7],
+    (25, 1): [33, 22, 11, 0, 31, 20, 32, 21, 10, 5, 35, 24, 13, 2, 36, 25, 14, 3, 9, 28, 17, 6, 29, 18, 7],
+    (25, 2): [22, 0, 20, 21, 5, 24, 2, 25, 3, 9, 28, 6, 29, 7, 33, 11, 31, 32, 10, 35, 13, 36, 14, 17, 18],
+    (26, 1): [22, 0, 20, 21, 5, 24, 2, 25, 3, 9, 28, 6, 29, 7, 33, 11, 31, 32, 10, 16, 35, 13, 36, 14, 17, 18],
+    (26, 2): [22, 0, 20, 21, 5, 24, 2, 25, 3, 9, 28, 6, 29, 7, 33, 11, 31, 32, 10, 16, 35, 13, 36, 14, 17, 18],
+}
+"""By how many topics and partitions of each: the topics' numbers in the order of `CollectionUtils.groupPartitionsByTopic(...).keySet()` (Kafka
+4.3.1, JDK 17), which asks for each partition's topic by `computeIfAbsent`."""
+
+
+@pytest.mark.parametrize(("topics", "partitions"), COMPUTED)
+def test_computed_keys_stand_before_the_others_of_their_bucket(topics: int, partitions: int) -> None:
+    names = [f"topic-{number * 11 % 37:05}" for number in range(topics) for _ in range(partitions)]
+    assert java_map_order_computed(names) == [f"topic-{number:05}" for number in COMPUTED[topics, partitions]]
