@@ -45,7 +45,7 @@ def plot_bars(name: str, rows: Sequence[tuple[str, Sequence[float | None]]], leg
     """Horizontal bars of factors, one colour for each of the legend, with a line at the goal, if any: docs/images/`name`.svg."""
     pyplot = _pyplot(name)
     height = 0.8 / len(legend)
-    figure, axes = pyplot.subplots(figsize=(7.2, 1.1 + 0.34 * len(rows)))
+    figure, axes = pyplot.subplots(figsize=(7.2, 1.1 + 0.17 * len(rows) * len(legend)))
     for place, series in enumerate(legend):
         shown = [(row + place * height, value) for row, (_, values) in enumerate(rows) if (value := values[place]) is not None]
         drawn = axes.barh([at for at, _ in shown], [value for _, value in shown], height, label=series)
@@ -58,7 +58,7 @@ def plot_bars(name: str, rows: Sequence[tuple[str, Sequence[float | None]]], leg
     axes.set_xlabel(title, fontsize=8)
     axes.tick_params(axis="x", labelsize=8)
     # Above the bars, so that it hides none.
-    figure.legend(*axes.get_legend_handles_labels(), fontsize=8, ncols=len(legend), loc="outside upper center")
+    figure.legend(*axes.get_legend_handles_labels(), fontsize=8, ncols=min(3, len(legend)), loc="outside upper center")
     _save(figure, name)
 
 
