@@ -17,6 +17,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -95,20 +96,16 @@ def frames(log: Log) -> DataFrame:
     )
 
 
-def copy(log: Log) -> DataFrame:
-    return rivals.copy(log.spark, log.settings, log.report.topics.events, "copied", at_once=log.size)
-
-
-def copy_with_our_files(log: Log) -> DataFrame:
-    return rivals.copy(log.spark, log.settings, log.report.topics.events, "copied", our_files=True, at_once=log.size)
+def copy(log: Log, *, our_files: bool = False) -> DataFrame:
+    return rivals.copy(log.spark, log.settings, log.report.topics.events, "copied", our_files=our_files, at_once=log.size)
 
 
 _SPARKS_WAY = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 _SNAPSHOT_EVERY = "spark.sql.streaming.stateStore.minDeltasForSnapshot"
 _TWO = {"spark.sql.shuffle.partitions": "2"}
 VARIANTS = {
-    "copy": Variant(copy),
-    "copy, our checkpoint files": Variant(copy_with_our_files),
+    rivals.COPY: Variant(copy),
+    rivals.COPY_OUR_FILES: Variant(partial(copy, our_files=True)),
     "coordinator": Variant(coordinator),
     "with two shuffle partitions": Variant(coordinator, _TWO),
     "with generated code": Variant(coordinator, _SPARKS_WAY),

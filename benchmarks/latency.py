@@ -37,7 +37,6 @@ from streaming.session import open_session
 from streaming.topics import admin_client, ensure_topics
 
 GROUPS = 50
-COPY, COPY_OUR_FILES = "copy", "copy, our checkpoint files"
 WARM_UP_S = 5.0
 """Of each measurement."""
 COMPILING_RATE = 100
@@ -54,6 +53,10 @@ class Figure(Struct, frozen=True):
     p50_ms: float
     p99_ms: float
     max_ms: float
+
+    def ratios_to(self, base: Figure) -> tuple[float, float]:
+        """Of the median, and of the p99."""
+        return self.p50_ms / base.p50_ms, self.p99_ms / base.p99_ms
 
 
 def measure(settings: StreamingConfig, events: str, answers: str, id_of: Callable[[Any], bytes], rate: int, seconds: float) -> list[float]:
@@ -158,7 +161,7 @@ def figures(
         with coordinating(settings, spark):
             return measure(settings, topics.events, topics.responses, lambda message: message.key(), rate, seconds)
 
-    queries: dict[str, Callable[[int, float], list[float]]] = {COPY: of_copy, COPY_OUR_FILES: partial(of_copy, our_files=True), "coordinator": of_coordinator}
+    queries: dict[str, Callable[[int, float], list[float]]] = {rivals.COPY: of_copy, rivals.COPY_OUR_FILES: partial(of_copy, our_files=True), "coordinator": of_coordinator}
     for run in queries.values():
         run(COMPILING_RATE, compiling_s)
     for rate in rates:
@@ -204,10 +207,10 @@ def main() -> None:
             )
             for of_rate in found_figures:
                 found += of_rate
-                rivals_found = [next(each for each in of_rate if each.query == name) for name in (COPY, COPY_OUR_FILES)]
+                rivals_found = [next(each for each in of_rate if each.query == name) for name in (rivals.COPY, rivals.COPY_OUR_FILES)]
                 for each in of_rate:
-                    ratios = " ".join(f"{each.p50_ms / base.p50_ms:8.2f} {each.p99_ms / base.p99_ms:6.2f}" for base in rivals_found)
-                    say(f"{each.query:26} {each.rate:10,} {each.p50_ms:6.0f} {each.p99_ms:6.0f} {each.max_ms:7.0f} {ratios}")
+                    compared = " ".join("{:8.2f} {:6.2f}".format(*each.ratios_to(base)) for base in rivals_found)
+                    say(f"{each.query:26} {each.rate:10,} {each.p50_ms:6.0f} {each.p99_ms:6.0f} {each.max_ms:7.0f} {compared}")
         finally:
             spark.stop()
     if arguments.json:
@@ -216,11 +219,10 @@ def main() -> None:
         say.write_section("latency")
         bases = {(each.rate, each.query): each for each in found}
         rows = [
-            (f"{each.rate:,}/s, {name} = 1", [each.p50_ms / base.p50_ms, each.p99_ms / base.p99_ms])
+            (f"{each.rate:,}/s, {name} = 1", each.ratios_to(bases[each.rate, name]))
             for each in found
             if each.query == "coordinator"
-            for name in (COPY, COPY_OUR_FILES)
-            for base in (bases[each.rate, name],)
+            for name in (rivals.COPY, rivals.COPY_OUR_FILES)
         ]
         plot_bars("performance-latency", rows, ["p50", "p99"], 2.0, "time to the answer (dashed: the goal of the p50; that of the p99 is 2.5)")
 

@@ -111,8 +111,8 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
         **{f"coordinator, {buckets:,} buckets": coordinator(buckets) for buckets in arguments.buckets},
         "identity": lambda: producer_records(rivals.identity(events(), copied)),
         "identity, lean worker": lambda: producer_records(rivals.lean_identity(events(), copied)),
-        "copy": lambda: rivals.copy(spark, settings, events_topic, copied, at_once=size),
-        "copy, our checkpoint files": lambda: rivals.copy(spark, settings, events_topic, copied, our_files=True, at_once=size),
+        rivals.COPY: lambda: rivals.copy(spark, settings, events_topic, copied, at_once=size),
+        rivals.COPY_OUR_FILES: lambda: rivals.copy(spark, settings, events_topic, copied, our_files=True, at_once=size),
     }
     reports: dict[str, list[Report]] = {name: [] for name in queries}
     for number in range(1 if many else arguments.rounds):
@@ -122,7 +122,7 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
                 running = start(queries[name](), settings.sink_options, scratch)
                 running.awaitTermination()
             measured = whole_batches(running, size)[before:]
-            expected, written = size if name.startswith("copy") else size - 1, [each["sink"]["numOutputRows"] for each in measured]
+            expected, written = size if name in (rivals.COPY, rivals.COPY_OUR_FILES) else size - 1, [each["sink"]["numOutputRows"] for each in measured]
             if set(written) != {expected}:
                 raise RuntimeError(f"{name} wrote {written} records in its batches, not {expected} in each")
             reports[name] += measured
@@ -141,7 +141,7 @@ def show(say: Printed, rows: list[Figure]) -> None:
     """All queries of one number of touched groups."""
     say(f"\n{rows[0].touched:,} groups touched by each of {rows[0].batches} batches")
     say(f"{'query':27} {'events':>7} {'trigger ms':>11} {'events/s':>9} {'time, identity = 1':>19} {'copy = 1':>9} {'our files = 1':>14}")
-    rivals_ms = [next(each.trigger_ms for each in rows if each.query == name) for name in ("identity", "copy", "copy, our checkpoint files")]
+    rivals_ms = [next(each.trigger_ms for each in rows if each.query == name) for name in ("identity", rivals.COPY, rivals.COPY_OUR_FILES)]
     for each in rows:
         to_identity, to_copy, to_our_files = (each.trigger_ms / ms for ms in rivals_ms)
         say(

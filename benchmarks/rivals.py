@@ -16,6 +16,8 @@ from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA, OutputRecord
 from streaming.session import SMALL_BATCHES, SQL_SETTINGS
 from streaming.state_function import Columns, Outputs, StateFunction
 
+COPY, COPY_OUR_FILES = "copy", "copy, our checkpoint files"
+"""How the two kinds of `copy` are called in tables."""
 STATE = (bytes(515), bytes(1))
 """As large as the state of a group with one member (`benchmarks.idle_groups` prints it)."""
 _CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"

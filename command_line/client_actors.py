@@ -12,10 +12,10 @@ from confluent_kafka import Consumer
 
 from command_line.actors import Ending
 from streaming.jars import tools_jars
-from streaming.java import find_java
+from streaming.java import SHORT_LIVED, find_java
 
 _POLL_S = 0.3
-_JAVA_OPTIONS = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
+_JAVA_OPTIONS = ("-Xmx64m", *SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
 _CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 

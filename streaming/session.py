@@ -26,7 +26,7 @@ SQL_SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.RocksDBStateStoreProvider",
     # A commit writes what changed instead of the whole store: milliseconds instead of hundreds of them.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # All of a store is written every so many batches (10 in Spark, a tenth of a small batch's CPU); a start reads the changes since.
+    # All of a store is written every so many batches (10 in Spark); a start reads the changes since.
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "50",
     "spark.sql.streaming.checkpointFileManagerClass": f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
     # Timers that are due by a batch's last tick fire at once, not with the next event.
