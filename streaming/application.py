@@ -102,7 +102,6 @@ class Application:
         if spark is None:
             spark = open_session(self._config)
         prepare_session(spark, self._config, SMALL_BATCHES)
-        lighten_hadoop(spark)
         try:
             self._coordinate(spark, report, stop)
         except (Py4JNetworkError, ConnectionError) as problem:
@@ -112,6 +111,7 @@ class Application:
         shards: list[_Shard] = []
         beside: StreamingQuery | None = None
         try:
+            lighten_hadoop(spark)
             require_checkpoints(spark, self._config, report, rebuild=self._rebuild)
             self._watcher.topics_found(report)
             for number in self._config.shards_here:

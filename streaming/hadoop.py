@@ -39,8 +39,8 @@ def _set_permissions_in_process(java: Any, configuration: Any) -> None:
 
 def _drop_foreign_defaults(java: Any, configuration: Any) -> None:
     written = java.java.io.StringWriter()
+    # Names and origins only: it redacts secrets and expands variables.
     java.org.apache.hadoop.conf.Configuration.dumpConfiguration(configuration, written)
-    kept = [each for each in json.loads(written.toString())["properties"] if each["resource"] not in _FOREIGN]
-    configuration.clear()
-    for each in kept:
-        configuration.set(each["key"], each["value"])
+    for each in json.loads(written.toString())["properties"]:
+        if each["resource"] in _FOREIGN:
+            configuration.unset(each["key"])

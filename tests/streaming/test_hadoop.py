@@ -19,9 +19,11 @@ def hadoop(spark: SparkSession) -> Any:
     """Spark's `Configuration`, of a session that is light."""
     configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
     configuration.set("made.up", "7")
+    configuration.set("fs.s3a.secret.key", "hush")
     lighten_hadoop(spark)
     yield configuration
     configuration.unset("made.up")
+    configuration.unset("fs.s3a.secret.key")
 
 
 def local_files(spark: SparkSession, configuration: Any) -> Any:
@@ -69,6 +71,8 @@ def test_a_damaged_file_is_still_seen(spark: SparkSession, hadoop: Any, tmp_path
 
 def test_only_defaults_of_yarn_and_mapreduce_go(hadoop: Any) -> None:
     assert hadoop.get("made.up") == "7"
+    assert hadoop.get("fs.s3a.secret.key") == "hush"
+    assert "${" in hadoop.getRaw("hadoop.tmp.dir"), "each machine has its own"
     assert hadoop.get("fs.s3a.impl")  # of core-default.xml: another checkpoint than a local one may need it
     assert hadoop.get("yarn.resourcemanager.hostname") is None
     assert hadoop.get("mapreduce.job.maps") is None
