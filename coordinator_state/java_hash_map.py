@@ -1,7 +1,8 @@
 """The order in which Java walks a `HashMap` or `HashSet`: Kafka's clients let it decide, so a port must know it.
 
-Source: `java.util.HashMap` of JDK 17. A bucket of eight or more entries becomes a tree there; that order is not
-modelled, entries of one bucket always come in the order of their insertion.
+Source: `java.util.HashMap` of JDK 17. There the ninth entry of a bucket (the eighth by `computeIfAbsent`) turns the bucket into
+a tree or, in a table of fewer than 64, doubles the table. Neither is modelled: a bucket stays a list, and the table grows
+by its size alone.
 """
 
 from __future__ import annotations

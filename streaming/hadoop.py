@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+_LOCAL_FILES = "groupcoordinator.LocalFiles"
 _FOREIGN = ("yarn-default.xml", "mapred-default.xml")
 
 
@@ -26,14 +27,23 @@ def lighten_hadoop(spark: SparkSession) -> None:
 
 
 def _set_permissions_in_process(java: Any, configuration: Any) -> None:
-    """Hadoop keeps one file system for all `file:` paths of a JVM: have it make ours. Executors elsewhere have their own."""
+    """Hadoop keeps one file system for all `file:` paths of a user in a JVM: have it make ours. Executors elsewhere have their own.
+
+    Only what goes through `FileSystem` gets it, as checkpoints with `FileSystemBasedCheckpointFileManager` do; Spark's
+    default manager goes through `FileContext`. A local file system that the user chose stays, and a second call changes nothing.
+    """
+    root = java.java.net.URI.create("file:///")
+    if configuration.get("fs.file.impl") or configuration.getBoolean("fs.file.impl.disable.cache", False):
+        return
+    sparks_own = java.org.apache.hadoop.fs.FileSystem.get(root, configuration)
+    if sparks_own.getClass().getName() == _LOCAL_FILES:
+        return
     compiler = java.org.codehaus.janino.SimpleCompiler()  # Spark's own, for the code that it generates
     compiler.cook(files("streaming").joinpath("LocalFiles.java").read_text())  # of an archive, too
     own = java.org.apache.hadoop.conf.Configuration(configuration)
     own.setClassLoader(compiler.getClassLoader())
-    own.set("fs.file.impl", "groupcoordinator.LocalFiles")
-    root = java.java.net.URI.create("file:///")
-    java.org.apache.hadoop.fs.FileSystem.get(root, configuration).close()  # out of the cache
+    own.set("fs.file.impl", _LOCAL_FILES)
+    sparks_own.close()  # out of the cache
     java.org.apache.hadoop.fs.FileSystem.get(root, own)
 
 

@@ -28,6 +28,7 @@ SQL_SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # All of a store is written every so many batches (10 in Spark); a start reads the changes since.
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "50",
+    # Spark's default goes through Hadoop's `FileContext`, past the light local file system of `hadoop.py`.
     "spark.sql.streaming.checkpointFileManagerClass": f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
     # Timers that are due by a batch's last tick fire at once, not with the next event.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",

@@ -106,10 +106,13 @@ def has_written(config: StreamingConfig, wanted: int) -> bool:
 
 def records_so_far(config: StreamingConfig) -> int:
     """The ends of all output topics together, repetitions and all: cheap to ask for, again and again."""
-    topics = config.topic_settings.topics
-    partitions = dict.fromkeys(topics.outputs, 1) | {topics.responses: config.responses_partitions, topics.offsets: config.offsets_partitions}
+    settings = config.topic_settings
     latest = OffsetSpec.latest()
-    ends = {TopicPartition(topic, number): latest for topic, numbers in partitions.items() for number in range(numbers)}
+    ends = {
+        TopicPartition(getattr(settings.topics, stream), number): latest
+        for stream in ("responses", "assignments", "offsets", "history", "dead_letters")
+        for number in range(getattr(settings, f"{stream}_partitions"))
+    }
     admin = admin_client(config.bootstrap_servers, {"log_level": "0"})
     return sum(future.result().offset for future in admin.list_offsets(ends, request_timeout=10.0).values())
 

@@ -14,7 +14,7 @@ from kafka import TopicPartition as PythonTopicPartition
 
 from gateway.server import Gateway
 from streaming.jars import tools_jars
-from streaming.java import find_java
+from streaming.java import SHORT_LIVED, find_java
 from tests.gateway.clients.consumers import Consumers, share
 from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.test_clients import reads
@@ -39,7 +39,7 @@ def working_group(consumers: Consumers, produce: Produce) -> str:
 def tool(gateway: Gateway, *arguments: str) -> str:
     """`kafka-consumer-groups.sh` of Kafka 4.3."""
     command = [
-        str(find_java()), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+        str(find_java()), "-Xmx128m", *SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
         "-cp", os.pathsep.join(map(str, tools_jars())), "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
         "--bootstrap-server", gateway.bootstrap_servers, *arguments,
     ]  # fmt: skip

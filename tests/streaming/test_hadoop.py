@@ -47,6 +47,30 @@ def test_files_are_made_without_a_process_and_have_the_permissions_that_they_had
         assert mode(tmp_path / "ours" / inside) == mode(tmp_path / "theirs" / inside)
 
 
+def test_a_second_call_changes_nothing(spark: SparkSession, hadoop: Any) -> None:
+    before = local_files(spark, hadoop)
+    lighten_hadoop(spark)
+    assert local_files(spark, hadoop).equals(before)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem"), ("fs.file.impl.disable.cache", "true")]
+)
+def test_a_local_file_system_of_the_users_own_stays(spark: SparkSession, setting: str, value: str) -> None:
+    java: Any = spark.sparkContext._jvm
+    configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    local_files(spark, configuration).close()  # ours of another test
+    configuration.set(setting, value)
+    try:
+        before = local_files(spark, configuration)
+        lighten_hadoop(spark)
+        assert local_files(spark, configuration).getClass().equals(before.getClass())
+        assert not before.getClass().getName().startswith("groupcoordinator")
+    finally:
+        configuration.unset(setting)
+        java.org.apache.hadoop.fs.FileSystem.get(java.java.net.URI.create("file:///"), configuration).close()
+
+
 @pytest.mark.parametrize("permission", ["0600", "0754", "1777"])
 def test_any_permission_can_be_set(spark: SparkSession, hadoop: Any, tmp_path: Path, permission: str) -> None:
     java: Any = spark.sparkContext._jvm
