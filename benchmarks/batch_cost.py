@@ -96,8 +96,8 @@ def frames(log: Log) -> DataFrame:
     )
 
 
-def copy(log: Log, *, our_files: bool = False) -> DataFrame:
-    return rivals.copy(log.spark, log.settings, log.report.topics.events, "copied", our_files=our_files, at_once=log.size)
+def copy(log: Log, *, tuned: bool = False) -> DataFrame:
+    return rivals.copy(log.spark, log.settings, log.report.topics.events, "copied", tuned=tuned, at_once=log.size)
 
 
 _SPARKS_WAY = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
@@ -105,7 +105,7 @@ _SNAPSHOT_EVERY = "spark.sql.streaming.stateStore.minDeltasForSnapshot"
 _TWO = {"spark.sql.shuffle.partitions": "2"}
 VARIANTS = {
     rivals.COPY: Variant(copy),
-    rivals.COPY_OUR_FILES: Variant(partial(copy, our_files=True)),
+    rivals.TUNED_COPY: Variant(partial(copy, tuned=True)),
     "coordinator": Variant(coordinator),
     "with two shuffle partitions": Variant(coordinator, _TWO),
     "with generated code": Variant(coordinator, _SPARKS_WAY),

@@ -112,7 +112,7 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
         "identity": lambda: producer_records(rivals.identity(events(), copied)),
         "identity, lean worker": lambda: producer_records(rivals.lean_identity(events(), copied)),
         rivals.COPY: lambda: rivals.copy(spark, settings, events_topic, copied, at_once=size),
-        rivals.COPY_OUR_FILES: lambda: rivals.copy(spark, settings, events_topic, copied, our_files=True, at_once=size),
+        rivals.TUNED_COPY: lambda: rivals.copy(spark, settings, events_topic, copied, tuned=True, at_once=size),
     }
     reports: dict[str, list[Report]] = {name: [] for name in queries}
     for number in range(1 if many else arguments.rounds):
@@ -122,7 +122,7 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
                 running = start(queries[name](), settings.sink_options, scratch)
                 running.awaitTermination()
             measured = whole_batches(running, size)[before:]
-            expected, written = size if name in (rivals.COPY, rivals.COPY_OUR_FILES) else size - 1, [each["sink"]["numOutputRows"] for each in measured]
+            expected, written = size if name in (rivals.COPY, rivals.TUNED_COPY) else size - 1, [each["sink"]["numOutputRows"] for each in measured]
             if set(written) != {expected}:
                 raise RuntimeError(f"{name} wrote {written} records in its batches, not {expected} in each")
             reports[name] += measured
@@ -140,13 +140,13 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
 def show(say: Printed, rows: list[Figure]) -> None:
     """All queries of one number of touched groups."""
     say(f"\n{rows[0].touched:,} groups touched by each of {rows[0].batches} batches")
-    say(f"{'query':27} {'events':>7} {'trigger ms':>11} {'events/s':>9} {'time, identity = 1':>19} {'copy = 1':>9} {'our files = 1':>14}")
-    rivals_ms = [next(each.trigger_ms for each in rows if each.query == name) for name in ("identity", rivals.COPY, rivals.COPY_OUR_FILES)]
+    say(f"{'query':27} {'events':>7} {'trigger ms':>11} {'events/s':>9} {'time, identity = 1':>19} {'copy = 1':>9} {'tuned = 1':>14}")
+    rivals_ms = [next(each.trigger_ms for each in rows if each.query == name) for name in ("identity", rivals.COPY, rivals.TUNED_COPY)]
     for each in rows:
-        to_identity, to_copy, to_our_files = (each.trigger_ms / ms for ms in rivals_ms)
+        to_identity, to_copy, to_tuned = (each.trigger_ms / ms for ms in rivals_ms)
         say(
             f"{each.query:27} {each.events:7,} {each.trigger_ms:11,.0f} {each.events_per_second:9,.0f} "
-            f"{to_identity:19.2f} {to_copy:9.2f} {to_our_files:14.2f}"
+            f"{to_identity:19.2f} {to_copy:9.2f} {to_tuned:14.2f}"
         )
         shares = {phase: ms / each.trigger_ms for phase, ms in each.phases_ms.items()}
         say("  " + ", ".join(f"{phase} {share:.0%}" for phase, share in shares.items() if share >= 0.005))

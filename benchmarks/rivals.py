@@ -11,12 +11,13 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from streaming.config import StreamingConfig
 from streaming.job import requests_of
+from streaming.kafka_clients import spark_options
 from streaming.operator import Key
 from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA, OutputRecord
 from streaming.session import SMALL_BATCHES, SQL_SETTINGS
 from streaming.state_function import Columns, Outputs, StateFunction
 
-COPY, COPY_OUR_FILES = "copy", "copy, our checkpoint files"
+COPY, TUNED_COPY = "copy", "tuned copy"
 """How the two kinds of `copy` are called in tables."""
 STATE = (bytes(515), bytes(1))
 """As large as the state of a group with one member (`benchmarks.idle_groups` prints it)."""
@@ -70,21 +71,22 @@ def copy(
     source: str,
     target: str,
     *,
-    our_files: bool = False,
+    tuned: bool = False,
     begin: str = "earliest",
     at_once: int | None = None,
 ) -> DataFrame:
     """Kafka to Kafka, no Python: partition 0 of a topic to another one, at most `at_once` records a batch.
 
-    With Spark's own settings; with `our_files` it writes its checkpoint as ours does, in a session with `lighten_hadoop`. Spark's own
-    way costs it more than all the rest of a small batch. What starts next in this session has these settings: call
-    `prepare_session` before another query.
+    With Spark's own settings; `tuned`, it writes its checkpoint as ours does (in a session with `lighten_hadoop`), which costs Spark's own
+    way more than all the rest of a small batch, and reads as ours does, without waiting at the end of the log. What starts next in this
+    session has these settings: call `prepare_session` before another query.
     """
     for name in {**SQL_SETTINGS, **SMALL_BATCHES}:
         spark.conf.unset(name)
-    if our_files:
+    if tuned:
         spark.conf.set(_CHECKPOINT_FILES, SQL_SETTINGS[_CHECKPOINT_FILES])
-    options = {**settings.source_options, "assign": json.dumps({source: [0]}), "startingOffsets": begin}
+    source_options = settings.source_options if tuned else spark_options(settings.bootstrap_servers, settings.kafka)
+    options = {**source_options, "assign": json.dumps({source: [0]}), "startingOffsets": begin}
     if at_once is not None:
         options["maxOffsetsPerTrigger"] = str(at_once)
     return spark.readStream.format("kafka").options(**options).load().selectExpr("key", "value", f"'{target}' topic")

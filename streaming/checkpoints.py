@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from streaming.config import StreamingConfig
-from streaming.events_tail import POLL_TIMEOUT_S, last_tick_ms
+from streaming.events_tail import POLL_TIMEOUT_S, last_tick_ms, open_reader
 from streaming.topics import TopicReport, admin_client
 
 _PROBE = b"group-coordinator " * 256
@@ -153,27 +153,16 @@ def _hold_records(config: StreamingConfig, partitions: Mapping[str, int]) -> boo
 
 
 def _has_ticks(config: StreamingConfig, topic: str, partition: int) -> bool:
-    consumer = _consumer(config)
-    try:
+    with open_reader(config.client_properties) as consumer:
         return last_tick_ms(consumer, topic, partition) is not None
-    finally:
-        consumer.close()
 
 
 def _require_whole_log(config: StreamingConfig, topic: str, partition: int) -> None:
-    consumer = _consumer(config)
-    try:
+    with open_reader(config.client_properties) as consumer:
         low, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=POLL_TIMEOUT_S)
-    finally:
-        consumer.close()
     if low > 0:
         raise CheckpointError(
             f"The lost checkpoint of shard {partition} cannot be rebuilt: {topic}, partition {partition}, begins at offset "
             f"{low}, so the events that made the groups are deleted. Save the committed offsets by `group-coordinator "
             "offsets export`, start under a new --topic-prefix and bring them back by `group-coordinator offsets import`."
         )
-
-
-def _consumer(config: StreamingConfig) -> Consumer:
-    own = {"group.id": "group-coordinator-checkpoints", "enable.auto.commit": False, "enable.partition.eof": True}
-    return Consumer({**own, "log_level": 0, **config.client_properties})

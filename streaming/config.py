@@ -129,14 +129,18 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
 
     @property
     def source_options(self) -> dict[str, str]:
-        """Of Spark's Kafka source."""
-        return spark_options(self.bootstrap_servers, self.kafka)
+        """Of Spark's Kafka source.
+
+        After each fetch Spark asks for the partition's bounds. A broker answers a connection's requests one after the
+        other, and by then the consumer has asked for what comes next: at the end of the log the bounds would wait with it.
+        """
+        return {**spark_options(self.bootstrap_servers, self.kafka), "kafka.fetch.max.wait.ms": "0"}
 
     @property
     def sink_options(self) -> dict[str, str]:
         """Of Spark's Kafka sink."""
         return {
-            **self.source_options,
+            **spark_options(self.bootstrap_servers, self.kafka),
             "kafka.acks": "all",
             "kafka.max.request.size": str(self.output_max_bytes),
             "kafka.buffer.memory": str(max(33_554_432, 4 * self.output_max_bytes)),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -13,6 +14,28 @@ from streaming.ticks import read_tick
 TAIL_RECORDS = 5_000
 """How much of the log's end is read at least to find the last tick: one that went back must not be taken for it."""
 POLL_INTERVAL_S, POLL_TIMEOUT_S = 0.05, 10.0
+
+
+@contextmanager
+def open_reader(client_properties: Mapping[str, str]) -> Iterator[Consumer]:
+    """A consumer for the functions below."""
+    consumer = Consumer(
+        {
+            "group.id": "group-coordinator-tail",  # librdkafka wants one; it is never joined
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            # A broker answers a connection's requests one after the other: at the end of the log whatever is asked next
+            # would wait as long as the fetch of what has not come yet.
+            "fetch.wait.max.ms": 10,
+            "log_level": 0,
+            **client_properties,
+        }
+    )
+    try:
+        yield consumer
+    finally:
+        consumer.close()
 
 
 def find_clock_ms(consumer: Consumer, topic: str, partition: int, wall_ms: int) -> int | None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from schemas.events import SESSION_RENEWAL, encode_tick
 from streaming.clock import TickClock
-from streaming.events_tail import RecentGroups, find_clock_ms
+from streaming.events_tail import RecentGroups, find_clock_ms, open_reader
 
 DELIVERY_TIMEOUT_MS = 5_000
-_QUIET: Mapping[str, int] = {"log_level": 0}
-"""An outage is told once, by us, not at each of librdkafka's attempts to connect."""
 
 _log = logging.getLogger(__name__)
 
@@ -96,7 +93,7 @@ class Ticker:
             return
         producer = Producer(
             {
-                **_QUIET,
+                "log_level": 0,  # an outage is told once, by us, not at each of librdkafka's attempts to connect
                 "linger.ms": 0,
                 "acks": "all",
                 "reconnect.backoff.max.ms": 1_000,
@@ -108,29 +105,12 @@ class Ticker:
             self._tick(producer, self._clock)
 
     def _continue(self) -> TickClock:
-        with self._consumer() as consumer:
+        with open_reader(self._properties) as consumer:
             found_ms = find_clock_ms(consumer, self._topic, self._partition, _wall_ms())
         limits = {"interval_ms": self._interval_ms, "lead_ms": self._lead_ms, "pause_ms": self._pause_ms}
         if found_ms is None:
             return TickClock(_wall_ms(), _monotonic_ms(), **limits)
         return TickClock(found_ms, None, **limits)
-
-    @contextmanager
-    def _consumer(self) -> Iterator[Consumer]:
-        consumer = Consumer(
-            {
-                **_QUIET,
-                "group.id": "group-coordinator-ticker",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-                **self._properties,
-            }
-        )
-        try:
-            yield consumer
-        finally:
-            consumer.close()
 
     def _tick(self, producer: Producer, clock: TickClock) -> None:
         with self._lock:
@@ -152,7 +132,7 @@ class Ticker:
     def _renew_sessions(self, producer: Producer, clock_ms: int) -> bool:
         """Whether every group that may have members has got its renewal."""
         try:
-            with self._consumer() as consumer:
+            with open_reader(self._properties) as consumer:
                 keys = self._recent.read(consumer, clock_ms, lambda: not self._stopping.is_set())
         except KafkaException:
             return False

@@ -95,3 +95,9 @@ def test_counts_of_existing_topics_go_before_settings() -> None:
     config = StreamingConfig(responses_partitions=8, offsets_partitions=50)
     operator = config.operator_config({"coordinator.responses": 3}, partition=1)
     assert (operator.responses_partitions, operator.offsets_partitions, operator.partition) == (3, 50, 1)
+
+
+def test_only_the_source_is_told_not_to_wait_at_the_end_of_the_log() -> None:
+    config = StreamingConfig()
+    assert config.source_options["kafka.fetch.max.wait.ms"] == "0"
+    assert "kafka.fetch.max.wait.ms" not in config.sink_options, "a producer would warn of it"

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from schemas.events import encode_tick
 from streaming.embedded_kafka import EmbeddedKafka
-from streaming.events_tail import TAIL_RECORDS, RecentGroups, find_clock_ms
+from streaming.events_tail import TAIL_RECORDS, RecentGroups, find_clock_ms, open_reader
 
 WALL_MS = 2**50
 
@@ -23,10 +23,8 @@ def producer(kafka: EmbeddedKafka) -> Producer:
 
 @pytest.fixture
 def reader(kafka: EmbeddedKafka) -> Iterator[Consumer]:
-    properties = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "test", "enable.partition.eof": True}
-    consumer = Consumer({**properties, "auto.offset.reset": "earliest"})
-    yield consumer
-    consumer.close()
+    with open_reader({"bootstrap.servers": kafka.bootstrap_servers}) as consumer:
+        yield consumer
 
 
 @pytest.fixture
