@@ -77,7 +77,7 @@ class GroupCoordinator:
         clock_ms = event.clock_ms
         if clock_ms >= turn.earliest_ms:
             self.advance_to(clock_ms)
-        if isinstance(event, RenewalEvent):
+        if type(event) is RenewalEvent:
             self._renew_sessions(event)
             return
         request = event.request

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any
 
 from coordinator_state import timers
 from coordinator_state.rebalance import join_timer_expired, sync_timer_expired
@@ -36,32 +36,30 @@ from schemas.messages import (
     SyncGroupRequest,
 )
 
+HANDLERS: dict[type[Any], tuple[Any, Any]] = {
+    HeartbeatRequest: (heartbeat, heartbeat_error),
+    OffsetCommitRequest: (offset_commit, offset_commit_error),
+    JoinGroupRequest: (join_group, join_group_error),
+    SyncGroupRequest: (sync_group, sync_group_error),
+    LeaveGroupRequest: (leave_group, leave_group_error),
+    OffsetFetchRequest: (offset_fetch, offset_fetch_error),
+    DescribeGroupsRequest: (describe_groups, describe_groups_error),
+    DeleteGroupsRequest: (delete_groups, delete_groups_error),
+    OffsetDeleteRequest: (offset_delete, offset_delete_error),
+    FindCoordinatorRequest: (find_coordinator, find_coordinator_error),
+}
+"""What is done for each kind of request, and how it is refused."""
+
 
 def handle_request(turn: Turn, request: Request) -> None:
-    """Hand a request to its handler, the most frequent first. Raises `Refusal`."""
-    match request:
-        case HeartbeatRequest():
-            heartbeat(turn, request)
-        case OffsetCommitRequest():
-            offset_commit(turn, request)
-        case JoinGroupRequest():
-            join_group(turn, request)
-        case SyncGroupRequest():
-            sync_group(turn, request)
-        case LeaveGroupRequest():
-            leave_group(turn, request)
-        case OffsetFetchRequest():
-            offset_fetch(turn, request)
-        case DescribeGroupsRequest():
-            describe_groups(turn, request)
-        case DeleteGroupsRequest():
-            delete_groups(turn, request)
-        case OffsetDeleteRequest():
-            offset_delete(turn, request)
-        case FindCoordinatorRequest():
-            find_coordinator(turn, request)
-        case _:
-            assert_never(request)
+    """Hand a request to its handler. Raises `Refusal`."""
+    HANDLERS[type(request)][0](turn, request)
+
+
+def error_response(request: Request, error_code: ErrorCode) -> Response:
+    """The answer that refuses a request."""
+    response: Response = HANDLERS[type(request)][1](request, error_code)
+    return response
 
 
 def handle_timer(turn: Turn, name: str, timer: Timer) -> None:
@@ -76,23 +74,3 @@ def handle_timer(turn: Turn, name: str, timer: Timer) -> None:
     else:
         assert name == timers.OFFSETS_EXPIRY
         expiry_timer_expired(turn)
-
-
-_ERROR_RESPONSES: dict[type[Any], Any] = {
-    HeartbeatRequest: heartbeat_error,
-    OffsetCommitRequest: offset_commit_error,
-    JoinGroupRequest: join_group_error,
-    SyncGroupRequest: sync_group_error,
-    LeaveGroupRequest: leave_group_error,
-    OffsetFetchRequest: offset_fetch_error,
-    DescribeGroupsRequest: describe_groups_error,
-    DeleteGroupsRequest: delete_groups_error,
-    OffsetDeleteRequest: offset_delete_error,
-    FindCoordinatorRequest: find_coordinator_error,
-}
-
-
-def error_response(request: Request, error_code: ErrorCode) -> Response:
-    """The answer that refuses a request."""
-    response: Response = _ERROR_RESPONSES[type(request)](request, error_code)
-    return response

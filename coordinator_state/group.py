@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from coordinator_state import states
 from coordinator_state.offsets import Offsets
 from coordinator_state.states import VALID_PREVIOUS_STATES, GroupState
 from coordinator_state.timers import Timers
@@ -138,8 +139,8 @@ class Group(Struct, array_like=True):
     """The group's time; it never runs backwards."""
     timestamp_ms: int = 0
     """Append time of the last event; information only."""
-    state: GroupState = GroupState.EMPTY
-    previous_state: GroupState = GroupState.DEAD
+    state: GroupState = states.EMPTY
+    previous_state: GroupState = states.DEAD
     state_since_ms: int = 0
     protocol_type: str | None = None
     protocol_name: str | None = None
@@ -195,7 +196,7 @@ class Group(Struct, array_like=True):
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether a member with these protocols may join."""
-        if self.state is GroupState.EMPTY:
+        if self.state is states.EMPTY:
             return bool(protocol_type) and bool(protocols)
         return self.protocol_type == protocol_type and any(
             self.protocol_counts.get(name, 0) == len(self.members) for name, _ in protocols

@@ -1,6 +1,11 @@
-"""What a group hears, and what it says: answers, records of the offsets log, history, and the group as it is. Each has its epoch and seq."""
+"""What a group hears, and what it says: answers, records of the offsets log, history, and the group as it is. Each has its epoch and seq.
+
+Final, so that `type(it) is Answer` tells them apart: `isinstance` asks msgspec's metaclass, six times as slowly, for each event and output.
+"""
 
 from __future__ import annotations
+
+from typing import final
 
 from msgspec import Struct
 
@@ -9,6 +14,7 @@ from schemas.history import GroupSnapshot, History
 from schemas.messages import Request, Response
 
 
+@final
 class RequestEvent(Struct, frozen=True, gc=False):
     """One request as it lies in the log, decoded."""
 
@@ -22,6 +28,7 @@ class RequestEvent(Struct, frozen=True, gc=False):
     request: Request
 
 
+@final
 class RenewalEvent(Struct, frozen=True, gc=False):
     """The clock had stood still and goes on: the sessions of the group's members begin anew."""
 
@@ -40,11 +47,12 @@ def group_event(
     decoded: tuple[RequestEnvelope, Request] | SessionRenewal, offset: int, clock_ms: int, timestamp_ms: int
 ) -> GroupEvent:
     """What `schemas.events.decode_group_event` read, with its place in the log and its time."""
-    if isinstance(decoded, SessionRenewal):
+    if type(decoded) is SessionRenewal:
         return RenewalEvent(offset, clock_ms, timestamp_ms)
     return RequestEvent(offset, clock_ms, timestamp_ms, *decoded)
 
 
+@final
 class Answer(Struct, frozen=True, gc=False):
     """The answer to one request."""
 
@@ -60,6 +68,7 @@ class Answer(Struct, frozen=True, gc=False):
     response: Response
 
 
+@final
 class LogRecord(Struct, frozen=True, gc=False):
     """A record of the offsets log, as Kafka's `__consumer_offsets` has it; a null value is a tombstone."""
 
@@ -72,6 +81,7 @@ class LogRecord(Struct, frozen=True, gc=False):
     value: bytes | None
 
 
+@final
 class AssignmentChange(Struct, frozen=True, gc=False):
     """The group as it is now; None: it is gone."""
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from coordinator_state import timers
+from coordinator_state import states, timers
 from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from coordinator_state.group import CONSUMER, Group, Member, ParkedRequest, Rebalance
 from coordinator_state.offset_log import append_group_metadata
-from coordinator_state.states import GroupState
 from coordinator_state.turn import Turn
 from coordinator_state.vote import selected_protocol, vote, winner
 from schemas.consumer_protocol import subscribed_topics
@@ -30,13 +29,6 @@ from schemas.history import (
 )
 from schemas.messages import JoinGroupResponse, JoinGroupResponseMember, SyncGroupResponse
 
-EMPTY, PREPARING, COMPLETING, STABLE = (
-    GroupState.EMPTY,
-    GroupState.PREPARING_REBALANCE,
-    GroupState.COMPLETING_REBALANCE,
-    GroupState.STABLE,
-)
-
 SHORTEST_EXTENSION_MS = 1_000
 """A join phase that waits for silent static members is extended by their rebalance timeout (Kafka), but not by less than
 this: a timeout of 0 would extend it for ever without time passing."""
@@ -47,7 +39,7 @@ this: a timeout of 0 would extend it for ever without time passing."""
 def rebalance_or_complete(turn: Turn, trigger: RebalanceTrigger, reason: str, member: Member | None) -> None:
     """A member came, changed or went: start a rebalance, or see whether the running one is complete."""
     group = turn.require_group()
-    if group.state is PREPARING:
+    if group.state is states.PREPARING_REBALANCE:
         maybe_complete_join(turn)
     else:
         prepare_rebalance(turn, trigger, reason, member)
@@ -56,22 +48,22 @@ def rebalance_or_complete(turn: Turn, trigger: RebalanceTrigger, reason: str, me
 def prepare_rebalance(turn: Turn, trigger: RebalanceTrigger, reason: str, member: Member | None) -> None:
     """Go to PreparingRebalance (from Empty, CompletingRebalance or Stable)."""
     group = turn.require_group()
-    interrupted = group.rebalance if group.state is COMPLETING else None
+    interrupted = group.rebalance if group.state is states.COMPLETING_REBALANCE else None
     if interrupted is not None:
         complete_rebalance(turn, "interrupted")
-    if group.state is COMPLETING:
+    if group.state is states.COMPLETING_REBALANCE:
         for each in group.members.values():
             group.set_assignment(each, b"")
         answer_parked_syncs(turn, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync.clear()
     turn.cancel(timers.SYNC)
-    initial = group.state is EMPTY
+    initial = group.state is states.EMPTY
     timeout_ms = group.rebalance_timeout_ms
     if initial:
         timeout_ms = turn.config.group_initial_rebalance_delay_ms
         group.initial_join = (timeout_ms, max(group.rebalance_timeout_ms - timeout_ms, 0))
         turn.arm(timers.JOIN, timeout_ms)
-    turn.transition_to(PREPARING)
+    turn.transition_to(states.PREPARING_REBALANCE)
     waiting = [each.member_id for each in group.members.values() if each.awaiting_join is None]
     seq = turn.tell(
         RebalanceStarted,
@@ -119,7 +111,7 @@ def told_of_rebalance(turn: Turn, member_id: str) -> None:
 def maybe_complete_join(turn: Turn) -> None:
     """Complete the join phase if all are there. An initial rebalance waits for its delay whatever happens."""
     group = turn.require_group()
-    if group.state is PREPARING and group.previous_state is not EMPTY and group.all_joined:
+    if group.state is states.PREPARING_REBALANCE and group.previous_state is not states.EMPTY and group.all_joined:
         complete_join(turn)
 
 
@@ -180,7 +172,7 @@ def _begin_sync_phase(turn: Turn) -> None:
     votes = vote(group)
     group.protocol_name, tie = winner(votes)
     group.subscribed_topics = _subscribed_topics(group)
-    turn.transition_to(COMPLETING)
+    turn.transition_to(states.COMPLETING_REBALANCE)
     turn.tell(ProtocolChosen, protocol_name=group.protocol_name, votes=votes, tie=tie)
     tell_leader(turn)
     _tell_join_phase_completed(turn)
@@ -205,7 +197,7 @@ def _become_empty(turn: Turn) -> None:
     group.protocol_name = None
     group.elected_leader_id = None
     group.subscribed_topics = _subscribed_topics(group)
-    turn.transition_to(EMPTY)
+    turn.transition_to(states.EMPTY)
     append_group_metadata(turn)
     turn.tell(GroupEmpty)
     complete_rebalance(turn, "empty")
@@ -263,7 +255,7 @@ def sync_timer_expired(turn: Turn) -> None:
     """Members that were told of the generation did not sync within the rebalance timeout: all of them are out."""
     group = turn.require_group()
     late = [group.members[member_id] for member_id in group.pending_sync if member_id in group.members]
-    if not group.pending_sync or group.state not in (COMPLETING, STABLE):
+    if not group.pending_sync or group.state not in (states.COMPLETING_REBALANCE, states.STABLE):
         return
     for member in late:
         drop_member(turn, member, "did_not_sync")
@@ -304,7 +296,7 @@ def sync_response(group: Group, member: Member) -> SyncGroupResponse:
 def add_member(turn: Turn, member: Member, protocol_type: str) -> None:
     """Take a new member in and park its JoinGroup."""
     group = turn.require_group()
-    if group.state is PREPARING and group.previous_state is EMPTY:
+    if group.state is states.PREPARING_REBALANCE and group.previous_state is states.EMPTY:
         group.new_member_added = True
     group.add_member(member, protocol_type)
     group.remove_pending(member.member_id)

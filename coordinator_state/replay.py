@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from coordinator_state import states
 from coordinator_state.states import GroupState
 from schemas.records import (
     NO_TIMEOUT,
@@ -43,7 +44,7 @@ class StoredGroup(Struct, kw_only=True):
 
     @property
     def state(self) -> GroupState:
-        return GroupState.STABLE if self.members else GroupState.EMPTY
+        return states.STABLE if self.members else states.EMPTY
 
 
 class StoredGroups:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from coordinator_state import timers
+from coordinator_state import states, timers
 from coordinator_state.group import CONSUMER, Group, TopicRetention
 from coordinator_state.offset_log import append_group_tombstone, append_offset_tombstone
 from coordinator_state.offsets import CommittedOffset
-from coordinator_state.states import GroupState
 from coordinator_state.turn import Turn
 from schemas.history import GroupDead, OffsetChange, OffsetsDeleted, OffsetsExpired
 
@@ -75,7 +74,7 @@ def next_run(turn: Turn, at_least_ms: int) -> int:
 def _earliest_expiry(group: Group, retention_ms: int) -> int | None:
     """When something may expire at the earliest (never too late); None: nothing can as things stand."""
     if not group.retention:
-        return 0 if group.state is GroupState.EMPTY else None
+        return 0 if group.state is states.EMPTY else None
     base = _Base(group)
     if not base.exists:
         return None
@@ -100,12 +99,12 @@ class _Base:
         self.exists = True
         if group.protocol_type is None:
             return
-        if group.state is GroupState.EMPTY:
+        if group.state is states.EMPTY:
             self._state_since_ms = group.state_since_ms
         else:
             self.exists = (
                 group.protocol_type == CONSUMER
-                and group.state is GroupState.STABLE
+                and group.state is states.STABLE
                 and group.subscribed_topics is not None
             )
 
@@ -128,7 +127,7 @@ def expiry_timer_expired(turn: Turn) -> None:
         for chunk in chunks(changes):
             turn.cause_seq = turn.tell(OffsetsExpired, offsets=chunk)
         _refresh_retention(group)
-    if not group.retention and group.state is GroupState.EMPTY:
+    if not group.retention and group.state is states.EMPTY:
         append_group_tombstone(turn)
         turn.tell(GroupDead, reason="expired")
         turn.remove_group()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from coordinator_state import timers
+from coordinator_state import states, timers
 from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from coordinator_state.group import Member
 from coordinator_state.rebalance import complete_join, prepare_rebalance, remove_member
-from coordinator_state.states import GroupState
 from coordinator_state.timers import Timer
 from coordinator_state.turn import Turn
 from schemas.history import MemberExpired, PendingMemberRemoved
@@ -18,7 +17,7 @@ def session_timer_expired(turn: Turn, member_id: str, last_heard_ms: int) -> Non
     if member_id in group.pending_join:
         turn.cause_seq = turn.tell(PendingMemberRemoved, member_id=member_id, reason="expired")
         group.remove_pending(member_id)
-        if group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
+        if group.state is states.PREPARING_REBALANCE and group.all_joined:
             complete_join(turn)
         return
     member = group.members.get(member_id)
@@ -30,9 +29,9 @@ def session_timer_expired(turn: Turn, member_id: str, last_heard_ms: int) -> Non
         MemberExpired, member=member.identity, last_heard_ms=last_heard_ms, session_timeout_ms=timeout_ms
     )
     remove_member(turn, member)
-    if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+    if group.state in (states.STABLE, states.COMPLETING_REBALANCE):
         prepare_rebalance(turn, "member_expired", f"member {member_id} was not heard for {timeout_ms} ms", member)
-    elif group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
+    elif group.state is states.PREPARING_REBALANCE and group.all_joined:
         complete_join(turn)
 
 

@@ -14,17 +14,17 @@ SYNC = "sync"
 """Members that were told of the generation must have sent SyncGroup."""
 OFFSETS_EXPIRY = "offsets_expiry"
 """The next run of the retention check at which something of this group can expire."""
-_SESSION_PREFIX = "session:"
+SESSION_PREFIX = "session:"
 
 
 def session(member_id: str) -> str:
     """Name of a member's session timer; a handed-out member id that is not yet used has one too."""
-    return _SESSION_PREFIX + member_id
+    return SESSION_PREFIX + member_id
 
 
 def member_of(name: str) -> str | None:
     """The member whose session timer this is, if it is one."""
-    return name[len(_SESSION_PREFIX) :] if name.startswith(_SESSION_PREFIX) else None
+    return name[len(SESSION_PREFIX) :] if name.startswith(SESSION_PREFIX) else None
 
 
 class Timer(Struct, array_like=True, frozen=True, gc=False):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from coordinator_state import timers
+from coordinator_state import states, timers
 from coordinator_state.config import GroupConfig
 from coordinator_state.errors import Refusal
 from coordinator_state.group import CONSUMER, Group, ParkedRequest
@@ -176,7 +176,7 @@ class Turn:
     def remove_group(self) -> None:
         """End the life of the group."""
         group = self.require_group()
-        group.transition_to(GroupState.DEAD, self.now_ms)
+        group.transition_to(states.DEAD, self.now_ms)
         self.group = None
         self.changed = True
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -65,6 +65,7 @@ class Tick(Struct, frozen=True, kw_only=True, tag_field="type", tag="tick"):
     """Time has reached this (milliseconds since 1970)."""
 
 
+@final
 class SessionRenewal(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="renew_sessions"):
     """The clock stood still and goes on now: each member of the group has its whole session from here.
 
@@ -222,7 +223,7 @@ def decode_request_event(
 ) -> tuple[RequestEnvelope, Request]:
     """Read an event of a group that is a request. Raises `EventError`, as `decode_group_event` does."""
     event = decode_group_event(group_id, value, reply_partition_count)
-    if isinstance(event, SessionRenewal):
+    if type(event) is SessionRenewal:
         raise EventError(EventProblem.NOT_AN_ENVELOPE, "the event renews sessions; it is no request")
     return event
 

@@ -7,7 +7,7 @@ that it comes from, by which a replay sorts. The streaming query and the batch r
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple
 
 import msgspec
 import pandas as pd
@@ -16,7 +16,6 @@ import pyarrow as pa
 from coordinator_state import Answer, AssignmentChange, LogRecord, Output
 from schemas.error_codes import ErrorCode
 from schemas.events import EventError, ResponseDocument, encode_json
-from schemas.history import HistoryRecord
 from schemas.java_hash import group_partition
 from schemas.messages import (
     DescribeGroupsResponse,
@@ -92,21 +91,16 @@ def output_record(output: Output, config: OperatorConfig) -> OutputRecord:
 def _record(output: Output, config: OperatorConfig) -> OutputRecord:
     topics = config.topics
     headers = {"epoch": str(output.epoch), "seq": str(output.seq)}
-    match output:
-        case Answer():
-            key = output.request_id.encode()
-            return OutputRecord(topics.responses, output.reply_partition, key, _response(output), headers)
-        case LogRecord():
-            partition = group_partition(output.group_id, config.offsets_partitions)
-            headers |= {"partition": str(config.partition), "offset": str(output.caused_by_offset)}
-            return OutputRecord(topics.offsets, partition, output.key, output.value, headers)
-        case AssignmentChange():
-            value = None if output.snapshot is None else encode_json(output.snapshot)
-            return OutputRecord(topics.assignments, NO_PARTITION, output.group_id.encode(), value, headers)
-        case HistoryRecord():
-            return OutputRecord(topics.history, NO_PARTITION, output.group_id.encode(), encode_json(output), headers)
-        case _:
-            assert_never(output)
+    if type(output) is Answer:
+        return OutputRecord(topics.responses, output.reply_partition, output.request_id.encode(), _response(output), headers)
+    if type(output) is LogRecord:
+        partition = group_partition(output.group_id, config.offsets_partitions)
+        headers |= {"partition": str(config.partition), "offset": str(output.caused_by_offset)}
+        return OutputRecord(topics.offsets, partition, output.key, output.value, headers)
+    if type(output) is AssignmentChange:
+        value = None if output.snapshot is None else encode_json(output.snapshot)
+        return OutputRecord(topics.assignments, NO_PARTITION, output.group_id.encode(), value, headers)
+    return OutputRecord(topics.history, NO_PARTITION, output.group_id.encode(), encode_json(output), headers)
 
 
 def _response(answer: Answer) -> bytes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from coordinator_state import states
 from coordinator_state.group import Group
-from coordinator_state.states import GroupState
 from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode
 from schemas.messages import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest, DescribeGroupsResponse
@@ -21,10 +21,10 @@ def describe_groups(turn: Turn, request: DescribeGroupsRequest) -> None:
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
             error_message=f"Group {turn.group_id} not found.",
             group_id=turn.group_id,
-            group_state=GroupState.DEAD.value,
+            group_state=states.DEAD.value,
         )
     else:
-        described = DescribedGroup(group_id=turn.group_id, group_state=GroupState.DEAD.value)
+        described = DescribedGroup(group_id=turn.group_id, group_state=states.DEAD.value)
     turn.answer(DescribeGroupsResponse(groups=(described,)))
 
 
@@ -38,7 +38,7 @@ def describe_groups_error(request: DescribeGroupsRequest, error_code: ErrorCode)
 
 def describe(group: Group) -> DescribedGroup:
     """A group in the words of DescribeGroups: metadata only when Stable, the stored assignment in every state."""
-    stable = group.state is GroupState.STABLE
+    stable = group.state is states.STABLE
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state.value,

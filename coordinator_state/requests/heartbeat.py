@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from coordinator_state import timers
+from coordinator_state import states, timers
 from coordinator_state.errors import require_generation, require_group, require_group_id, require_member
 from coordinator_state.outputs import Answer, RequestEvent
 from coordinator_state.rebalance import told_of_rebalance
-from coordinator_state.states import GroupState
 from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode
 from schemas.messages import APIS, HeartbeatRequest, HeartbeatResponse
@@ -23,7 +22,7 @@ def heartbeat(turn: Turn, request: HeartbeatRequest) -> None:
     member = require_member(group, request.member_id, request.group_instance_id)
     require_generation(group, request.generation_id)
     turn.arm(timers.session(member.member_id), member.session_timeout_ms)
-    if group.state is GroupState.PREPARING_REBALANCE:
+    if group.state is states.PREPARING_REBALANCE:
         told_of_rebalance(turn, member.member_id)
         turn.answer(_REJOIN)
     else:
@@ -38,28 +37,33 @@ def beat(turn: Turn, event: RequestEvent, request: HeartbeatRequest) -> bool:
     group = turn.group
     if (
         group is None
-        or group.state is GroupState.PREPARING_REBALANCE
+        or group.state is states.PREPARING_REBALANCE
         or request.generation_id != group.generation_id
         or request.group_instance_id is not None
     ):
         return False
-    member = group.members.get(request.member_id)
+    member_id = request.member_id
+    member = group.members.get(member_id)
     envelope = event.envelope
-    if member is None or envelope.api_version not in _VERSIONS:
+    api_version = envelope.api_version
+    if member is None or api_version not in _VERSIONS:
         return False
-    now_ms = group.now_ms if group.now_ms > event.clock_ms else event.clock_ms
-    if now_ms >= turn.earliest_ms:
+    now_ms, clock_ms, earliest_ms = group.now_ms, event.clock_ms, turn.earliest_ms
+    if now_ms < clock_ms:
+        now_ms = clock_ms
+    if now_ms >= earliest_ms:
         return False
     group.now_ms = now_ms
     group.timestamp_ms = event.timestamp_ms
     group.seq = seq = group.seq + 1
     deadline_ms = now_ms + member.session_timeout_ms
-    if deadline_ms < turn.earliest_ms:
+    if deadline_ms < earliest_ms:
         turn.earliest_ms = deadline_ms
-    name = timers.session(request.member_id)
+    offset = event.offset
+    name = timers.SESSION_PREFIX + member_id
     armed = group.timers
     armed.pop(name, None)
-    armed[name] = timers.Timer(deadline_ms, now_ms, event.offset)
+    armed[name] = timers.Timer(deadline_ms, now_ms, offset)
     turn.outputs.append(
         Answer(
             turn.group_id,
@@ -69,8 +73,8 @@ def beat(turn: Turn, event: RequestEvent, request: HeartbeatRequest) -> bool:
             envelope.request_id,
             envelope.reply_partition,
             "Heartbeat",
-            envelope.api_version,
-            event.offset,
+            api_version,
+            offset,
             _ALL_IS_WELL,
         )
     )

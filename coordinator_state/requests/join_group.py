@@ -7,7 +7,7 @@ from uuid import UUID, uuid5
 
 from msgspec.structs import replace
 
-from coordinator_state import timers
+from coordinator_state import states, timers
 from coordinator_state.errors import Refusal, require_group_id, require_member
 from coordinator_state.group import CONSUMER, Group, Member, Protocols, protocols_bytes
 from coordinator_state.offset_log import append_group_metadata
@@ -23,7 +23,6 @@ from coordinator_state.rebalance import (
     rebalance_or_complete,
     still_votes_for_the_same,
 )
-from coordinator_state.states import GroupState
 from coordinator_state.turn import Turn
 from schemas.consumer_protocol import subscribed_topics
 from schemas.error_codes import ErrorCode
@@ -117,11 +116,11 @@ def _require_room(turn: Turn, group: Group, request: JoinGroupRequest) -> None:
     most = turn.config.group_max_size
     member = group.members.get(request.member_id)
     match group.state:
-        case GroupState.EMPTY | GroupState.DEAD:
+        case states.EMPTY | states.DEAD:
             has_room = True
-        case GroupState.PREPARING_REBALANCE:
+        case states.PREPARING_REBALANCE:
             has_room = (member is not None and member.awaiting_join is not None) or group.awaiting_join_count < most
-        case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
+        case states.COMPLETING_REBALANCE | states.STABLE:
             has_room = member is not None or len(group.members) < most
     if has_room:
         return
@@ -247,7 +246,7 @@ def _replace_static(
         group.rebalance.waited[member_id] = group.rebalance.waited.pop(old_id)
     turn.arm(timers.session(member_id), member.session_timeout_ms)
     group.update_member(member, protocols, request.session_timeout_ms, _rebalance_timeout_ms(request))
-    stays = group.state is GroupState.STABLE and still_votes_for_the_same(group)
+    stays = group.state is states.STABLE and still_votes_for_the_same(group)
     turn.cause_seq = turn.tell(MemberReplaced, member=member.identity, old_member_id=old_id, rebalanced=not stays)
     if group.elected_leader_id == old_id:
         group.elected_leader_id = member_id
@@ -257,7 +256,7 @@ def _replace_static(
         return
     park_join(turn, member)
     reason = f"static member {request.group_instance_id} came back as {member_id}"
-    if group.state is GroupState.PREPARING_REBALANCE:
+    if group.state is states.PREPARING_REBALANCE:
         maybe_complete_join(turn)
     else:
         prepare_rebalance(turn, "static_member_replaced", reason, member)
@@ -300,20 +299,20 @@ def _rejoin(turn: Turn, group: Group, request: JoinGroupRequest, protocols: Prot
     leads = member.member_id == group.leader_id
     same = member.protocols == protocols
     match group.state:
-        case GroupState.PREPARING_REBALANCE:
+        case states.PREPARING_REBALANCE:
             _update_and_park(turn, group, member, request, protocols)
             maybe_complete_join(turn)
-        case GroupState.COMPLETING_REBALANCE if same:
+        case states.COMPLETING_REBALANCE if same:
             turn.answer(join_response(group, member.member_id, join_response_members(group) if leads else ()))
-        case GroupState.STABLE if same and not leads:
+        case states.STABLE if same and not leads:
             turn.answer(join_response(group, member.member_id, ()))
-        case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
+        case states.COMPLETING_REBALANCE | states.STABLE:
             _update_and_park(turn, group, member, request, protocols)
             if same:
                 prepare_rebalance(turn, "leader_rejoined", f"leader {member.member_id} rejoins", member)
             else:
                 prepare_rebalance(turn, "member_changed", f"member {member.member_id} has other protocols or metadata", member)
-        case GroupState.EMPTY | GroupState.DEAD:
+        case states.EMPTY | states.DEAD:
             raise AssertionError(f"a group in state {group.state} has a member")
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from coordinator_state import timers
+from coordinator_state import states, timers
 from coordinator_state.errors import Refusal, require_group_id, require_member
 from coordinator_state.group import Group, Member
 from coordinator_state.rebalance import maybe_complete_join, prepare_rebalance, remove_member
-from coordinator_state.states import GroupState
 from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode
 from schemas.history import MemberLeft, PendingMemberRemoved
@@ -23,7 +22,7 @@ def leave_group(turn: Turn, request: LeaveGroupRequest) -> None:
     results = tuple(_leave(turn, group, entry, left) for entry in request.members)
     if group is not None and left:
         last = left[-1]
-        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        if group.state in (states.STABLE, states.COMPLETING_REBALANCE):
             names = ", ".join(each if isinstance(each, str) else each.member_id for each in left)
             # Kafka rebalances even when only handed-out ids left; so do we (docs/differences.md).
             prepare_rebalance(

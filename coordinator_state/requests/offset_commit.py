@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator_state import timers
+from coordinator_state import states, timers
 from coordinator_state.errors import Refusal, require_generation, require_member
 from coordinator_state.offsets import CommittedOffset
 from coordinator_state.rebalance import told_of_rebalance
 from coordinator_state.retention import chunks, note_commits
-from coordinator_state.states import GroupState
 from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode
 from schemas.history import GroupCreated, OffsetChange, OffsetsCommitted
@@ -74,7 +73,7 @@ def _require_committer(turn: Turn, request: OffsetCommitRequest) -> None:
         turn.create_group()
         turn.cause_seq = turn.tell(GroupCreated)
         return
-    if generation_id <= NO_GENERATION and group.state is GroupState.EMPTY:
+    if generation_id <= NO_GENERATION and group.state is states.EMPTY:
         return
     if generation_id <= NO_GENERATION and not request.member_id and request.group_instance_id is None:
         raise Refusal(
@@ -82,7 +81,7 @@ def _require_committer(turn: Turn, request: OffsetCommitRequest) -> None:
         )
     member = require_member(group, request.member_id, request.group_instance_id)
     require_generation(group, generation_id)
-    if group.state is GroupState.COMPLETING_REBALANCE:
+    if group.state is states.COMPLETING_REBALANCE:
         told_of_rebalance(turn, member.member_id)
         raise Refusal(
             ErrorCode.REBALANCE_IN_PROGRESS, "commit_before_sync", "the member has not yet got its assignment of this generation"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from coordinator_state import states
 from coordinator_state.errors import Refusal, require_group, require_group_id
 from coordinator_state.group import CONSUMER, Group
 from coordinator_state.retention import remove_offset, tell_deleted
-from coordinator_state.states import GroupState
 from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode
 from schemas.history import OffsetChange
@@ -22,7 +22,7 @@ def offset_delete(turn: Turn, request: OffsetDeleteRequest) -> None:
     """Delete offsets of topics that the group is not subscribed to; deleting one that does not exist succeeds."""
     require_group_id(request.group_id)
     group = require_group(turn.group, ErrorCode.GROUP_ID_NOT_FOUND)
-    if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
+    if group.state is not states.EMPTY and group.protocol_type != CONSUMER:
         raise Refusal(
             ErrorCode.NON_EMPTY_GROUP,
             "group_is_not_empty",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator_state import timers
+from coordinator_state import states, timers
 from coordinator_state.errors import Refusal, require_generation, require_group, require_group_id, require_member
 from coordinator_state.group import Group, Member
 from coordinator_state.offset_log import append_group_metadata
@@ -13,7 +13,6 @@ from coordinator_state.rebalance import (
     sync_response,
     told_of_rebalance,
 )
-from coordinator_state.states import GroupState
 from coordinator_state.turn import Turn, assigned_topics
 from schemas.error_codes import ErrorCode
 from schemas.history import AssignmentReceived, GroupStable, MemberAssignment
@@ -36,18 +35,18 @@ def sync_group(turn: Turn, request: SyncGroupRequest) -> None:
     require_generation(group, request.generation_id)
     _require_protocol(group, request)
     match group.state:
-        case GroupState.PREPARING_REBALANCE:
+        case states.PREPARING_REBALANCE:
             told_of_rebalance(turn, member.member_id)
             turn.answer(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-        case GroupState.COMPLETING_REBALANCE:
+        case states.COMPLETING_REBALANCE:
             _park(turn, group, member)
             _has_synced(turn, group, member)
             if member.member_id == group.leader_id:
                 _receive_assignments(turn, group, request)
-        case GroupState.STABLE:
+        case states.STABLE:
             _has_synced(turn, group, member)
             turn.answer(sync_response(group, member))
-        case GroupState.EMPTY | GroupState.DEAD:
+        case states.EMPTY | states.DEAD:
             raise AssertionError(f"a group in state {group.state} has a member")
 
 
@@ -101,7 +100,7 @@ def _receive_assignments(turn: Turn, group: Group, request: SyncGroupRequest) ->
             for each in group.members.values()
         ),
     )
-    turn.transition_to(GroupState.STABLE)
+    turn.transition_to(states.STABLE)
     answer_parked_syncs(turn, ErrorCode.NONE)
     turn.tell(
         GroupStable, leader_id=request.member_id, protocol_name=group.protocol_name, members=tuple(group.members)

@@ -13,6 +13,7 @@ from coordinator_state import Group, coordinator, dispatch, rebalance, retention
 from coordinator_state.offsets import CommittedOffset, Offsets
 from coordinator_state.requests import heartbeat, join_group, offset_commit
 from coordinator_state.turn import Turn
+from schemas.messages import HeartbeatRequest
 from schemas.wire import INT32
 from simulation import driver, ticker
 from simulation.run import case_of, live
@@ -88,7 +89,7 @@ def beats_are_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
         if before is not None:
             turn.require_group().timers[name] = before
 
-    monkeypatch.setattr(dispatch, "heartbeat", deaf)
+    monkeypatch.setitem(dispatch.HANDLERS, HeartbeatRequest, (deaf, heartbeat.heartbeat_error))
 
 
 def the_dead_stay(monkeypatch: pytest.MonkeyPatch) -> None:

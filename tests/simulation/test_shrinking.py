@@ -8,6 +8,7 @@ import pytest
 
 from coordinator_state import dispatch, sessions
 from coordinator_state.requests import sync_group
+from schemas.messages import SyncGroupRequest
 from simulation.command import main
 from simulation.run import case_of, live
 from simulation.scenario import Scenario
@@ -36,7 +37,7 @@ def third_generation_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
         if turn.group is not None and turn.group.generation_id == 3 and turn.group.state == "Stable":
             raise RuntimeError("the third generation is stable")
 
-    monkeypatch.setattr(dispatch, "sync_group", sync)
+    monkeypatch.setitem(dispatch.HANDLERS, SyncGroupRequest, (sync, sync_group.sync_group_error))
 
 
 def first_seed(kind: type, rule: str) -> int:
