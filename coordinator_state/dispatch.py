@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from coordinator_state import timers
@@ -36,7 +37,7 @@ from schemas.messages import (
     SyncGroupRequest,
 )
 
-HANDLERS: dict[type[Any], tuple[Any, Any]] = {
+HANDLERS: dict[type[Any], tuple[Callable[[Turn, Any], None], Callable[[Any, ErrorCode], Response]]] = {
     HeartbeatRequest: (heartbeat, heartbeat_error),
     OffsetCommitRequest: (offset_commit, offset_commit_error),
     JoinGroupRequest: (join_group, join_group_error),
@@ -58,8 +59,7 @@ def handle_request(turn: Turn, request: Request) -> None:
 
 def error_response(request: Request, error_code: ErrorCode) -> Response:
     """The answer that refuses a request."""
-    response: Response = HANDLERS[type(request)][1](request, error_code)
-    return response
+    return HANDLERS[type(request)][1](request, error_code)
 
 
 def handle_timer(turn: Turn, name: str, timer: Timer) -> None:

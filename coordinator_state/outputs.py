@@ -1,6 +1,6 @@
 """What a group hears, and what it says: answers, records of the offsets log, history, and the group as it is. Each has its epoch and seq.
 
-Final, so that `type(it) is Answer` tells them apart: `isinstance` asks msgspec's metaclass, six times as slowly, for each event and output.
+Final, so that `type(it) is Answer` tells them apart: for one that is not, `isinstance` asks msgspec's metaclass, and takes five times as long.
 """
 
 from __future__ import annotations

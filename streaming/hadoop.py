@@ -30,20 +30,21 @@ def _set_permissions_in_process(java: Any, configuration: Any) -> None:
     """Hadoop keeps one file system for all `file:` paths of a user in a JVM: have it make ours. Executors elsewhere have their own.
 
     Only what goes through `FileSystem` gets it, as checkpoints with `FileSystemBasedCheckpointFileManager` do; Spark's
-    default manager goes through `FileContext`. A local file system that the user chose stays, and a second call changes nothing.
+    default manager goes through `FileContext`. A local file system that the user chose stays, and a second call changes nothing. What was to
+    be deleted when the one before is closed (`deleteOnExit`) is deleted now.
     """
     root = java.java.net.URI.create("file:///")
     if configuration.get("fs.file.impl") or configuration.getBoolean("fs.file.impl.disable.cache", False):
         return
-    sparks_own = java.org.apache.hadoop.fs.FileSystem.get(root, configuration)
-    if sparks_own.getClass().getName() == _LOCAL_FILES:
+    cached = java.org.apache.hadoop.fs.FileSystem.get(root, configuration)  # in Spark's distribution it is one of Hive's
+    if cached.getClass().getName() == _LOCAL_FILES:
         return
     compiler = java.org.codehaus.janino.SimpleCompiler()  # Spark's own, for the code that it generates
     compiler.cook(files("streaming").joinpath("LocalFiles.java").read_text())  # of an archive, too
     own = java.org.apache.hadoop.conf.Configuration(configuration)
     own.setClassLoader(compiler.getClassLoader())
     own.set("fs.file.impl", _LOCAL_FILES)
-    sparks_own.close()  # out of the cache
+    cached.close()  # out of the cache
     java.org.apache.hadoop.fs.FileSystem.get(root, own)
 
 

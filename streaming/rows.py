@@ -16,6 +16,7 @@ import pyarrow as pa
 from coordinator_state import Answer, AssignmentChange, LogRecord, Output
 from schemas.error_codes import ErrorCode
 from schemas.events import EventError, ResponseDocument, encode_json
+from schemas.history import History
 from schemas.java_hash import group_partition
 from schemas.messages import (
     DescribeGroupsResponse,
@@ -100,7 +101,8 @@ def _record(output: Output, config: OperatorConfig) -> OutputRecord:
     if type(output) is AssignmentChange:
         value = None if output.snapshot is None else encode_json(output.snapshot)
         return OutputRecord(topics.assignments, NO_PARTITION, output.group_id.encode(), value, headers)
-    return OutputRecord(topics.history, NO_PARTITION, output.group_id.encode(), encode_json(output), headers)
+    history: History = output  # nothing else is left
+    return OutputRecord(topics.history, NO_PARTITION, history.group_id.encode(), encode_json(history), headers)
 
 
 def _response(answer: Answer) -> bytes:
