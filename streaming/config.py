@@ -129,12 +129,16 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
 
     @property
     def source_options(self) -> dict[str, str]:
-        """Of Spark's Kafka source.
+        """Of Spark's Kafka source, which asks for the partition's bounds, twice, after each poll of its consumer.
 
-        After each fetch Spark asks for the partition's bounds. A broker answers a connection's requests one after the
-        other, and by then the consumer has asked for what comes next: at the end of the log the bounds would wait with it.
+        So a poll takes ten times as many records as Kafka's default, which are no more bytes. And a broker answers a connection's requests one
+        after the other, and by then the consumer has asked for what comes next: at the end of the log the bounds would wait with it.
         """
-        return {**spark_options(self.bootstrap_servers, self.kafka), "kafka.fetch.max.wait.ms": "0"}
+        return {
+            **spark_options(self.bootstrap_servers, self.kafka),
+            "kafka.max.poll.records": "5000",
+            "kafka.fetch.max.wait.ms": "0",
+        }
 
     @property
     def sink_options(self) -> dict[str, str]:

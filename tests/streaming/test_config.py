@@ -97,7 +97,7 @@ def test_counts_of_existing_topics_go_before_settings() -> None:
     assert (operator.responses_partitions, operator.offsets_partitions, operator.partition) == (3, 50, 1)
 
 
-def test_only_the_source_is_told_not_to_wait_at_the_end_of_the_log() -> None:
+def test_the_sinks_producer_gets_no_settings_of_the_sources_consumer() -> None:
     config = StreamingConfig()
-    assert config.source_options["kafka.fetch.max.wait.ms"] == "0"
-    assert "kafka.fetch.max.wait.ms" not in config.sink_options, "a producer would warn of it"
+    assert config.source_options["kafka.fetch.max.wait.ms"] == "0", "Spark would wait half a second at the end of the log"
+    assert not {"kafka.fetch.max.wait.ms", "kafka.max.poll.records"} & set(config.sink_options), "a producer would warn of them"
