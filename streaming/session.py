@@ -26,6 +26,9 @@ SQL_SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.RocksDBStateStoreProvider",
     # A commit writes what changed instead of the whole store: milliseconds instead of hundreds of them.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Each batch looks through the timers of all groups: a hundred thousand fit into this cache (Spark: 8 MB), in fewer blocks (Spark: 4 KB).
+    "spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB": "64",
+    "spark.sql.streaming.stateStore.rocksdb.blockSizeKB": "32",
     # All of a store is written every so many batches (10 in Spark); a start reads the changes since.
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "50",
     # Spark's default goes through Hadoop's `FileContext`, past the light local file system of `hadoop.py`.
