@@ -21,6 +21,9 @@ from streaming.topics import TopicSettings, admin_client, ensure_topics
 from tests.command_line.test_end_to_end import STOP_TIMEOUT_S, command, session_of, wait_for
 from tests.command_line.test_main import call, text_of
 
+API_VERSIONS_REQUEST = bytes.fromhex("0000000a" "0012" "0000" "00000001" "ffff")
+"""Version 0: its length, the API's key and version, a correlation id, no client id."""
+
 
 def consume(bootstrap_servers: str, group: str, topic: str, count: int) -> list[str]:
     """Make a topic, produce, and read the records by a group; then leave it."""
@@ -121,7 +124,9 @@ def test_a_gateway_listens_is_measured_and_ends(kafka: EmbeddedKafka, topic_pref
         lines = [json.loads(line)["message"] for line in (tmp_path / "err").read_text().splitlines()]
         (address,) = re.findall(r"clients bootstrap at (\S+)\.$", "\n".join(lines), re.MULTILINE)
         host, port = address.rsplit(":", 1)
-        with socket.create_connection((host, int(port))):
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(API_VERSIONS_REQUEST)
+            assert connection.recv(4), "what is answered is accepted; a connection alone may still wait for that"
             text = scrape(f"http://127.0.0.1:{metrics_port}/metrics")
         assert "group_coordinator_gateway_connections_accepted_total 1.0" in text
         assert 'group_coordinator_gateway_coordinator_seconds_bucket{le="0.025"} 0.0' in text
