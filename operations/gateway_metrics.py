@@ -5,7 +5,7 @@ The gateway counts in plain objects (`gateway.metrics`); here they get names. `G
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from typing import Literal
 
@@ -15,24 +15,34 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from gateway.metrics import GatewayMetrics, Histogram
+from gateway.versions import GROUP_APIS
 from operations.metrics import PREFIX, Metric
 
 _MS = 1_000
 
 
-def _metric(kind: Literal["counter", "gauge", "histogram"], name: str, meaning: str, *labels: str) -> Metric:
-    return Metric(name=f"{PREFIX}gateway_{name}", kind=kind, labels=labels, meaning=meaning)
+_APIS = [(api,) for api in GROUP_APIS.values()]
+
+
+def _metric(
+    kind: Literal["counter", "gauge", "histogram"], name: str, meaning: str, *labels: str, known: Iterable[tuple[str, ...]] = ()
+) -> Metric:
+    return Metric(name=f"{PREFIX}gateway_{name}", kind=kind, labels=labels, meaning=meaning, known=tuple(known))
 
 
 CONNECTIONS = _metric("gauge", "connections", "Connections of clients.")
 ACCEPTED = _metric("counter", "connections_accepted_total", "Connections that were let in.")
 REFUSED = _metric("counter", "connections_refused_total", "Connections that were closed at once, beyond `connections_max`.")
 BROKEN = _metric(
-    "counter", "connections_broken_total", "Connections that the gateway closed, by the reason: not understood, not offered ...", "reason"
+    "counter",
+    "connections_broken_total",
+    "Connections that the gateway closed, by the reason: not understood, not offered ...",
+    "reason",
+    known=[("idle",), ("not offered",), ("not understood",), ("the client has not authenticated",), ("the client has not authenticated in time",)],
 )
 TO_BROKERS = _metric("counter", "to_brokers_bytes_total", "Bytes of clients that went on to brokers.")
 TO_CLIENTS = _metric("counter", "to_clients_bytes_total", "Bytes that went to clients, of brokers and of the coordinator.")
-REQUESTS = _metric("counter", "requests_total", "Group requests by Kafka's name of the API.", "api")
+REQUESTS = _metric("counter", "requests_total", "Group requests by Kafka's name of the API.", "api", known=_APIS)
 PENDING = _metric("gauge", "pending_events", "Events that the coordinator has not answered yet.")
 IN_DOUBT = _metric(
     "counter", "in_doubt_total", "Events that had no answer in time or could not be written: answered COORDINATOR_NOT_AVAILABLE."
@@ -41,7 +51,7 @@ UNEXPECTED = _metric(
     "counter", "answers_unexpected_total", "Answers that nobody waits for: of another gateway on the same partition, late, or repeated."
 )
 ANSWER_SECONDS = _metric(
-    "histogram", "answer_seconds", "From a request's arrival to its answer: the whole way. JoinGroup waits for other members.", "api"
+    "histogram", "answer_seconds", "From a request's arrival to its answer: the whole way. JoinGroup waits for other members.", "api", known=_APIS
 )
 COORDINATOR_SECONDS = _metric(
     "histogram", "coordinator_seconds", "Of that, from the sending of the event to the append of its answer: log, micro-batch, sink."
@@ -111,14 +121,14 @@ def _gauge(metric: Metric, value: float) -> GaugeMetricFamily:
 
 def _counter(metric: Metric, counts: dict[tuple[str, ...], int]) -> CounterMetricFamily:
     family = CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-    for labels, count in counts.items():
+    for labels, count in {**dict.fromkeys(metric.known, 0), **counts}.items():
         family.add_metric(labels, count)
     return family
 
 
 def _histogram(metric: Metric, histograms: dict[tuple[str, ...], Histogram]) -> HistogramMetricFamily:
     family = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-    for labels, histogram in histograms.items():
+    for labels, histogram in {**{labels: Histogram() for labels in metric.known}, **histograms}.items():
         buckets = [("+Inf" if bound == inf else str(bound / _MS), count) for bound, count in histogram.cumulative]
         family.add_metric(labels, buckets, sum_value=histogram.sum / _MS)
     return family

@@ -2,19 +2,30 @@
 
 `METRICS` is the catalogue: the table in `docs/operations.md` is made from it, and dashboards and alert rules are checked
 against it. Counters begin at zero with the process, as Prometheus expects; gauges are computed when they are asked for.
+
+A series of a counter is there at zero before its first occurrence wherever its labels are known beforehand (`known`): for
+Prometheus a series that appears with the first occurrence has not risen.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, NamedTuple
+from itertools import product
+from typing import Literal, NamedTuple, get_args, get_type_hints
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from schemas.error_codes import ErrorCode
+from schemas.events import OUTPUT_TOO_LARGE, EventProblem
+from schemas.history import MemberDropped, RebalanceCompleted
+from schemas.messages import APIS
+
+UNREADABLE, TICK, RENEWAL = "unreadable", "tick", "renew_sessions"
+"""Values of labels that are no API's name, or no reason's."""
 PREFIX = "group_coordinator_"
 
 _BATCH_S = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 2, 5, 10, 30, 60)
@@ -22,8 +33,8 @@ _ANSWER_S = (0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, 60, 300)
 _REBALANCE_S = (0.1, 0.25, 0.5, 1, 2, 3, 5, 10, 30, 60, 120, 300, 600)
 
 
-class Metric(Struct, frozen=True, kw_only=True):
-    """One metric."""
+class Metric(Struct, frozen=True, kw_only=True, eq=False):
+    """One metric. It is looked up whenever something is counted, by its identity."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -31,6 +42,8 @@ class Metric(Struct, frozen=True, kw_only=True):
     meaning: str
     buckets: tuple[float, ...] = ()
     """Of a histogram."""
+    known: tuple[tuple[str, ...], ...] = ()
+    """Values of the labels that are known beforehand: their series begin at zero."""
 
 
 class Value(NamedTuple):
@@ -41,60 +54,83 @@ class Value(NamedTuple):
     value: float
 
 
-def _counter(name: str, meaning: str, *labels: str) -> Metric:
-    return Metric(name=PREFIX + name, kind="counter", labels=labels, meaning=meaning)
+Known = Iterable[tuple[str, ...]]
+
+
+def _counter(name: str, meaning: str, *labels: str, known: Known = ()) -> Metric:
+    return Metric(name=PREFIX + name, kind="counter", labels=labels, meaning=meaning, known=tuple(known))
 
 
 def _gauge(name: str, meaning: str, *labels: str) -> Metric:
     return Metric(name=PREFIX + name, kind="gauge", labels=labels, meaning=meaning)
 
 
-def _histogram(name: str, meaning: str, buckets: tuple[float, ...], *labels: str) -> Metric:
-    return Metric(name=PREFIX + name, kind="histogram", labels=labels, meaning=meaning, buckets=buckets)
+def _histogram(name: str, meaning: str, buckets: tuple[float, ...], *labels: str, known: Known = ()) -> Metric:
+    return Metric(name=PREFIX + name, kind="histogram", labels=labels, meaning=meaning, buckets=buckets, known=tuple(known))
+
+
+def _literals(kind: type, field: str) -> Iterator[tuple[str, ...]]:
+    """What a field of a history record can be, as values of one label."""
+    return ((value,) for value in get_args(get_type_hints(kind)[field]))
 
 
 EVENTS = _counter(
     "events_total",
     "Records of the events topic by Kafka's name of the API; `tick` for the clock, `renew_sessions` after a pause, `unreadable` for what is none of them.",
     "api",
+    known=[(api,) for api in (*APIS, TICK, RENEWAL, UNREADABLE)],
 )
 ANSWERS = _counter(
     "answers_total",
     "Answers by API and Kafka's name of the error (`NONE`: success). Of an answer with several errors, the first.",
     "api", "error",
+    known=product(APIS, (ErrorCode.NONE.name, ErrorCode.UNKNOWN_SERVER_ERROR.name)),
 )  # fmt: skip
 ANSWER_SECONDS = _histogram(
     "answer_seconds",
     "From the append of a request to the append of its answer. JoinGroup and SyncGroup include the wait for the other members.",
     _ANSWER_S,
     "api",
+    known=[(api,) for api in APIS],
 )
 REFUSALS = _counter(
     "refusals_total",
     "Requests that were refused (an error that is no normal step of the protocol) by API, rule and Kafka's name of the error.",
     "api", "rule", "error",
 )  # fmt: skip
-REBALANCES = _counter("rebalances_total", "Rebalances that began, by what triggered them.", "trigger")
+REBALANCES = _counter(
+    "rebalances_total", "Rebalances that began, by what triggered them.", "trigger", known=_literals(RebalanceCompleted, "trigger")
+)
 REBALANCE_SECONDS = _histogram(
     "rebalance_seconds",
     "How long rebalances took, by outcome: `stable`, `empty` (nobody was left), `interrupted` (by the next one).",
     _REBALANCE_S,
     "outcome",
+    known=_literals(RebalanceCompleted, "outcome"),
 )
 MEMBERS_JOINED = _counter("members_joined_total", "Members that were added to a group.")
 MEMBERS_GONE = _counter(
     "members_gone_total",
     "Members that are gone by reason: `left`, `session_expired`, `did_not_rejoin`, `did_not_sync`, `group_full`.",
     "reason",
+    known=[("left",), ("session_expired",), *_literals(MemberDropped, "reason")],
 )
 MEMBERS_FENCED = _counter(
     "members_fenced_total", "Clients that were told that another one has their `group.instance.id`."
 )
 OFFSETS = _counter(
-    "offsets_total", "Offsets of single partitions by what happened to them: `committed`, `expired`, `deleted`.", "change"
+    "offsets_total",
+    "Offsets of single partitions by what happened to them: `committed`, `expired`, `deleted`.",
+    "change",
+    known=[("committed",), ("expired",), ("deleted",)],
 )
 COMMITS = _counter("commits_total", "OffsetCommit requests that changed offsets.")
-DEAD_LETTERS = _counter("dead_letters_total", "Events that could not be read, and outputs too large to be written, by reason.", "reason")
+DEAD_LETTERS = _counter(
+    "dead_letters_total",
+    "Events that could not be read, and outputs too large to be written, by reason; `unreadable` for a reason that is none of ours.",
+    "reason",
+    known=[(reason,) for reason in (*(each.value for each in EventProblem), OUTPUT_TOO_LARGE, UNREADABLE)],
+)
 GROUPS = _gauge("groups", "Groups by state.", "state")
 MEMBERS = _gauge("members", "Members of all groups.")
 READY = _gauge("ready", "1 while answers are to be expected: what /health/ready says.")
@@ -150,6 +186,16 @@ class Metrics:
         self._gauges = _Gauges()
         self.registry.register(self._gauges)
         ProcessCollector(registry=self.registry)
+        for metric in METRICS:
+            for labels in metric.known:
+                self.begin(metric, *labels)
+
+    def begin(self, metric: Metric, *labels: str) -> None:
+        """Have a series at zero before the first occurrence: of a counter or a histogram."""
+        if metric.kind == "counter":
+            self._counters[metric].labels(*labels)
+        else:
+            self._histograms[metric].labels(*labels)
 
     def add(self, metric: Metric, *labels: str, by: float = 1) -> None:
         """Count."""

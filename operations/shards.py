@@ -29,6 +29,10 @@ class Shards:
         self._lock = threading.Lock()
         self.end_offset_of: Callable[[int], int | None] = lambda shard: None
         """Where a shard's events end in Kafka."""
+        for shard in map(str, self._last):
+            metrics.begin(m.HANDLED, shard)
+            for phase in sorted(PHASES):
+                metrics.begin(m.BATCH_SECONDS, shard, phase)
 
     def batch_ended(self, progress: ShardProgress) -> None:
         """Count a batch."""

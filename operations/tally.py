@@ -17,7 +17,7 @@ from operations.repeats import Remembered, Repeats
 from schemas.events import SESSION_RENEWAL
 from schemas.messages import APIS
 
-UNREADABLE, TICK, RENEWAL = "unreadable", "tick", "renew_sessions"
+_DEAD_LETTER_REASONS = frozenset(reason for (reason,) in m.DEAD_LETTERS.known)
 _EVENTS_REMEMBERED = 100_000
 _LETTERS_REMEMBERED = 10_000
 
@@ -39,7 +39,7 @@ class Tally:
     def event(self, shard: int, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> None:
         """A record of the events topic."""
         self._appended.keep((shard, offset), timestamp_ms)
-        self._metrics.add(m.EVENTS, TICK if key is None else _api(value))
+        self._metrics.add(m.EVENTS, m.TICK if key is None else _api(value))
 
     def answer(self, partition: int, timestamp_ms: int, value: bytes) -> None:
         """A record of the responses topic. Raises msgspec.DecodeError."""
@@ -47,7 +47,7 @@ class Tally:
         shard = self._shard_of(answer.group_id)
         if shard is None or not self._is_new("answers", partition, answer):
             return
-        api = answer.api if answer.api in APIS else UNREADABLE
+        api = answer.api if answer.api in APIS else m.UNREADABLE
         self._metrics.add(m.ANSWERS, api, answer.error)
         appended_ms = self._appended.get((shard, answer.answers_offset))
         if appended_ms is not None:
@@ -76,8 +76,8 @@ class Tally:
         if identity in self._letters:
             return None
         self._letters.keep(identity, None)
-        reason = headers.get("reason", UNREADABLE)
-        self._metrics.add(m.DEAD_LETTERS, reason)
+        reason = headers.get("reason", m.UNREADABLE)
+        self._metrics.add(m.DEAD_LETTERS, reason if reason in _DEAD_LETTER_REASONS else m.UNREADABLE)
         return reason
 
     def _is_new(self, stream: str, partition: int, record: LightAnswer | LightHistory) -> bool:
@@ -120,9 +120,9 @@ class Tally:
 
 def _api(value: bytes | None) -> str:
     if value == SESSION_RENEWAL:
-        return RENEWAL
+        return m.RENEWAL
     try:
         api = read_event(value or b"").api
     except msgspec.DecodeError:
-        return UNREADABLE
-    return api if api in APIS else UNREADABLE
+        return m.UNREADABLE
+    return api if api in APIS else m.UNREADABLE

@@ -49,6 +49,10 @@ class EventProblem(StrEnum):
     DAMAGED_LOG_LINE = "damaged_log_line"
 
 
+OUTPUT_TOO_LARGE = "output_too_large"
+"""The `reason` of a dead letter that stands for an output beyond `output_max_bytes`."""
+
+
 class EventError(ValueError):
     """An event that cannot be understood, with the reason that its dead letter will carry."""
 

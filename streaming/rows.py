@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from coordinator_state import Answer, AssignmentChange, LogRecord, Output
 from schemas.error_codes import ErrorCode
-from schemas.events import EventError, ResponseDocument, encode_json
+from schemas.events import OUTPUT_TOO_LARGE, EventError, ResponseDocument, encode_json
 from schemas.history import History
 from schemas.java_hash import group_partition
 from schemas.messages import (
@@ -42,8 +42,6 @@ OUTPUT_SCHEMA = "group_key binary, topic string, partition int, key binary, valu
 NO_PARTITION = -1
 """The sink chooses a partition by the key. A number, not a null: pandas would make the column one of floats."""
 
-OUTPUT_TOO_LARGE = "output_too_large"
-"""The `reason` of a dead letter that stands for an output beyond `output_max_bytes`."""
 DETAIL_MAX_CHARACTERS = 1_000
 HEADERS_MAX_BYTES = 512
 """More than what a producer counts for the headers of any output but a dead letter."""

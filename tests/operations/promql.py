@@ -9,6 +9,7 @@ _TOKEN = re.compile(
     r"""\s*(?:
     (?P<string>"(?:[^"\\]|\\.)*")
   | (?P<duration>\[[^\]]*\])
+  | (?P<offset>offset\s+\d+[smhd])
   | (?P<number>\d+(?:\.\d+)?)
   | (?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)
   | (?P<sign>=~|!~|!=|==|>=|<=|[-+*/%^(){},=<>])
@@ -18,7 +19,7 @@ _TOKEN = re.compile(
 _DURATION = re.compile(r"\[(?:\d+(?:ms|s|m|h|d)|\$__rate_interval)\]")
 FUNCTIONS = {
     "sum", "min", "max", "avg", "count", "topk", "rate", "increase", "deriv", "predict_linear", "histogram_quantile",
-    "changes", "vector",
+    "changes", "vector", "absent",
 }  # fmt: skip
 KEYWORDS = {"by", "without", "or", "and", "unless", "on", "ignoring"}
 RANGES = {"rate", "increase", "deriv", "predict_linear", "changes"}
@@ -31,6 +32,8 @@ class Series(NamedTuple):
     labels: frozenset[str]
     """Matched by, or grouped by around it."""
     ranged: bool
+    is_new: bool = False
+    """Only where it was not there before: `x unless x offset 10m`, or the latter half of it."""
 
 
 def series(expression: str) -> list[Series]:
@@ -46,7 +49,8 @@ def series(expression: str) -> list[Series]:
         ranged = end < len(tokens) and tokens[end][0] == "duration"
         if ranged and not _DURATION.fullmatch(tokens[end][1]):
             raise ValueError(f"no duration: {tokens[end][1]}")
-        found.append(Series(text, matched | grouped, ranged))
+        is_new = tokens[end : end + 2] == [("name", "unless"), ("name", text)] or [kind for kind, _ in tokens[end : end + 1]] == ["offset"]
+        found.append(Series(text, matched | grouped, ranged, is_new))
     return found
 
 

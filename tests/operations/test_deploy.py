@@ -60,7 +60,7 @@ def test_an_expression_asks_for_what_there_is(where: str, expression: str) -> No
         assert each.name in known, where
         assert each.labels <= known[each.name] | OF_PROMETHEUS, where
         is_counter = each.name.endswith(("_total", "_bucket", "_sum", "_count"))
-        assert each.ranged or not is_counter, f"{where}: a counter without rate"
+        assert each.ranged or each.is_new or not is_counter, f"{where}: a counter without rate"
     assert any(each.ranged for each in found) == any(f"{name}(" in expression for name in RANGES)
 
 
@@ -68,6 +68,7 @@ def test_the_check_finds_mistakes() -> None:
     assert series('sum by (le, api) (rate(x_bucket{api="Heartbeat"}[5m])) > 5') == [
         Series("x_bucket", frozenset({"api", "le"}), True)
     ]
+    assert [each.is_new for each in series("x_total unless x_total offset 10m or y_total unless x_total")] == [True, True, False, False]
     for wrong in ("sum(x", "x{a=1}", "rate(x[5 minutes])", "x }"):
         with pytest.raises(ValueError, match=r"not understood|no matcher|no duration|brackets"):
             series(wrong)
@@ -81,10 +82,10 @@ def test_label_values_that_are_matched_exist() -> None:
         "change": {"committed", "expired", "deleted"},
         "phase": {"triggerExecution"},
         "error": {"NONE", "UNKNOWN_SERVER_ERROR"},
-        "api": {"Heartbeat"},
+        "api": {"JoinGroup", "SyncGroup"},
         "job": {"group-coordinator"},
     }
-    matched = [match for _, text in expressions() for match in re.findall(r'(\w+)(=~|!=|=)"([^"]+)"', text)]
+    matched = [match for _, text in expressions() for match in re.findall(r'(\w+)(=~|!~|!=|=)"([^"]+)"', text)]
     for label, _, wanted in matched:
         if label != "instance":
             assert set(wanted.split("|")) <= values[label], (label, wanted)

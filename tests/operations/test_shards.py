@@ -45,7 +45,10 @@ def scrape(operations: Operations) -> dict[str, dict[frozenset[tuple[str, str]],
 def test_batches_and_ticks_show_at_the_endpoint(tmp_path: Path) -> None:
     config = StreamingConfig(shards=2, metrics_port=free_port(), health_file=str(tmp_path / "health"))
     with Operations(config) as operations:
-        assert scrape(operations)[m.READY.name] == {frozenset(): 0.0}
+        first = scrape(operations)
+        assert first[m.READY.name] == {frozenset(): 0.0}
+        assert first[m.HANDLED.name] == {frozenset({("shard", shard)}): 0.0 for shard in "01"}
+        assert len(first[f"{m.BATCH_SECONDS.name}_count"]) == 2 * len(PHASES)
         operations.turned()
         for shard in (0, 1):
             operations.batch_ended(progress(shard, 6))

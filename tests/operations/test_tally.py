@@ -120,7 +120,7 @@ def test_groups_of_other_processes_are_not_counted_here() -> None:
     found = bench(shard=None)
     found.count([], outputs(log()))
     assert found.value(m.MEMBERS_JOINED) == 0
-    assert found.value(m.ANSWERS, api="JoinGroup", error="NONE") is None
+    assert found.value(m.ANSWERS, api="JoinGroup", error="NONE") == 0
     assert found.tally.dead_letter(frozenset({7}), b"g", {"partition": "3", "reason": "bad_body"}) is None
 
 
@@ -139,3 +139,20 @@ def test_memory_for_repeats_is_bounded() -> None:
     for number in range(10):
         remembered.keep(number, None)
     assert list(remembered) == [8, 9]
+
+
+def test_a_series_is_there_before_its_first_occurrence() -> None:
+    """Or Prometheus sees no rise when there is one."""
+    found = bench()
+    for metric in (each for each in m.METRICS if each.labels and each.kind != "gauge"):
+        assert metric.known or metric in (m.REFUSALS, m.HANDLED, m.BATCH_SECONDS), metric.name
+        for values in metric.known:
+            labels = dict(zip(metric.labels, values, strict=True))
+            assert found.value(metric, "_count" if metric.kind == "histogram" else "", **labels) == 0
+
+
+def test_a_reason_that_nobody_knows_makes_no_series() -> None:
+    found = bench()
+    assert found.tally.dead_letter(SHARDS, b"g", {"partition": "0", "offset": "1", "reason": "made up"}) == "made up"
+    assert found.value(m.DEAD_LETTERS, reason="made up") is None
+    assert found.value(m.DEAD_LETTERS, reason="unreadable") == 1

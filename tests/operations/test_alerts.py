@@ -1,0 +1,168 @@
+"""Alerts by Prometheus's own `promtool`: each fires at the first occurrence of what it is for, and none in quiet."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "alerts.yml"
+P = "group_coordinator_"
+HEARTBEAT = f'{P}answer_seconds_bucket{{api="Heartbeat",le='
+JOIN = f'{P}answer_seconds_bucket{{api="JoinGroup",le='
+BATCH = f'{P}batch_seconds_bucket{{shard="0",phase="triggerExecution",le='
+EXPIRED = f'{P}members_gone_total{{reason="session_expired"}}'
+OFFSETS = f'{P}offsets_total{{change="expired"}}'
+FAILED = f'{P}answers_total{{api="JoinGroup",error="UNKNOWN_SERVER_ERROR"}}'
+LETTERS = f'{P}dead_letters_total{{reason="bad_body"}}'
+REFUSED = f'{P}refusals_total{{api="Heartbeat",rule="unknown_member",error="UNKNOWN_MEMBER_ID"}}'
+UP = 'up{job="group-coordinator",instance="a"}'
+
+
+class Case(NamedTuple):
+    """What an alert is told, a value a minute from minute 0 on, and whether it fires at the minute `at`."""
+
+    alert: str
+    series: dict[str, str]
+    at: int
+    fires: bool
+
+
+def fires(alert: str, at: int, series: dict[str, str]) -> Case:
+    return Case(alert, series, at, True)
+
+
+def quiet(alert: str, at: int, series: dict[str, str]) -> Case:
+    return Case(alert, series, at, False)
+
+
+def counters(alert: str, name: str, few: int, many: int) -> list[Case]:
+    """A counter whose series begins with its first occurrence, in all forms that this takes."""
+    return [
+        fires(alert, 21, {name: f"_x20 {many}x5"}),
+        fires(alert, 28, {name: f"_x20 {many}x20"}),
+        fires(alert, 21, {name: f"0x20 {many}x5"}),
+        fires(alert, 22, {name: f"0x20 {many // 2 or many} {many}x5"}),
+        fires(alert, 41, {name: f"{many}x19 _x20 {many}x5"}),  # a process that was away and counts from zero
+        fires(alert, 22, {name: f"{many}x20 0 {many}x5"}),
+        quiet(alert, 90, {name: f"_x20 {many}x100"}),
+        quiet(alert, 90, {name: f"{few}x100"}),
+        quiet(alert, 90, {name: "0x100"}),
+        quiet(alert, 25, {name: f"{many}x80 0x30"}) if few else quiet(alert, 85, {name: f"{many}x80 0x30"}),
+    ]
+
+
+CASES = [
+    fires("CoordinatorDown", 11, {UP: "1x9 0x10"}),
+    fires("CoordinatorDown", 2, {UP: "0x10"}),
+    quiet("CoordinatorDown", 10, {UP: "1x20"}),
+    fires("CoordinatorMissing", 6, {}),
+    fires("CoordinatorMissing", 21, {UP: "1x9 _x20"}),
+    quiet("CoordinatorMissing", 10, {UP: "1x20"}),
+    quiet("CoordinatorMissing", 10, {UP: "0x20"}),
+    fires("CoordinatorNotReady", 4, {f"{P}ready": "0x10"}),
+    fires("CoordinatorNotReady", 14, {f"{P}ready": "1x9 0x10"}),
+    quiet("CoordinatorNotReady", 10, {f"{P}ready": "0 0 1x20"}),
+    fires("CoordinatorClockBehind", 10, {f'{P}watermark_lag_seconds{{shard="0"}}': "0+60x60"}),
+    fires("CoordinatorClockBehind", 10, {f'{P}watermark_lag_seconds{{shard="0"}}': "40 42 41 40 42 41 40 42 41 40 42 40"}),
+    fires("CoordinatorClockBehind", 7, {f'{P}watermark_lag_seconds{{shard="0"}}': "100x60"}),
+    quiet("CoordinatorClockBehind", 20, {f'{P}watermark_lag_seconds{{shard="0"}}': "1 2 1 1 2 1x60"}),
+    # Away for five minutes, and then it catches up: 0.1 s a second.
+    *(quiet("CoordinatorClockBehind", at, {f'{P}watermark_lag_seconds{{shard="0"}}': "1x9 _x5 300-6x48"}) for at in (18, 25, 40, 60)),
+    fires("CoordinatorSourceLag", 22, {f'{P}source_lag_events{{shard="0"}}': "60000+1000x60"}),
+    quiet("CoordinatorSourceLag", 40, {f'{P}source_lag_events{{shard="0"}}': "900000-10000x60"}),
+    quiet("CoordinatorSourceLag", 40, {f'{P}source_lag_events{{shard="0"}}': "0+100x60"}),
+    fires("CoordinatorAnswersSlow", 20, {f'{HEARTBEAT}"5"}}': "0x60", f'{HEARTBEAT}"10"}}': "0+9x60", f'{HEARTBEAT}"+Inf"}}': "0+9x60"}),
+    fires("CoordinatorAnswersSlow", 30, {f'{HEARTBEAT}"5"}}': "_x9 0x60", f'{HEARTBEAT}"10"}}': "_x9 9+9x60", f'{HEARTBEAT}"+Inf"}}': "_x9 9+9x60"}),
+    quiet("CoordinatorAnswersSlow", 30, {f'{HEARTBEAT}"5"}}': "0+9x60", f'{HEARTBEAT}"+Inf"}}': "0+9x60"}),
+    quiet("CoordinatorAnswersSlow", 30, {f'{HEARTBEAT}"5"}}': "0x60", f'{HEARTBEAT}"+Inf"}}': "0x60"}),
+    quiet("CoordinatorAnswersSlow", 30, {f'{JOIN}"5"}}': "0x60", f'{JOIN}"60"}}': "0+9x60", f'{JOIN}"+Inf"}}': "0+9x60"}),
+    fires("CoordinatorBatchSlow", 30, {f'{BATCH}"5"}}': "0x60", f'{BATCH}"30"}}': "0+3x60", f'{BATCH}"+Inf"}}': "0+3x60"}),
+    quiet("CoordinatorBatchSlow", 30, {f'{BATCH}"5"}}': "0+60x60", f'{BATCH}"+Inf"}}': "0+60x60"}),
+    *counters("DeadLetters", LETTERS, 0, 1),
+    fires("GroupStuck", 8, {f'{P}group_rebalancing_seconds{{group="g",state="PreparingRebalance"}}': "0+60x20"}),
+    quiet("GroupStuck", 8, {f'{P}group_rebalancing_seconds{{group="g",state="PreparingRebalance"}}': "0 60 120 _x20"}),
+    fires("GroupRebalanceStorm", 16, {f'{P}group_rebalances_recently{{group="g"}}': "_x9 11x20"}),
+    quiet("GroupRebalanceStorm", 16, {f'{P}group_rebalances_recently{{group="g"}}': "3x20"}),
+    *counters("SessionExpiries", EXPIRED, 20, 42),
+    *counters("RefusalsRise", REFUSED, 600, 1300),
+    fires("RefusalsRise", 31, {REFUSED: "_x9 90+90x60"}),
+    quiet("RefusalsRise", 40, {REFUSED: "0+50x60"}),
+    *counters("AnswersFail", FAILED, 0, 1),
+    *counters("OffsetsExpire", OFFSETS, 0, 500),
+    fires("StateGrows", 420, {f'{P}state_groups{{shard="0"}}': "20000+100x500"}),
+    quiet("StateGrows", 420, {f'{P}state_groups{{shard="0"}}': "20000x500"}),
+    quiet("StateGrows", 420, {f'{P}state_groups{{shard="0"}}': "10+1x500"}),
+    fires("MetricsBehind", 21, {f'{P}metrics_reader_lag_records{{topic="e"}}': "_x9 200000x30"}),
+    quiet("MetricsBehind", 21, {f'{P}metrics_reader_lag_records{{topic="e"}}': "900x30"}),
+]
+
+
+@pytest.fixture(scope="module")
+def promtool() -> str:
+    found = shutil.which("promtool")
+    if found is None:
+        pytest.skip("there is no promtool here (Debian's package prometheus)")
+    return found
+
+
+def test_every_alert_is_tried() -> None:
+    alerts = {rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]}
+    assert {case.alert for case in CASES if case.fires} == alerts
+    assert {case.alert for case in CASES if not case.fires} == alerts
+
+
+def test_the_rules_are_well_formed(promtool: str) -> None:
+    subprocess.run([promtool, "check", "rules", RULES], check=True, capture_output=True)
+
+
+def test_alerts_fire_at_the_first_occurrence_and_not_in_quiet(promtool: str, tmp_path: Path) -> None:
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump(without_words()))
+    tests = [
+        {
+            "interval": "1m",
+            "name": f"{number} {case.alert} {case.series}",
+            "input_series": [{"series": name, "values": values} for name, values in case.series.items()],
+            "promql_expr_test": [
+                {
+                    "expr": f'count(ALERTS{{alertname="{case.alert}",alertstate="firing"}})',
+                    "eval_time": f"{case.at}m",
+                    "exp_samples": [{"value": 1}] if case.fires else [],
+                }
+            ],
+        }
+        for number, case in enumerate(CASES)
+    ]
+    file = tmp_path / "tests.yml"
+    file.write_text(yaml.safe_dump({"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": tests}))
+    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_an_alert_says(promtool: str, tmp_path: Path) -> None:
+    """The words of one, with its labels and value in them."""
+    (tmp_path / "rules.yml").write_text(RULES.read_text())
+    said = next(rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"] if rule["alert"] == "RefusalsRise")
+    expected = {**said["annotations"], "summary": "1.3k requests were refused by the rule unknown_member in ten minutes."}
+    alert = {"exp_labels": {"severity": "warning", "rule": "unknown_member"}, "exp_annotations": expected}
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": REFUSED, "values": "_x5 1300x9"}],
+        "alert_rule_test": [{"eval_time": "9m", "alertname": "RefusalsRise", "exp_alerts": [alert]}],
+    }
+    file = tmp_path / "tests.yml"
+    file.write_text(yaml.safe_dump({"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": [test]}))
+    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def without_words() -> Any:
+    found = yaml.safe_load(RULES.read_text())
+    for group in found["groups"]:
+        for rule in group["rules"]:
+            del rule["annotations"]
+    return found

@@ -1,0 +1,24 @@
+"""A gateway's numbers: every series is there before its first occurrence."""
+
+from __future__ import annotations
+
+from gateway.metrics import GatewayMetrics
+from operations.gateway_metrics import ANSWER_SECONDS, BROKEN, GATEWAY_METRICS, REQUESTS, gateway_registry
+
+
+def test_series_begin_at_zero_and_count_on() -> None:
+    metrics = GatewayMetrics()
+    registry = gateway_registry(metrics)
+    for metric in (each for each in GATEWAY_METRICS if each.labels):
+        assert metric.known
+        for values in metric.known:
+            labels = dict(zip(metric.labels, values, strict=True))
+            assert registry.get_sample_value(metric.name + ("_count" if metric.kind == "histogram" else ""), labels) == 0
+    metrics.count_request("JoinGroup")
+    metrics.count_broken("idle")
+    metrics.count_broken("of another kind")
+    metrics.add_answer("JoinGroup", 20.0)
+    assert registry.get_sample_value(REQUESTS.name, {"api": "JoinGroup"}) == 1
+    assert registry.get_sample_value(BROKEN.name, {"reason": "idle"}) == 1
+    assert registry.get_sample_value(BROKEN.name, {"reason": "of another kind"}) == 1
+    assert registry.get_sample_value(f"{ANSWER_SECONDS.name}_sum", {"api": "JoinGroup"}) == 0.02
