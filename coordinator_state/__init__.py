@@ -11,6 +11,7 @@ from coordinator_state.outputs import (
     Output,
     RenewalEvent,
     RequestEvent,
+    TopicsDeletedEvent,
     group_event,
 )
 from coordinator_state.states import GroupState
@@ -29,6 +30,7 @@ __all__ = [
     "RenewalEvent",
     "RequestEvent",
     "StateError",
+    "TopicsDeletedEvent",
     "decode_group",
     "encode_group",
     "group_event",

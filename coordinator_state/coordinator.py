@@ -15,10 +15,11 @@ from coordinator_state.config import GroupConfig
 from coordinator_state.dispatch import error_response, handle_request, handle_timer
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
-from coordinator_state.outputs import GroupEvent, Output, RenewalEvent, RequestEvent
+from coordinator_state.outputs import GroupEvent, Output, RenewalEvent, RequestEvent, TopicsDeletedEvent
 from coordinator_state.requests.heartbeat import beat
 from coordinator_state.retention import plan_expiry
 from coordinator_state.sessions import renew_sessions
+from coordinator_state.topics_deleted import forget_topics
 from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
@@ -80,6 +81,9 @@ class GroupCoordinator:
         if type(event) is RenewalEvent:
             self._renew_sessions(event)
             return
+        if type(event) is TopicsDeletedEvent:
+            self._forget_topics(event)
+            return
         request = event.request
         if type(request) is HeartbeatRequest and not self._belongs_elsewhere and beat(turn, event, request):
             return
@@ -97,6 +101,16 @@ class GroupCoordinator:
         if self._turn.group is not None:
             self._turn.begin_renewal(event)
             renew_sessions(self._turn)
+
+    def _forget_topics(self, event: TopicsDeletedEvent) -> None:
+        turn = self._turn
+        if turn.group is None:
+            return
+        turn.begin_topics_deleted(event)
+        forget_topics(turn, event.topics)
+        self._end_turn()
+        if turn.now_ms >= turn.earliest_ms:
+            self.advance_to(turn.now_ms)
 
     def _require_ours(self, event: RequestEvent) -> None:
         if event.envelope.api_version not in _VERSIONS[event.envelope.api]:

@@ -9,7 +9,7 @@ from typing import final
 
 from msgspec import Struct
 
-from schemas.events import RequestEnvelope, SessionRenewal
+from schemas.events import DeletedTopic, RequestEnvelope, SessionRenewal, TopicsDeleted
 from schemas.history import GroupSnapshot, History
 from schemas.messages import Request, Response
 
@@ -40,15 +40,30 @@ class RenewalEvent(Struct, frozen=True, gc=False):
     """Its append time: information for people, no decision uses it."""
 
 
-GroupEvent = RequestEvent | RenewalEvent
+@final
+class TopicsDeletedEvent(Struct, frozen=True, gc=False):
+    """Topics are gone, and with them the offsets that the group has committed for them."""
+
+    offset: int
+    """Its offset in the events partition."""
+    clock_ms: int
+    """The last tick before it."""
+    timestamp_ms: int
+    """Its append time: information for people, no decision uses it."""
+    topics: tuple[DeletedTopic, ...]
+
+
+GroupEvent = RequestEvent | RenewalEvent | TopicsDeletedEvent
 
 
 def group_event(
-    decoded: tuple[RequestEnvelope, Request] | SessionRenewal, offset: int, clock_ms: int, timestamp_ms: int
+    decoded: tuple[RequestEnvelope, Request] | SessionRenewal | TopicsDeleted, offset: int, clock_ms: int, timestamp_ms: int
 ) -> GroupEvent:
     """What `schemas.events.decode_group_event` read, with its place in the log and its time."""
     if type(decoded) is SessionRenewal:
         return RenewalEvent(offset, clock_ms, timestamp_ms)
+    if type(decoded) is TopicsDeleted:
+        return TopicsDeletedEvent(offset, clock_ms, timestamp_ms, decoded.topics)
     return RequestEvent(offset, clock_ms, timestamp_ms, *decoded)
 
 

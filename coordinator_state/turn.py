@@ -20,6 +20,7 @@ from coordinator_state.outputs import (
     Output,
     RenewalEvent,
     RequestEvent,
+    TopicsDeletedEvent,
 )
 from coordinator_state.states import GroupState
 from coordinator_state.timers import Timer
@@ -119,6 +120,20 @@ class Turn:
     def begin_renewal(self, event: RenewalEvent) -> None:
         """A turn that says nothing."""
         self._take_time(self.require_group(), event)
+
+    def begin_topics_deleted(self, event: TopicsDeletedEvent) -> None:
+        """A turn that nobody asked for: it answers nobody."""
+        group = self.require_group()
+        self.offset = event.offset
+        self.event = None
+        self.timer = None
+        self.timestamp_ms = event.timestamp_ms
+        self.expiry_run_is_over = True
+        self.subject = {}
+        self.epoch, self.seq = group.epoch, group.seq
+        self._take_time(group, event)
+        self.cause_seq = None
+        self._cause = Cause(kind="topics_deleted", partition=self.partition, offset=event.offset)
 
     def _take_time(self, group: Group, event: GroupEvent) -> None:
         if event.clock_ms > group.now_ms:

@@ -117,8 +117,14 @@ def moves(before: Ownership, after: Ownership) -> list[Move]:
 
 
 def place(cause: Cause) -> str:
-    """The request or timer, and where it lies in the log."""
-    what = str(cause.api) if cause.kind == "request" else f"{cause.timer} timer, armed"
+    """The request, timer or other event, and where it lies in the log."""
+    match cause.kind:
+        case "request":
+            what = str(cause.api)
+        case "timer":
+            what = f"{cause.timer} timer, armed"
+        case "topics_deleted":
+            what = "topics deleted,"
     return f"{what} at events partition {cause.partition}, offset {cause.offset}"
 
 

@@ -367,6 +367,10 @@ def _of_offsets(record: OffsetsCommitted | OffsetsExpired | OffsetsDeleted) -> s
             return f"{who} commits {listed([_committed(each) for each in record.offsets])}"
         case OffsetsExpired():
             return f"the offsets of {_removed(record.offsets)} expire"
+        case OffsetsDeleted() if record.cause.kind == "topics_deleted":
+            gone = dict.fromkeys(each.topic for each in record.offsets)
+            what = f"topic {next(iter(gone))} was" if len(gone) == 1 else f"topics {listed(list(gone))} were"
+            return f"the offsets of {_removed(record.offsets)} are dropped: {what} deleted"
         case OffsetsDeleted():
             return f"the offsets of {_removed(record.offsets)} are deleted by {_client(record.cause)}"
         case _:

@@ -14,9 +14,10 @@ from schemas.foreign_json import json_decoder
 
 
 class LightEvent(Struct, frozen=True, gc=False):
-    """A request."""
+    """A request, or another event of a group."""
 
-    api: str
+    type: str = "request"
+    api: str = ""
 
 
 class _Part(Struct, frozen=True, gc=False):

@@ -122,7 +122,9 @@ def _api(value: bytes | None) -> str:
     if value == SESSION_RENEWAL:
         return m.RENEWAL
     try:
-        api = read_event(value or b"").api
+        event = read_event(value or b"")
     except msgspec.DecodeError:
         return m.UNREADABLE
-    return api if api in APIS else m.UNREADABLE
+    if event.type == m.TOPICS_DELETED:
+        return m.TOPICS_DELETED
+    return event.api if event.api in APIS else m.UNREADABLE

@@ -1,8 +1,9 @@
 """What lies on the events and responses topics: envelopes and ticks, and how they are read and written.
 
 An event is a record of the events topic. Its key is the group id (UTF-8); its value is a JSON object whose `type` says
-what it is: `request` (one request to one group), `renew_sessions` (the clock had stood still) or, with a null key, `tick`
-(the clock). What cannot be read raises `EventError` and becomes a dead letter; it never changes a group.
+what it is: `request` (one request to one group), `renew_sessions` (the clock had stood still), `topics_deleted` (topics
+of which the group may have offsets are gone) or, with a null key, `tick` (the clock). What cannot be read raises
+`EventError` and becomes a dead letter; it never changes a group.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from schemas.messages import (
     APIS,
     INT32,
     INT64,
+    UUID_TEXT,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
@@ -81,6 +83,28 @@ class SessionRenewal(Struct, frozen=True, kw_only=True, gc=False, tag_field="typ
     """Version of this event."""
 
 
+class DeletedTopic(Struct, frozen=True, kw_only=True, gc=False):
+    """One topic that is gone. A topic made again under its name is another topic: it has another id."""
+
+    name: str
+    topic_id: UUID_TEXT | None = None
+    """The id that it had; null: not known. Offsets of this name that were stored with this id or without any are dropped."""
+
+
+@final
+class TopicsDeleted(Struct, frozen=True, kw_only=True, tag_field="type", tag="topics_deleted"):
+    """Topics were deleted: the group forgets the offsets that it has committed for them, subscribed to them or not.
+
+    It has no answer, and none of these topics need be known to the group. Sent twice, the second changes nothing. Whoever
+    watches the cluster's topics writes it to each group that has offsets of them (Kafka: `onPartitionsDeleted`).
+    """
+
+    topics: tuple[DeletedTopic, ...]
+    """In any number that fits into an event; more of them are further events."""
+    schema_version: Literal[1] = 1
+    """Version of this event."""
+
+
 class RequestHeader(Struct, frozen=True, kw_only=True, gc=False):
     """One request to one group: what every request has."""
 
@@ -102,6 +126,7 @@ class RequestHeader(Struct, frozen=True, kw_only=True, gc=False):
     """Version of this envelope."""
 
 
+@final
 class RequestEnvelope(RequestHeader, frozen=True, kw_only=True, gc=False, tag_field="type", tag="request"):
     """One request to one group, as it is read: the body is decoded when its API is known."""
 
@@ -153,7 +178,7 @@ class ResponseDocument(ResponseHeader, frozen=True, kw_only=True, tag_field="typ
     """The answer, in Kafka's field names in snake case (below, by API)."""
 
 
-_decode_group_event = msgspec.json.Decoder(RequestEnvelope | SessionRenewal).decode
+_decode_group_event = msgspec.json.Decoder(RequestEnvelope | SessionRenewal | TopicsDeleted).decode
 _decode_tick = msgspec.json.Decoder(Tick).decode
 _decode_response_envelope = msgspec.json.Decoder(ResponseEnvelope).decode
 _decode_request: dict[str, Callable[[Raw], Any]] = {
@@ -186,7 +211,7 @@ def decode_tick(value: bytes) -> Tick:
 
 def decode_group_event(
     group_id: str, value: bytes | None, reply_partition_count: int
-) -> tuple[RequestEnvelope, Request] | SessionRenewal:
+) -> tuple[RequestEnvelope, Request] | SessionRenewal | TopicsDeleted:
     """Read an event of a group: one that has its id as key.
 
     `reply_partition_count` is the number of partitions of the responses topic: an answer to another would fail the sink.
@@ -198,7 +223,7 @@ def decode_group_event(
         event = _decode_group_event(value)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise EventError(EventProblem.NOT_AN_ENVELOPE, str(error)) from None
-    if type(event) is SessionRenewal:
+    if type(event) is not RequestEnvelope:
         return event
     decode = _decode_request.get(event.api)
     if decode is None:
@@ -227,8 +252,8 @@ def decode_request_event(
 ) -> tuple[RequestEnvelope, Request]:
     """Read an event of a group that is a request. Raises `EventError`, as `decode_group_event` does."""
     event = decode_group_event(group_id, value, reply_partition_count)
-    if type(event) is SessionRenewal:
-        raise EventError(EventProblem.NOT_AN_ENVELOPE, "the event renews sessions; it is no request")
+    if not isinstance(event, tuple):
+        raise EventError(EventProblem.NOT_AN_ENVELOPE, "the event is no request")
     return event
 
 

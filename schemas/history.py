@@ -18,13 +18,14 @@ TimerName = Literal["session", "pending_member", "join", "sync", "offsets_expiry
 
 
 class Cause(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """The request or the timer that led to a record."""
+    """The request, the timer or the other event that led to a record."""
 
-    kind: Literal["request", "timer"]
+    kind: Literal["request", "timer", "topics_deleted"]
+    """`topics_deleted`: the event of that `type`."""
     partition: int
     """Partition of the events topic of `offset`."""
     offset: int
-    """The request's offset; for a timer, the offset of the event that armed it (a session: when the member was last heard)."""
+    """The event's offset; for a timer, the offset of the event that armed it (a session: when the member was last heard)."""
     api: str | None = None
     api_version: int | None = None
     request_id: str | None = None
@@ -306,6 +307,8 @@ class OffsetsExpired(HistoryRecord, frozen=True, kw_only=True, tag="offsets_expi
 
 
 class OffsetsDeleted(HistoryRecord, frozen=True, kw_only=True, tag="offsets_deleted"):
+    """Offsets were deleted by a request, or because their topic was (`cause.kind` is `topics_deleted`)."""
+
     offsets: tuple[OffsetChange, ...]
 
 

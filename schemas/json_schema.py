@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.events import RequestDocument, ResponseDocument, SessionRenewal, Tick
+from schemas.events import RequestDocument, ResponseDocument, SessionRenewal, Tick, TopicsDeleted
 from schemas.history import GroupSnapshot, History
 from schemas.messages import APIS
 
@@ -36,11 +36,11 @@ def _plain(title: str, kind: Any) -> Schema:
 
 def _event() -> Schema:
     requests = _enveloped(
-        "coordinator.events: a request to one group, the renewal of its sessions, or a tick of the clock",
+        "coordinator.events: a request to one group, the renewal of its sessions, topics that are gone, or a tick of the clock",
         RequestDocument,
         {name: api.request for name, api in APIS.items()},
     )
-    others, components = msgspec.json.schema_components([Tick, SessionRenewal], ref_template="#/$defs/{name}")
+    others, components = msgspec.json.schema_components([Tick, SessionRenewal, TopicsDeleted], ref_template="#/$defs/{name}")
     return requests | {"oneOf": [*others, *requests["oneOf"]], "$defs": requests["$defs"] | components}
 
 

@@ -50,10 +50,10 @@ class Event(Row, frozen=True, kw_only=True):
     """`seq` of the record that led to this one."""
     member_id: str | None
     """The member that the record is about; null where it is about the group."""
-    cause_kind: Literal["request", "timer"]
-    """Whether a request or a timer led to it."""
+    cause_kind: Literal["request", "timer", "topics_deleted"]
+    """Whether a request, a timer or the event that tells of deleted topics led to it."""
     cause_offset: int
-    """The request's offset in the events topic; for a timer, that of the event that armed it."""
+    """The event's offset in the events topic; for a timer, that of the event that armed it."""
     cause_api: str | None
     """The request's kind: `JoinGroup`, `OffsetCommit` ..."""
     cause_api_version: int | None

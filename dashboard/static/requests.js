@@ -1,4 +1,4 @@
-// The very request (or timer) behind a record.
+// The very request (or timer, or other event) behind a record.
 
 import { copyButton, h, replace } from "dashboard/dom";
 import * as data from "dashboard/data";
@@ -9,12 +9,13 @@ export function requestDetails(request) {
   const entries = request.kind === "request"
     ? [["request", `${request.api} v${request.version ?? "?"}`], ["reason given", request.reason], ["client id", request.client], ["host", host(request.host)],
       ["member id", request.member], ["instance id", request.instance], ["request id", request.id]]
+    : request.kind !== "timer" ? [["event", request.kind.replaceAll("_", " ")]]
     : [["timer", request.timer?.replaceAll("_", " ")], ["of member", request.member], ["armed", request.armed && `${moment(request.armed)} (by the group's clock)`],
       ["due", request.deadline && `${moment(request.deadline)}`]];
   const place = `events partition ${request.partition}, offset ${request.offset}`;
   return h("div", { class: "request" },
     h("dl", {}, entries.filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, value)]),
-      h("dt", {}, request.kind === "request" ? "lies at" : "armed by"), h("dd", { class: "mono" }, place, " ", copyButton(place, "Copy the place in the log"))),
+      h("dt", {}, request.kind === "timer" ? "armed by" : "lies at"), h("dd", { class: "mono" }, place, " ", copyButton(place, "Copy the place in the log"))),
     data.isReport ? null : wholeRequest(request));
 }
 

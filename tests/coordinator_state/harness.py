@@ -16,12 +16,13 @@ from coordinator_state import (
     Output,
     RenewalEvent,
     RequestEvent,
+    TopicsDeletedEvent,
     decode_group,
     encode_group,
 )
 from schemas.consumer_protocol import Assignment, Subscription, TopicPartition, encode_assignment, encode_subscription
 from schemas.error_codes import ErrorCode
-from schemas.events import RequestEnvelope
+from schemas.events import DeletedTopic, RequestEnvelope
 from schemas.messages import (
     HeartbeatRequest,
     JoinGroupProtocol,
@@ -90,6 +91,13 @@ class GroupHarness:
         """The clock had stood still until now; returns everything that came out."""
         self.offset += 1
         event = RenewalEvent(self.offset, self.now_ms, self.now_ms)
+        return self._run(lambda coordinator: coordinator.handle(event))
+
+    def delete_topics(self, *topics: tuple[str, str | None]) -> list[Output]:
+        """Topics (name, id) are gone; returns everything that came out."""
+        self.offset += 1
+        gone = tuple(DeletedTopic(name=name, topic_id=topic_id) for name, topic_id in topics)
+        event = TopicsDeletedEvent(self.offset, self.now_ms, self.now_ms, gone)
         return self._run(lambda coordinator: coordinator.handle(event))
 
     def send(self, api: str, request: Any, version: int | None = None, **envelope: Any) -> list[Output]:
@@ -162,6 +170,7 @@ class GroupHarness:
         offsets: dict[tuple[str, int], int] | None = None,
         version: int = 9,
         metadata: str = "",
+        topic_ids: dict[str, str] | None = None,
         **fields: Any,
     ) -> list[Output]:
         by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
@@ -176,7 +185,7 @@ class GroupHarness:
             generation_id_or_member_epoch=generation_id,
             member_id=member_id,
             topics=tuple(
-                OffsetCommitRequestTopic(name=topic, partitions=tuple(partitions))
+                OffsetCommitRequestTopic(name=topic, topic_id=(topic_ids or {}).get(topic), partitions=tuple(partitions))
                 for topic, partitions in by_topic.items()
             ),
             **fields,

@@ -4,7 +4,15 @@ import os
 from pathlib import Path
 from typing import get_args
 
-from schemas.events import EventProblem, RequestDocument, ResponseDocument, SessionRenewal, Tick
+from schemas.events import (
+    DeletedTopic,
+    EventProblem,
+    RequestDocument,
+    ResponseDocument,
+    SessionRenewal,
+    Tick,
+    TopicsDeleted,
+)
 from schemas.history import (
     AssignedTopic,
     Cause,
@@ -58,6 +66,8 @@ def generated() -> str:
         "## `coordinator.events`\n",
         section("A tick", Tick),
         section("A renewal of sessions", SessionRenewal),
+        section("Topics that were deleted", TopicsDeleted),
+        section("One of them", DeletedTopic),
         section("A request", RequestDocument),
         "## `coordinator.responses`\n",
         section("An answer", ResponseDocument),

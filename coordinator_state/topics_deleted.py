@@ -1,0 +1,30 @@
+"""Topics that are gone take their committed offsets with them. Source: `OffsetMetadataManager.onPartitionsDeleted` (Kafka 4.3)."""
+
+from __future__ import annotations
+
+from coordinator_state.retention import remove_offset, tell_deleted
+from coordinator_state.turn import Turn
+from schemas.events import DeletedTopic
+from schemas.history import OffsetChange
+
+
+def forget_topics(turn: Turn, topics: tuple[DeletedTopic, ...]) -> None:
+    """Drop the offsets of topics that are gone: those stored with the id of the one that is gone, or without an id.
+
+    An offset that was stored with another id belongs to another topic of the same name. Whether the group is subscribed
+    does not matter. A group that has nothing left is no exception: the next retention check removes it if it is Empty.
+    """
+    group = turn.require_group()
+    # The summary for retention names the topics, so offsets are decoded only where some may go.
+    gone = {topic.name: {None} for topic in topics if topic.name in group.retention}
+    for topic in topics:
+        if topic.name in gone:
+            gone[topic.name].add(topic.topic_id)
+    changes = []
+    for name in sorted(gone):
+        stored = group.offsets.of_topic(name)
+        for partition in sorted(number for number, committed in stored.items() if committed.topic_id in gone[name]):
+            removed = remove_offset(turn, name, partition)
+            assert removed is not None
+            changes.append(OffsetChange(topic=name, partition=partition, offset=None, previous_offset=removed.offset))
+    tell_deleted(turn, changes)
