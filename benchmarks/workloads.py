@@ -13,7 +13,7 @@ from msgspec import Struct
 from coordinator_state import GroupConfig, GroupCoordinator, RequestEvent, decode_group, encode_group
 from coordinator_state.outputs import LogRecord, Output
 from schemas.consumer_protocol import Assignment, Subscription, TopicPartition, encode_assignment, encode_subscription
-from schemas.events import SessionRenewal, decode_group_event, encode_request_event
+from schemas.events import decode_group_event, encode_request_event
 from schemas.messages import (
     HeartbeatRequest,
     JoinGroupProtocol,
@@ -61,7 +61,7 @@ class Workload(Struct, frozen=True):
 
 def _event(offset: int, clock_ms: int, value: bytes) -> RequestEvent:
     event = decode_group_event(GROUP_ID, value, REPLY_PARTITIONS)
-    assert not isinstance(event, SessionRenewal)
+    assert isinstance(event, tuple)
     return RequestEvent(offset, clock_ms, clock_ms, *event)
 
 

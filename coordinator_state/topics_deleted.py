@@ -16,7 +16,7 @@ def forget_topics(turn: Turn, topics: tuple[DeletedTopic, ...]) -> None:
     """
     group = turn.require_group()
     # The summary for retention names the topics, so offsets are decoded only where some may go.
-    gone = {topic.name: {None} for topic in topics if topic.name in group.retention}
+    gone: dict[str, set[str | None]] = {topic.name: {None} for topic in topics if topic.name in group.retention}
     for topic in topics:
         if topic.name in gone:
             gone[topic.name].add(topic.topic_id)

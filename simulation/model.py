@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
-from coordinator_state.outputs import RequestEvent
+from coordinator_state.outputs import RequestEvent, TopicsDeletedEvent
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
 from schemas.messages import (
@@ -96,6 +96,18 @@ class Model(OffsetRequests):
                 alarm.deadline_ms = max(alarm.deadline_ms, life.now_ms + whole_ms)
             life.alarms.append(alarm)
         return said
+
+    def forget_topics(self, event: TopicsDeletedEvent) -> list[Said]:
+        """Topics are gone: whatever was committed for them by that id, or before ids were known, is gone as well."""
+        before = self.pass_time(event.clock_ms)
+        life = self.life
+        if life is None:
+            return before
+        life.now_ms = max(life.now_ms, event.clock_ms)
+        for (topic, partition), stored in sorted(life.offsets.items()):
+            if any(each.name == topic and stored.value.topic_id in (None, each.topic_id) for each in event.topics):
+                self.forget(life, topic, partition)
+        return before + self.pass_time(life.now_ms)
 
     def picture(self) -> Picture | None:
         """The group as it is; None: there is none."""

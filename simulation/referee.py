@@ -9,8 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from coordinator_state import Group, GroupConfig, GroupCoordinator, GroupEvent, Output, RenewalEvent, RequestEvent
-from schemas.events import EventError, decode_group_id, decode_tick
+from coordinator_state import (
+    Group,
+    GroupConfig,
+    GroupCoordinator,
+    GroupEvent,
+    Output,
+    RenewalEvent,
+    RequestEvent,
+    TopicsDeletedEvent,
+)
+from schemas.events import DeletedTopic, EventError, decode_group_id, decode_tick
 from schemas.history import MemberExpired
 from simulation.driver import DeadLetter, Row, to_event
 from simulation.log import Log, Record
@@ -42,12 +51,12 @@ class Facts(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One thing that happened to one group: a request, the renewal of its sessions, or a tick that let timers fire."""
+    """One thing that happened to one group: a request, another event, or a tick that let timers fire."""
 
     group_id: str
     clock_ms: int
     event: RequestEvent | None
-    """None: a tick, or a renewal."""
+    """None: a tick, or another event."""
     before: Facts | None
     group: Group | None
     """Afterwards."""
@@ -56,6 +65,9 @@ class Step(NamedTuple):
     said: list[Said]
     """What the model says."""
     renewed: bool = False
+    """Its sessions begin anew."""
+    gone: tuple[DeletedTopic, ...] = ()
+    """It is told that these topics are gone."""
     """The sessions were renewed."""
 
 
@@ -167,6 +179,8 @@ class _Shard:
             said = model.pass_time(self._clock_ms)
         elif isinstance(event, RenewalEvent):
             said = model.renew_sessions(event.clock_ms)
+        elif isinstance(event, TopicsDeletedEvent):
+            said = model.forget_topics(event)
         else:
             said = model.hear(event)
         outputs = coordinator.take_outputs()
@@ -174,8 +188,9 @@ class _Shard:
         expiries = [output for output in outputs if isinstance(output, MemberExpired)]
         self._judgement.expiries += [(self._timestamp_ms, expired) for expired in expiries]
         clock_ms = self._clock_ms if event is None else event.clock_ms
-        request = None if isinstance(event, RenewalEvent) else event
-        step = Step(group_id, clock_ms, request, before, coordinator.group, outputs, model, said, renewed=request is not event)
+        request = event if isinstance(event, RequestEvent) else None
+        step = Step(group_id, clock_ms, request, before, coordinator.group, outputs, model, said, renewed=isinstance(event, RenewalEvent),
+                    gone=event.topics if isinstance(event, TopicsDeletedEvent) else ())
         if self._keep_steps and (event is not None or outputs):
             self._judgement.steps.append((self._timestamp_ms, step))
         for rule in rules:

@@ -67,10 +67,11 @@ class _Kept(NamedTuple):
     offset: int
     leader_epoch: int
     metadata: str
+    topic_id: str | None
 
 
 class CommitsKept(Rule):
-    """What was accepted stays, as it is, until the next commit, a deletion that was asked for, or the end of its retention."""
+    """What was accepted stays, as it is, until the next commit, a deletion that was asked for, the end of its retention or of its topic."""
 
     def __init__(self, config: GroupConfig) -> None:
         super().__init__(config)
@@ -84,7 +85,7 @@ class CommitsKept(Rule):
         wrong = self._remove(step)
         group = step.group
         held = {
-            (topic, partition): _Kept(committed.offset, committed.leader_epoch, committed.metadata)
+            (topic, partition): _Kept(committed.offset, committed.leader_epoch, committed.metadata, committed.topic_id)
             for topic, partition, committed in (group.offsets if group is not None else ())
         }
         if held != self._kept:
@@ -99,17 +100,24 @@ class CommitsKept(Rule):
         request, retention_ms = step.event.request, self.config.offsets_retention_ms
         if step.event.envelope.api_version <= 4 and request.retention_time_ms != -1:
             retention_ms = 0  # its own: the model knows
-        asked = [(topic.name, partition) for topic in request.topics for partition in topic.partitions]
+        asked = [(topic, partition) for topic in request.topics for partition in topic.partitions]
         for (topic, partition), code in zip(asked, commit_codes(step), strict=True):
             if code is ErrorCode.NONE:
-                key = (topic, partition.partition_index)
+                key = (topic.name, partition.partition_index)
                 self._good_until_ms[key] = _counts_from(step) + retention_ms
                 self._kept[key] = _Kept(
-                    partition.committed_offset, partition.committed_leader_epoch, partition.committed_metadata or ""
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata or "",
+                    topic.topic_id,
                 )
 
     def _remove(self, step: Step) -> str | None:
         wrong = None
+        for gone in step.gone:
+            of_it = [key for key, kept in self._kept.items() if key[0] == gone.name and kept.topic_id in (None, gone.topic_id)]
+            for key in of_it:
+                del self._kept[key]
         for output in step.outputs:
             if isinstance(output, OffsetsExpired):
                 for change in output.offsets:

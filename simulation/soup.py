@@ -11,14 +11,22 @@ from typing import NamedTuple
 
 from msgspec import Raw, Struct
 
-from coordinator_state import GroupConfig, RequestEvent
-from schemas.events import SESSION_RENEWAL, RequestEnvelope, encode_request_event, encode_tick
+from coordinator_state import GroupConfig, RequestEvent, TopicsDeletedEvent
+from schemas.events import (
+    SESSION_RENEWAL,
+    DeletedTopic,
+    RequestEnvelope,
+    TopicsDeleted,
+    encode_json,
+    encode_request_event,
+    encode_tick,
+)
 from schemas.messages import Request
 from simulation.chance import Chance
 from simulation.driver import BatchFailed, Driver, Written
 from simulation.log import Log
 from simulation.model import Model
-from simulation.soup_requests import Cook
+from simulation.soup_requests import TOPIC_IDS, TOPICS, Cook
 
 START_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -39,6 +47,8 @@ class Ladle(NamedTuple):
     """None: what is sent cannot be read."""
     renews: bool = False
     """Before it, a ticker that had stood still renews the group's sessions."""
+    gone: tuple[DeletedTopic, ...] = ()
+    """Before it, the group is told that these topics are gone."""
 
 
 class Soup(Struct, frozen=True, kw_only=True):
@@ -64,7 +74,8 @@ def soup_of(seed: int) -> Soup:
         offset_commit_value_version=dice.choice((3, 4)),
     )
     models = {group_id: Model(group_id, config) for group_id in ("a", "b", "")}
-    cook = Cook(dice, config)
+    topics = Chance(seed).of("topics")
+    cook = Cook(dice, config, topics)
     steps = []
     clock_ms = waited_ms = 0
     hurry = dice.choice((0.7, 0.9, 0.97))
@@ -80,7 +91,10 @@ def soup_of(seed: int) -> Soup:
         renews = pauses.random() < 0.06
         if renews:
             model.renew_sessions(START_MS + clock_ms)
-        step = Ladle(wait_ms, ticks, group_id, *cook.request(group_id, model.life), renews)
+        gone = _gone(topics) if topics.random() < 0.08 else ()
+        if gone:
+            model.forget_topics(TopicsDeletedEvent(number, START_MS + clock_ms, START_MS + clock_ms, gone))
+        step = Ladle(wait_ms, ticks, group_id, *cook.request(group_id, model.life), renews, gone)
         steps.append(step)
         if step.request is not None:
             model.hear(_peek(step, step.request, number, START_MS + clock_ms))
@@ -92,6 +106,11 @@ def _wait(dice: Random, hurry: float) -> int:
         return dice.choice((0, 0, 1, 100, dice.randint(1, 900)))
     longest = dice.choices((3_000, 12_000, 90_000, 3 * DAY_MS), (60, 30, 8, 2))[0]
     return dice.randint(900, longest)
+
+
+def _gone(dice: Random) -> tuple[DeletedTopic, ...]:
+    """Some topics, and perhaps the same twice, with ids that are stored, with none, or with one that nobody has heard of."""
+    return tuple(DeletedTopic(name=dice.choice(TOPICS), topic_id=dice.choice(TOPIC_IDS)) for _ in range(dice.choice((1, 1, 2, 3))))
 
 
 def _peek(step: Ladle, request: Request, number: int, clock_ms: int) -> RequestEvent:
@@ -124,6 +143,8 @@ def pour(soup: Soup) -> Log:
         key = step.group_id.encode()
         if step.renews:
             log.append(0, now_ms, key, SESSION_RENEWAL)
+        if step.gone:
+            log.append(0, now_ms, key, encode_json(TopicsDeleted(topics=step.gone)))
         if step.request is None:
             log.append(0, now_ms, key, b"{}")
             continue

@@ -59,11 +59,17 @@ Dish = tuple[str, int, str, str | None, Request | None]
 """Api, version, client id, the member id to give out, the request."""
 
 
+TOPICS = ("t1", "t2", "t3")
+TOPIC_IDS = (None, None, "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b")
+"""Of whichever topic: what is committed for one, and with which of them one is said to be gone."""
+
+
 class Cook:
     """Makes requests. Remembers the ids that it has seen, so that old ones come back."""
 
-    def __init__(self, dice: Random, config: GroupConfig) -> None:
+    def __init__(self, dice: Random, config: GroupConfig, topics: Random) -> None:
         self._dice = dice
+        self._topics = topics
         self._config = config
         self._seen: list[str] = ["nobody"]
         self._made = 0
@@ -216,6 +222,7 @@ class Cook:
         topics = tuple(
             OffsetCommitRequestTopic(
                 name=name,
+                topic_id=self._topics.choice(TOPIC_IDS),
                 partitions=tuple(
                     OffsetCommitRequestPartition(
                         partition_index=dice.randrange(3),
@@ -226,7 +233,7 @@ class Cook:
                     for _ in range(dice.randint(1, 2))
                 ),
             )
-            for name in dice.sample(("t1", "t2", "t3"), dice.choice((1, 1, 2, 0)))
+            for name in dice.sample(TOPICS, dice.choice((1, 1, 2, 0)))
         )
         return OffsetCommitRequest(
             group_id=group_id,
@@ -243,7 +250,7 @@ class Cook:
 
     def _delete_offsets(self, group_id: str, life: Life | None) -> OffsetDeleteRequest:
         partitions = tuple(OffsetDeleteRequestPartition(partition_index=index) for index in range(2))
-        names = self._dice.sample(("t1", "t2", "t3"), 2)
+        names = self._dice.sample(TOPICS, 2)
         return OffsetDeleteRequest(
             group_id=group_id, topics=tuple(OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in names)
         )

@@ -87,6 +87,9 @@ def _step_lines(timestamp_ms: int, step: Step) -> Iterator[str]:
         yield _line(Told(timestamp_ms, f"{step.group_id} <-", f"{envelope.client_id or 'somebody'}: {', '.join(words)})"))
     if step.renewed:
         yield _line(Told(timestamp_ms, f"{step.group_id} <-", "the ticker: the clock stood still, the sessions begin anew"))
+    if step.gone:
+        gone = ", ".join(f"{each.name} ({each.topic_id or 'no id'})" for each in step.gone)
+        yield _line(Told(timestamp_ms, f"{step.group_id} <-", f"the watcher: topics are gone: {gone}"))
     for output in step.outputs:
         text = _output(step, output)
         if text:

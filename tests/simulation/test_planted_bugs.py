@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import uuid4
@@ -13,6 +14,7 @@ from coordinator_state import Group, coordinator, dispatch, rebalance, retention
 from coordinator_state.offsets import CommittedOffset, Offsets
 from coordinator_state.requests import heartbeat, join_group, offset_commit
 from coordinator_state.turn import Turn
+from schemas.events import DeletedTopic
 from schemas.messages import HeartbeatRequest
 from schemas.wire import INT32
 from simulation import driver, ticker
@@ -135,6 +137,34 @@ def the_clock_runs_ahead_of_timers_that_have_not_fired(monkeypatch: pytest.Monke
 
 def sessions_go_on_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator, "renew_sessions", lambda turn: None)
+
+
+def offsets_of_a_topic_that_is_gone_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "forget_topics", lambda turn, topics: None)
+
+
+def offsets_without_a_topic_id_outlive_their_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = coordinator.forget_topics
+    is_known = operator.attrgetter("topic_id")
+
+    def forget_topics(turn: Turn, topics: tuple[DeletedTopic, ...]) -> None:
+        group = turn.require_group()
+        without = {(name, each): kept for name, each, kept in group.offsets if not is_known(kept)}
+        real(turn, topics)
+        for (name, each), kept in without.items():
+            group.offsets.put(name, each, kept)
+
+    monkeypatch.setattr(coordinator, "forget_topics", forget_topics)
+
+
+def a_topic_made_again_loses_its_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = coordinator.forget_topics
+
+    def forget_topics(turn: Turn, topics: tuple[DeletedTopic, ...]) -> None:
+        stored = [DeletedTopic(name=name, topic_id=kept.topic_id) for name, _, kept in turn.require_group().offsets]
+        real(turn, topics + tuple(each for each in stored if each.name in {topic.name for topic in topics}))
+
+    monkeypatch.setattr(coordinator, "forget_topics", forget_topics)
 
 
 def a_parked_answer_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,6 +296,10 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (absent_members_stay, WORLDS, {"SameAsModel"}),
     (the_old_id_of_an_instance_is_not_fenced, SOUPS, {"SameAsModel"}),
     (retention_is_over_at_once, SOUPS, {"CommitsKept"}),
+    (offsets_of_a_topic_that_is_gone_stay, SOUPS, {"CommitsKept"}),
+    (offsets_of_a_topic_that_is_gone_stay, SOUPS, {"SameAsModel"}),
+    (offsets_without_a_topic_id_outlive_their_topic, SOUPS, {"CommitsKept"}),
+    (a_topic_made_again_loses_its_offsets, SOUPS, {"CommitsKept"}),
 ]
 
 
