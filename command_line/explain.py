@@ -10,12 +10,14 @@ from typing import Annotated
 import msgspec
 import typer
 
+from command_line import doubts
 from command_line.errors import CommandError
 from command_line.explanation import explanation
 from command_line.options import CONNECTION, Settings, with_settings
 from command_line.replay_output import read_history_files
 from command_line.tables import say
 from command_line.topic_reader import read_topic
+from dashboard.sources import doubts_of
 from narrative import words
 from narrative.rebalances import Rebalance, headline, rebalances
 from schemas.history import History, decode_history
@@ -56,6 +58,8 @@ def explain(
         where = "the history topic" if directory is None else str(directory)
         known = f"; there are {words.listed(list(others), OTHERS_SHOWN)}" if others else ""
         raise CommandError(f"There is no rebalance of a group '{group}' in {where}{known}.")
+    for line in doubts.lines(() if directory is None else doubts_of(directory)):
+        say(line)
     chosen = found[-1] if generation is None else _of_generation(found, generation)
     if generation is None and len(found) > 1:
         for line in _before(found[:-1], zone):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Struct
 
-from command_line import history_tables
+from command_line import doubts, history_tables
 from command_line.dashboard import dashboard_settings
 from command_line.errors import WRONG_USE, CommandError
 from command_line.history_tables import FormatOption, TablesFormat
@@ -66,6 +66,8 @@ class _Source(Struct, frozen=True, kw_only=True):
     topic: str | None = None
     kept: tuple[str, ...] = ()
     """Where the files will be found later."""
+    doubts: tuple[str, ...] = ()
+    """Why what they tell may not be what happened."""
 
 
 class _Wanted(Struct, frozen=True, kw_only=True):
@@ -134,6 +136,7 @@ def replay(
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-coordinator-replay-")))
         source = _source(sources, scratch, out, zone(time_zone))
+        job.doubt(source.doubts)
         if in_process:
             job.run_in_process(source)
         else:
@@ -218,10 +221,16 @@ class _Job:
             spark.stop()
             end_jvm()
 
+    def doubt(self, sentences: tuple[str, ...]) -> None:
+        """Summary and report say so at their top."""
+        self.summary.doubts = sentences
+        if self._index is not None:
+            self._index.doubts = sentences
+
     def note_source(self, source: _Source) -> None:
         """Say beside the outputs what was replayed, for those who want to play it again."""
         if self._out is not None:
-            ReplayedLog(files=source.kept, topic=source.topic, group=self._config.group).write(self._out)
+            ReplayedLog(files=source.kept, topic=source.topic, group=self._config.group, doubts=source.doubts).write(self._out)
 
     def write_report(self, path: Path, title: str) -> None:
         """What the dashboard would show, in one file."""
@@ -276,7 +285,7 @@ def _source(names: list[str], scratch: Path, out: Path | None, time_zone: tzinfo
         raise CommandError(f"{absent[0]} is no file" + (" (and only one topic can be replayed at a time)." if len(names) > 1 else "."))
     are_events = {path.name.endswith(_EVENT_SUFFIXES) for path in paths}
     if are_events == {True}:
-        return _Source(files=tuple(paths), kept=tuple(str(path.absolute()) for path in paths))
+        return _Source(files=tuple(paths), kept=tuple(str(path.absolute()) for path in paths), doubts=doubts.kept(paths))
     if are_events == {True, False}:
         raise CommandError("Files of events (.jsonl, .parquet) and request logs cannot be replayed together.", WRONG_USE)
     return _Source(files=(_import(paths, scratch, out, time_zone),), kept=(EVENTS_FILE,))

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
+from command_line import doubts
 from command_line.tables import aligned
 from narrative import words
 from narrative.rebalances import GroupStory, headline
@@ -73,6 +74,8 @@ class Summary:
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupCounts] = {}
+        self.doubts: tuple[str, ...] = ()
+        """Why what the records tell may not be what happened: said before everything else."""
         self._stories: dict[str, GroupStory] = {}
         self._gone: list[tuple[int, int, _GONE]] = []
         self._slowest: list[tuple[int, int, str]] = []
@@ -107,6 +110,7 @@ class Summary:
 
     def lines(self, zone: tzinfo = UTC) -> Iterator[str]:
         """The page."""
+        yield from doubts.lines(self.doubts)
         yield from self._group_table()
         if self.by_cause:
             yield ""

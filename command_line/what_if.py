@@ -15,6 +15,7 @@ from command_line.topic_reader import partition_count, read_topic
 from coordinator_state import GroupConfig
 from coordinator_state.assignors import load_assignors
 from dashboard import Change, ReplayFunction
+from dashboard.sources import NOTE_FILE
 from schemas.java_hash import group_partition
 from schemas.records_file import Record
 from simulation.lives import group_log
@@ -23,8 +24,6 @@ from streaming.config import StreamingConfig
 
 RECORDS_MAX = 5_000_000
 """Of the events topic that are read for one answer."""
-SOURCE_FILE = "replay.json"
-"""In a replay's output directory: what was replayed."""
 EVENTS_FILE = "events.jsonl.gz"
 """Beside it: the events, where they were made of another system's log."""
 
@@ -39,9 +38,11 @@ class ReplayedLog(Struct, frozen=True, kw_only=True):
     """Files of events; absolute, or beside the note."""
     topic: str | None = None
     group: GroupConfig
+    doubts: tuple[str, ...] = ()
+    """Why what came out may not be what happened."""
 
     def write(self, directory: Path) -> None:
-        (directory / SOURCE_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(self)) + b"\n")
+        (directory / NOTE_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(self)) + b"\n")
 
 
 def of_topics(config: StreamingConfig) -> ReplayFunction:
@@ -52,7 +53,7 @@ def of_topics(config: StreamingConfig) -> ReplayFunction:
 def of_directory(directory: Path, config: StreamingConfig) -> ReplayFunction | None:
     """Plays what a replay into this directory read; None where it did not note what that was."""
     try:
-        noted = msgspec.json.decode((directory / SOURCE_FILE).read_bytes(), type=ReplayedLog)
+        noted = msgspec.json.decode((directory / NOTE_FILE).read_bytes(), type=ReplayedLog)
     except (OSError, msgspec.DecodeError):
         return None
     topic = noted.topic

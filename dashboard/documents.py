@@ -50,6 +50,7 @@ class Documents:
             "groups": len(index),
             "records": index.records,
             "unreadable": index.unreadable,
+            "doubts": index.doubts,
             "first": index.first_ms,
             "last": index.last_ms,
             "kept_bytes": index.kept_bytes,

@@ -82,6 +82,8 @@ class Index:
         self.ends = EndOffsets()
         self.records = 0
         self.unreadable = 0
+        self.doubts: tuple[str, ...] = ()
+        """Why what is shown may not be what happened, in sentences: every page says it at its top."""
         self.first_ms: int | None = None
         self.last_ms = 0
         self.dead_letters: deque[DeadLetter] = deque(maxlen=self.settings.dead_letters_max)

@@ -8,12 +8,29 @@ from typing import Any, Protocol
 
 import msgspec
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from dashboard.index import Index
 from schemas.foreign_json import json_decoder
 from schemas.records_file import Record, RecordsFileError, decode_record
 
+NOTE_FILE = "replay.json"
+"""In a replay's output directory: what was replayed, and what is doubtful about it."""
 _ROWS_AT_ONCE = 10_000
+
+
+class _Note(Struct):
+    doubts: tuple[str, ...] = ()
+
+
+def doubts_of(directory: Path) -> tuple[str, ...]:
+    """What a replay noted of its log's faults; a directory without its note has none."""
+    try:
+        return msgspec.json.decode((directory / NOTE_FILE).read_bytes(), type=_Note).doubts
+    except FileNotFoundError:
+        return ()
+    except (OSError, msgspec.DecodeError) as problem:
+        return (f"{NOTE_FILE} cannot be read, so what was wrong with the log that was replayed is not known: {problem}",)
 
 
 class SourceError(RuntimeError):
@@ -51,6 +68,7 @@ class ReplaySource:
         self._directory = directory
 
     def start(self, index: Index) -> None:
+        index.doubts = doubts_of(self._directory)
         if self._file("history") is None:
             raise SourceError(
                 f"{self._directory} has no history.jsonl and no history.parquet: it is not what a replay wrote (--out)."

@@ -15,6 +15,8 @@ const TITLES = { groups: "Groups", group: "Group", events: "Events", "dead-lette
 const app = { overview: null, now: 0, live: false, link: "open", view: null, viewName: "" };
 const main = document.getElementById("main");
 const bar = document.getElementById("bar");
+const doubts = document.getElementById("doubts");
+const DOUBTS_SHOWN = 4;
 
 /** The present: of a live history the server's clock, else its end. */
 app.clock = () => (app.live ? app.now + (performance.now() - app.heard) : app.now);
@@ -49,6 +51,19 @@ function drawBar() {
     clockElement(),
     h("button", { type: "button", class: "quiet", title: "Dark or light (d)", "aria-label": "Dark or light", onclick: turnTheme }, "◐"),
     h("button", { type: "button", class: "quiet", title: "Keys (?)", "aria-label": "Keyboard shortcuts", onclick: showHelp }, "?"),
+  );
+}
+
+/** What may be wrong in all that is shown: above every page, the first sentences at once, the others on demand. */
+function drawDoubts() {
+  const all = app.overview.doubts ?? [];
+  const list = (texts) => h("ul", {}, ...texts.map((text) => h("li", {}, text)));
+  const rest = all.slice(DOUBTS_SHOWN);
+  doubts.hidden = all.length === 0;
+  replace(doubts,
+    h("strong", {}, "What is shown may not be what happened:"),
+    list(all.slice(0, DOUBTS_SHOWN)),
+    rest.length ? h("details", {}, h("summary", {}, `and ${number(rest.length)} more`), list(rest)) : "",
   );
 }
 
@@ -140,6 +155,7 @@ async function begin() {
     replace(main, h("p", { class: "loading" }, `The dashboard does not answer: ${problem.message}`));
     return;
   }
+  drawDoubts();
   app.now = app.overview.now;
   app.heard = performance.now();
   app.live = app.overview.live;

@@ -1,0 +1,62 @@
+"""What is doubtful about a log stands above everything that is told of it, in whatever form and however late."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from command_line import doubts
+from command_line.errors import CommandError
+from dashboard.documents import Documents
+from dashboard.index import Index
+from dashboard.sources import ReplaySource
+from tests.command_line.test_main import REQUEST_LOG, call
+
+DOUBT = "The clock of the log goes back by 1 h."
+
+
+def test_kept_beside_the_events_and_gone_with_them(tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl.gz"
+    assert doubts.kept([events]) == ()
+    doubts.keep(events, [DOUBT])
+    assert doubts.kept([events, events]) == (DOUBT,)
+    doubts.keep(events, [])
+    assert doubts.kept([events]) == ()
+
+
+def test_a_note_that_is_damaged_is_told(tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    doubts.keep(events, [DOUBT])
+    (note,) = tmp_path.iterdir()
+    note.write_text("{")
+    with pytest.raises(CommandError, match="cannot be read"):
+        doubts.kept([events])
+
+
+def test_said_by_replay_explain_report_and_dashboard(tmp_path: Path) -> None:
+    events, out, report = tmp_path / "events.jsonl.gz", tmp_path / "out", tmp_path / "report.html"
+    call("import", "kafka-request-log", REQUEST_LOG, "--out", events)
+    doubts.keep(events, [DOUBT])
+    replayed = call("replay", events, "--in-process", "--out", out, "--report", report)
+    assert replayed.exit_code == 0, replayed.output
+    assert replayed.stdout.splitlines()[:2] == [doubts.HEADLINE, f"  - {DOUBT}"]
+    group = next(line for line in replayed.stdout.splitlines() if line.startswith("GROUP"))
+    group = replayed.stdout.splitlines()[replayed.stdout.splitlines().index(group) + 1].split()[0]
+    explained = call("explain", "--group", group, "--from", out)
+    assert explained.stdout.splitlines()[:2] == [doubts.HEADLINE, f"  - {DOUBT}"]
+    index = Index()
+    ReplaySource(out).start(index)
+    assert Documents(index).overview()["doubts"] == (DOUBT,)
+
+
+def test_a_directory_whose_note_is_damaged_says_so(tmp_path: Path) -> None:
+    call("replay", REQUEST_LOG, "--in-process", "--out", tmp_path)
+    note = tmp_path / "replay.json"
+    noted = msgspec.json.decode(note.read_bytes())
+    note.write_text(str(noted))
+    index = Index()
+    ReplaySource(tmp_path).start(index)
+    (told,) = index.doubts
+    assert "cannot be read" in told
