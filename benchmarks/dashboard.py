@@ -183,9 +183,9 @@ def measure(records: Iterator[bytes], arguments: argparse.Namespace) -> None:
         tell("the list", lists[1:])
         tell("the list as it was", [ask(server, f"/api/groups?at={index.last_ms - 60_000}") for _ in range(5)])
         step = max(arguments.groups // arguments.asked, 1)
-        pages = [ask(server, f"/api/groups/group-{number:05}/page") for number in range(0, arguments.groups, step)]
+        pages = [ask(server, f"/api/group?group=group-{number:05}") for number in range(0, arguments.groups, step)]
         tell("a group's page", pages, f"{pages[0].size / 1024:.0f} KiB")
-        page = ask(server, f"/api/groups/{LARGE}/page")
+        page = ask(server, f"/api/group?group={LARGE}")
         tell("the large group's page", [page], f"{page.size / 2**20:.1f} MiB, {kept(server)} records")
         print(f"memory after that {rss_mib() - before_mib:,.0f} MiB")
         if not arguments.no_browser:

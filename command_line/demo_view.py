@@ -14,6 +14,7 @@ from rich.text import Text
 
 from command_line.tables import out, say
 from narrative import words
+from operations.printable import printable
 from schemas.history import GroupSnapshot
 
 LINE_INTERVAL_S = 10.0
@@ -46,7 +47,7 @@ class DemoView:
             say(f"{'>>' if is_story else '  '} {text}")
         else:
             style = "yellow" if is_story else ""
-            self._events.append(Text(text, style=style, no_wrap=True, overflow="ellipsis"))
+            self._events.append(Text(printable(text), style=style, no_wrap=True, overflow="ellipsis"))
 
     def show(self, elapsed_s: float, status: str, snapshots: Mapping[str, GroupSnapshot], records: Mapping[str, int]) -> None:
         """How things stand: the status line, the groups, and how many records each client has consumed."""
@@ -66,11 +67,11 @@ class DemoView:
 def _table(snapshots: Collection[GroupSnapshot], records: Mapping[str, int]) -> Table:
     table = Table("GROUP", "STATE", "GENERATION", "MEMBER", "PARTITIONS", "RECORDS", box=None, pad_edge=False, header_style="bold")
     for each in sorted(snapshots, key=lambda snapshot: snapshot.group_id):
-        first = [each.group_id, Text(each.state, style=_STYLES.get(each.state, "yellow")), str(each.generation_id)]
+        first = [printable(each.group_id), Text(each.state, style=_STYLES.get(each.state, "yellow")), str(each.generation_id)]
         rows = [
             [
-                f"{member.client_id}{' *' if member.member_id == each.leader_id else ''}",
-                words.owned(member.partitions),
+                f"{printable(member.client_id)}{' *' if member.member_id == each.leader_id else ''}",
+                printable(words.owned(member.partitions)),
                 str(records.get(member.client_id, 0)),
             ]
             for member in sorted(each.members, key=lambda member: member.client_id)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from confluent_kafka import KafkaError, KafkaException
 
 from gateway.config import GatewayError
@@ -27,8 +30,30 @@ EXPECTED = (
 )  # fmt: skip
 
 
+HIDDEN = "********"
+"""In place of the value of a property."""
+_HIDDEN_CHARACTERS_MIN = 5
+_NO_SECRET = re.compile(
+    r"true|false|none|https?|pem|(sasl_)?(plaintext|ssl)|plain|scram-sha-(256|512)|[\d.]{1,5}[kmgt]?b?|local\[[\d*]+\]", re.IGNORECASE
+)
+"""Values whose words a message needs."""
+_hidden: set[str] = set()
+
+
+def hide(values: Iterable[str]) -> None:
+    """From now on no message of `told` repeats these: values of properties, of which some are passwords. Libraries do repeat them."""
+    _hidden.update(each for each in values if len(each) >= _HIDDEN_CHARACTERS_MIN and not _NO_SECRET.fullmatch(each))
+
+
 def told(problem: BaseException) -> tuple[str, int]:
-    """The message and the exit code of one of `EXPECTED`."""
+    """The message and the exit code of one of `EXPECTED`, without any value of a property."""
+    message, exit_code = _told(problem)
+    for value in sorted(_hidden, key=len, reverse=True):
+        message = message.replace(value, HIDDEN)
+    return message, exit_code
+
+
+def _told(problem: BaseException) -> tuple[str, int]:
     match problem:
         case CommandError():
             return str(problem), problem.exit_code

@@ -109,6 +109,8 @@ def read_offsets(config: StreamingConfig, group_id: str) -> dict[tuple[str, int]
 def _warn(snapshot: GroupSnapshot) -> None:
     """What kafka-consumer-groups says before its table."""
     if snapshot.state in _REBALANCING:
-        say(f"Warning: Consumer group '{snapshot.group_id}' is rebalancing.\n", error=True)
+        say(f"Warning: Consumer group '{snapshot.group_id}' is rebalancing.", error=True)
+        say(error=True)
     elif not snapshot.members:
-        say(f"Consumer group '{snapshot.group_id}' has no active members.\n", error=True)
+        say(f"Consumer group '{snapshot.group_id}' has no active members.", error=True)
+        say(error=True)

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from command_line import dashboard, demo, explain, gateway, groups, import_log, offsets, replay, run, tap, verify
 from command_line.errors import EXPECTED, told
 from command_line.tables import err
+from operations.printable import printable_lines
 
 DISTRIBUTION = "group-coordinator"
 
@@ -25,7 +26,7 @@ class Commands(TyperGroup):
             if isinstance(problem, BrokenPipeError):
                 raise
             message, exit_code = told(problem)
-            err().print(f"{DISTRIBUTION}: {message}", style="red" if err().is_terminal else None)
+            err().print(f"{DISTRIBUTION}: {printable_lines(message)}", style="red" if err().is_terminal else None)
             raise typer.Exit(exit_code) from problem
 
 

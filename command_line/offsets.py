@@ -20,6 +20,7 @@ from command_line.tables import aligned, say
 from command_line.times import parse_moment_ms
 from command_line.topic_reader import read_topic
 from coordinator_state.replay import StoredGroups
+from operations.printable import printable_lines
 from schemas.history import decode_history
 from schemas.wire import DecodeError
 from streaming.config import StreamingConfig
@@ -60,7 +61,8 @@ def export(
         raise CommandError(f"Consumer group '{absent[0]}' had no committed offsets{f' at {at}' if at else ''}.")
     text = to_csv(chosen, with_group=len(group or ()) != 1)
     if out is None:
-        sys.stdout.write(text)
+        # A pipe gets the data as they are, a terminal what does it no harm.
+        sys.stdout.write(text if not sys.stdout.isatty() else printable_lines(text))
     else:
         out.write_text(text, encoding="utf-8")
         say(f"Wrote {text.count(chr(10))} offsets of {len(chosen)} groups to {out}.")
@@ -96,12 +98,14 @@ def load(
         raise CommandError("\n".join([*plan.problems, "Nothing was changed."]))
     changed = sum(change.before != change.after for change in plan.changes)
     if not execute:
-        say(f"\nNothing was changed: --execute would commit {changed} offsets of {len(offsets)} groups.")
+        say()
+        say(f"Nothing was changed: --execute would commit {changed} offsets of {len(offsets)} groups.")
         return
     refused = target.apply(plan.changes)
     if refused:
         raise CommandError("\n".join(["Not all offsets were committed:", *refused]))
-    say(f"\nCommitted {changed} offsets of {len(offsets)} groups.")
+    say()
+    say(f"Committed {changed} offsets of {len(offsets)} groups.")
 
 
 def _lines(plan: Plan) -> Iterator[str]:

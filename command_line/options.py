@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -19,9 +18,10 @@ import msgspec
 import typer
 from msgspec import Struct
 
+from command_line.errors import HIDDEN, hide
 from coordinator_state import GroupConfig
 from streaming.config import StreamingConfig
-from streaming.settings import ENVIRONMENT_PREFIX, ConfigError, DocumentedSettings
+from streaming.settings import ENVIRONMENT_PREFIX, ConfigError, DocumentedSettings, only_a_name
 
 Source = Literal["flag", "environment", "file", "default"]
 C = TypeVar("C", bound=DocumentedSettings)
@@ -32,9 +32,6 @@ OPERATIONS = ("metrics_port", "metrics_host", "metrics_groups", "health_file", "
 """What only a command that runs on and on needs."""
 FILE_OPTION = "config_file"
 
-_HIDDEN = "********"
-_SECRET = re.compile(r"password|secret|token|credential|jaas|keystore\.key|(access|account|api)[.-]?key", re.IGNORECASE)
-"""Names of properties, of Kafka or of Spark and its file systems, whose values are never printed."""
 Panels = Mapping[str, tuple[str, ...]]
 """Headings of the help, and which settings are below each."""
 _PANELS: Panels = {
@@ -55,13 +52,14 @@ class Resolved(Struct, Generic[C], frozen=True):
     """Where each field's value comes from."""
 
     def lines(self) -> Iterator[str]:
-        """The configuration as a TOML file that could be given back by --config-file, each line with its source."""
+        """The configuration in the form of --config-file, each line with its source. No value of a table of properties is in it:
+        whatever its name is, it may be a password."""
         rows = []
         tables: dict[str, dict[str, str]] = {}
         for name, source in self.sources.items():
             value = getattr(self.config, name)
             if isinstance(value, dict):
-                tables[name] = {key: _HIDDEN if _SECRET.search(key) else text for key, text in value.items()}
+                tables[name] = dict.fromkeys(value, HIDDEN)
             elif value is None:
                 rows.append((f"# {name} is not set", source))
             else:
@@ -89,6 +87,7 @@ def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resol
         if isinstance(given[name], list):
             given[name] = _pairs(name, given[name])
     config = kind.load(given, file)
+    hide(text for name in kind.model_fields if isinstance(table := getattr(config, name), dict) for text in table.values())
     in_file = tomllib.loads(file.read_text()) if file is not None else {}
     in_environment = {name.lower() for name in os.environ}
     sources: dict[str, Source] = {}
@@ -187,9 +186,7 @@ def _metavar(kind: Any) -> str:
 def _pairs(name: str, texts: list[str]) -> dict[str, str]:
     wrong = [text for text in texts if "=" not in text]
     if wrong:
-        # Only what may be a name is repeated: after it there may be a password.
-        shown = re.split(r"[^\w.-]", wrong[0], maxsplit=1)[0]
-        raise ConfigError([f"--{name} {shown}: write NAME=VALUE."])
+        raise ConfigError([f"--{name} {only_a_name(wrong[0])}: write NAME=VALUE."])
     return dict(text.split("=", 1) for text in texts)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 
+from operations.printable import printable
+
 _PLAIN_WIDTH = 100_000
 
 
@@ -26,13 +28,13 @@ def _console(*, stderr: bool) -> Console:
 
 
 def say(text: str = "", *, error: bool = False) -> None:
-    """Print lines as they are, at once."""
-    print(text, file=sys.stderr if error else sys.stdout, flush=True)
+    """Print a line at once, whatever is in it."""
+    print(printable(text), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def aligned(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """A table as lines: columns as wide as their widest cell, two spaces apart."""
-    cells = [list(header), *([str(cell) for cell in row] for row in rows)]
+    cells = [list(header), *([printable(str(cell)) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     for row in cells:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

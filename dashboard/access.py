@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
-import ipaddress
 from collections.abc import Awaitable, Callable, MutableMapping
-from http.cookies import SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, quote, urlencode
+
+from schemas.http_host import names_this_machine
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -17,26 +18,19 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 COOKIE = "group_coordinator_dashboard"
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that is bound to this."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 class Access:
     """Lets requests through, or answers 401, 403 and 405.
 
     Without a token the Host header must name this machine: a page elsewhere that had its name point here (DNS rebinding)
-    is refused. With one, it comes as `Authorization: Bearer ...`, or once in the address, and then in a cookie.
+    is refused. With one, it comes as `Authorization: Bearer ...`, or once in the address; from then on a cookie with the
+    token's hash says that it was there.
     """
 
     def __init__(self, app: App, token: str | None) -> None:
         self._app = app
         self._token = token
+        # A token may have characters that no cookie can hold, and need not lie in the browser's store.
+        self._cookie = None if token is None else hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -46,12 +40,11 @@ class Access:
         if scope["method"] not in ("GET", "HEAD"):
             await _answer(send, 405, "This dashboard only shows; it changes nothing.")
         elif self._token is None:
-            host = headers.get("host", "").rsplit(":", 1)[0] if not headers.get("host", "").endswith("]") else headers["host"]
-            if is_loopback(host):
+            if names_this_machine(headers.get("host", "")):
                 await self._app(scope, receive, send)
             else:
                 await _answer(send, 403, "This dashboard answers to localhost only.")
-        elif self._is_token(_given(headers)):
+        elif self._is_token(_bearer(headers)) or _same(_cookie(headers), self._cookie):
             await self._app(scope, receive, send)
         else:
             await self._first_visit(scope, send)
@@ -64,20 +57,33 @@ class Access:
             return
         # The token leaves the address, so that it is in no history and no screenshot.
         rest = urlencode(query, doseq=True)
-        where = scope["path"] + (f"?{rest}" if rest else "")
-        cookie = f"{COOKIE}={given}; Path=/; HttpOnly; SameSite=Strict"
-        await _answer(send, 303, "", [(b"location", where.encode("latin-1")), (b"set-cookie", cookie.encode("latin-1"))])
+        # One slash at the beginning: two would name another host.
+        where = "/" + quote(scope["path"].lstrip("/"), safe="/") + (f"?{rest}" if rest else "")
+        cookie = f"{COOKIE}={self._cookie}; Path=/; HttpOnly; SameSite=Strict"
+        await _answer(send, 303, "", [(b"location", where.encode()), (b"set-cookie", cookie.encode())])
 
     def _is_token(self, given: str) -> bool:
-        return self._token is not None and hmac.compare_digest(given.encode(), self._token.encode())
+        return _same(given, self._token)
 
 
-def _given(headers: dict[str, str]) -> str:
+def _same(given: str, wanted: str | None) -> bool:
+    return wanted is not None and hmac.compare_digest(
+        given.encode(errors="surrogateescape"), wanted.encode(errors="surrogateescape")
+    )
+
+
+def _bearer(headers: dict[str, str]) -> str:
     scheme, _, token = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return token
-    morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    return "" if morsel is None else morsel.value
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _cookie(headers: dict[str, str]) -> str:
+    """Ours among the cookies. Others of the same host, whatever their form, are none of our business."""
+    for each in headers.get("cookie", "").split(";"):
+        name, _, value = each.partition("=")
+        if name.strip() == COOKIE:
+            return value.strip()
+    return ""
 
 
 async def _answer(send: Send, status: int, text: str, headers: list[tuple[bytes, bytes]] | None = None) -> None:

@@ -75,9 +75,10 @@ def _document_routes(requests: _Requests) -> list[Route]:
     return [
         Route("/api/overview", _json(requests.overview)),
         Route("/api/groups", _json(requests.groups)),
-        Route("/api/groups/{group:path}/rebalances/{key}", _json(requests.rebalance)),
-        Route("/api/groups/{group:path}/what-if", _json(requests.what_if)),
-        Route("/api/groups/{group:path}/page", _json(requests.group)),
+        # A group's id may be anything, dots, slashes and line ends too: as a parameter it arrives as it is.
+        Route("/api/group", _json(requests.group)),
+        Route("/api/rebalance", _json(requests.rebalance)),
+        Route("/api/what-if", _json(requests.what_if)),
         Route("/api/events", _json(requests.events)),
         Route("/api/dead-letters", _json(requests.dead_letters)),
         Route("/api/request", _json(requests.very_request)),
@@ -99,10 +100,10 @@ class _Requests:
         return self._documents.groups(_number(request, "at"))
 
     def group(self, request: Request) -> Any:
-        return self._documents.group(request.path_params["group"])
+        return self._documents.group(_group(request))
 
     def rebalance(self, request: Request) -> Any:
-        return self._documents.rebalance(request.path_params["group"], request.path_params["key"])
+        return self._documents.rebalance(_group(request), request.query_params.get("rebalance", ""))
 
     def what_if(self, request: Request) -> Any:
         change = Change(
@@ -111,7 +112,7 @@ class _Requests:
             static_members=request.query_params.get("static_members") == "true",
             assignor=request.query_params.get("assignor") or None,
         )
-        return self._documents.what_if(request.path_params["group"], change)
+        return self._documents.what_if(_group(request), change)
 
     def events(self, request: Request) -> Any:
         query = request.query_params
@@ -158,6 +159,13 @@ def _packed(request: Request, body: bytes, media_type: str, cache: str = "no-cac
         body = gzip.compress(body, compresslevel=1)
         headers["content-encoding"] = "gzip"
     return Response(body, media_type=media_type, headers=headers)
+
+
+def _group(request: Request) -> str:
+    group_id = request.query_params.get("group")
+    if group_id is None:
+        raise ValueError("group says which group.")
+    return group_id
 
 
 def _number(request: Request, name: str) -> int | None:

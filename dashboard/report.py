@@ -8,6 +8,7 @@ import html
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -49,15 +50,24 @@ def _of_groups(documents: Documents) -> Iterator[tuple[str, Any]]:
     for group_id in documents.index.group_ids():
         page = documents.group(group_id)
         timelines[group_id] = page["states"]
-        yield f"groups/{group_id}/page", page
+        yield _of_group("group", group_id), page
         told = {}
         for row in page["rebalances"][-REBALANCES_MAX:]:
             try:
                 told[row["key"]] = documents.rebalance(group_id, row["key"])
             except NotFound:
                 continue
-        yield f"groups/{group_id}/rebalances", told
+        yield _of_group("rebalances", group_id), told
     yield "timelines", timelines
+
+
+_SAFE = "!'()*-._~"
+"""What JavaScript's `encodeURIComponent` leaves as it is, beside letters and digits."""
+
+
+def _of_group(kind: str, group_id: str) -> str:
+    """As JavaScript's `encodeURIComponent` has it (`static/data.js`): HTML would change a carriage return."""
+    return f"{kind}/{quote(group_id, safe=_SAFE)}"
 
 
 def _part(name: str, document: Any) -> str:

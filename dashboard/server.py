@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import uvicorn
 
-from dashboard.access import is_loopback
 from dashboard.application import application
 from dashboard.documents import Documents
 from dashboard.index import Index
@@ -18,8 +17,11 @@ from dashboard.news import News
 from dashboard.settings import DashboardSettings
 from dashboard.sources import Source, SourceError
 from dashboard.what_if import ReplayFunction
+from schemas.http_host import is_loopback
 
 DEFAULT_PORT = 8450
+LISTEN_BACKLOG = 1_024
+"""Connections that wait to be accepted: many that come at once must not turn an honest one away."""
 _START_TIMEOUT_S = 15.0
 
 
@@ -116,7 +118,7 @@ def _prepare(
     except OSError as problem:
         listening.close()
         raise SourceError(f"Cannot listen on {host}, port {port}: {problem.strerror}.") from problem
-    listening.listen(128)
+    listening.listen(LISTEN_BACKLOG)
     index = Index(settings)
     try:
         source.start(index)

@@ -8,6 +8,8 @@ import sys
 from datetime import UTC, datetime
 from typing import Literal, TextIO
 
+from operations.printable import printable, printable_lines
+
 LogFormat = Literal["text", "json"]
 
 OURS = ("group_coordinator", "streaming", "operations", "gateway", "members", "dashboard", "tables")
@@ -41,7 +43,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        return json.dumps(fields, default=str, ensure_ascii=False)
+        return printable(json.dumps(fields, default=str, ensure_ascii=False))
 
 
 class TextLines(logging.Formatter):
@@ -49,8 +51,8 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         given = "".join(f" {name}={json.dumps(value, default=str, ensure_ascii=False)}" for name, value in _given(record).items())
-        text = f"{_time(record.created)} {record.levelname:<7} {record.getMessage()}{given}"
-        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+        text = printable(f"{_time(record.created)} {record.levelname:<7} {record.getMessage()}{given}")
+        return f"{text}\n  {printable_lines(self.formatException(record.exc_info))}" if record.exc_info else text
 
 
 class _StandardError(logging.StreamHandler[TextIO]):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
+from collections import OrderedDict
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
@@ -11,9 +14,12 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from operations.health import Probes
+from schemas.http_host import is_loopback, names_this_machine
 
 REQUEST_TIMEOUT_S = 10.0
 """A peer that says nothing holds a thread no longer than this."""
+CONNECTIONS_MAX = 64
+"""Each connection has a thread. One more closes the oldest, so that silent ones cannot keep a probe out."""
 
 
 class OperationsServer:
@@ -25,7 +31,7 @@ class OperationsServer:
         class Handler(_Handler):
             pass
 
-        Handler.registry, Handler.health = registry, health
+        Handler.registry, Handler.health, Handler.local_only = registry, health, is_loopback(host)
         self._server = _Server((host, port), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="operations", daemon=True)
 
@@ -47,15 +53,43 @@ class OperationsServer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 1_024
+
+    def __init__(self, *arguments: Any) -> None:
+        self._open: OrderedDict[socket.socket, None] = OrderedDict()
+        self._lock = threading.Lock()
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._open[request] = None
+            while len(self._open) > CONNECTIONS_MAX:
+                oldest, _ = self._open.popitem(last=False)
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread reads the end and closes it
+        super().process_request(request, client_address)
+
+    def close_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        super().close_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A peer that goes in the midst is no news."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     registry: CollectorRegistry
     health: Probes
+    local_only: bool
+    """Bound to this machine: then only requests that name it are answered, so that no page from elsewhere can read it."""
     timeout = REQUEST_TIMEOUT_S
     server_version, sys_version = "group-coordinator", ""
 
     def do_GET(self) -> None:
+        if self.local_only and not names_this_machine(self.headers.get("Host", "localhost")):
+            self._send(403, "text/plain; charset=utf-8", b"This endpoint answers to localhost only.\n")
+            return
         match self.path.partition("?")[0]:
             case "/metrics":
                 encode, content_type = choose_encoder(self.headers.get("Accept", ""))

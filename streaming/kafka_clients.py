@@ -17,6 +17,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from streaming.settings import only_a_name
+
 _AS_THEY_ARE = (
     "client.dns.lookup",
     "client.id",
@@ -68,7 +70,7 @@ def properties_problems(properties: Mapping[str, str]) -> list[str]:
     """What is wrong with the properties, one sentence for each mistake."""
     known = {*_AS_THEY_ARE, *_RENAMED, *_JAVA_ONLY, "sasl.jaas.config", "ssl.endpoint.identification.algorithm"}
     problems = [
-        f"kafka: {name} is not a property that both of our Kafka clients understand; known are {', '.join(sorted(known))}."
+        f"kafka: {only_a_name(name)} is not a property that both of our Kafka clients understand; known are {', '.join(sorted(known))}."
         for name in properties
         if name not in known
     ]

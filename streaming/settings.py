@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from types import NoneType
+from typing import Any, Self, get_origin
 
 import msgspec
 from pydantic import ModelWrapValidatorHandler, ValidationError, model_validator
@@ -69,7 +71,7 @@ class DocumentedSettings(BaseSettings):
         try:
             config, problems = handler(data), []
         except ValidationError as error:
-            problems = [_sentence(dict(each)) for each in error.errors()]
+            problems = [_sentence(cls, dict(each)) for each in error.errors()]
             wrong = {each["loc"][0] for each in error.errors()}
             config = handler({name: value for name, value in data.items() if name not in wrong})
         problems += config.problems()
@@ -96,9 +98,32 @@ def number(value: Any) -> Any:
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
-def _sentence(error: dict[str, Any]) -> str:
-    name = ".".join(map(str, error["loc"]))
+def only_a_name(text: str) -> str:
+    """The beginning of a text that may be a name: behind it, in what was mistyped, there may be a password."""
+    return _NAME.match(text)[0]  # type: ignore[index]
+
+
+_NAME = re.compile(r"[\w.-]{0,100}")
+
+
+def _sentence(kind: type[BaseSettings], error: dict[str, Any]) -> str:
+    name = ".".join(only_a_name(str(part)) for part in error["loc"])
     if error["type"] == "extra_forbidden":
         return f"There is no setting {name}."
+    if get_origin(kind.model_fields[error["loc"][0]].annotation) is dict:
+        return _sentence_of_table(name, error)
     wanted = error["msg"].removeprefix("Input should be ")
     return f"{name} is {msgspec.json.encode(error['input'], enc_hook=repr).decode()}, but must be {wanted}."
+
+
+_FORMS = {dict: "a table", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number", NoneType: "nothing"}
+
+
+def _sentence_of_table(name: str, error: dict[str, Any]) -> str:
+    """What is wrong with a table of properties, without a word of what is in it: that may be a password."""
+    form = _FORMS.get(type(error["input"]), "something else")
+    if len(error["loc"]) == 1:
+        return f"{name} is {form}, but must be a table of names and texts."
+    if isinstance(error["input"], dict):
+        return f'{name} is a table, but must be a text: a name with dots stands in quotes, as in "sasl.mechanism" = "PLAIN".'
+    return f"{name} is {form}, but must be a text: put it in quotes."

@@ -26,7 +26,8 @@ async function ask(path, parameters = {}) {
   return document;
 }
 
-const name = (group) => encodeURIComponent(group);
+/** What is of one group is named by its id in a form that HTML leaves alone, as `dashboard/report.py` writes it. */
+const ofGroup = (kind, group) => `${kind}/${encodeURIComponent(group)}`;
 
 export function overview() {
   return isReport ? unpack("overview") : ask("overview");
@@ -39,18 +40,18 @@ export async function groups(at = null) {
 }
 
 export function group(id) {
-  return isReport ? unpack(`groups/${id}/page`) : ask(`groups/${name(id)}/page`);
+  return isReport ? unpack(ofGroup("group", id)) : ask("group", { group: id });
 }
 
 export async function rebalance(id, key) {
-  if (!isReport) return ask(`groups/${name(id)}/rebalances/${key}`);
-  const found = (await unpack(`groups/${id}/rebalances`))[key];
+  if (!isReport) return ask("rebalance", { group: id, rebalance: key });
+  const found = (await unpack(ofGroup("rebalances", id)))[key];
   if (!found) throw new Error("This report has no details of this rebalance.");
   return found;
 }
 
 export function whatIf(id, change) {
-  return ask(`groups/${name(id)}/what-if`, change);
+  return ask("what-if", { group: id, ...change });
 }
 
 export async function events(filter) {

@@ -56,7 +56,7 @@ def test_the_dashboard_compares(replayed: Path) -> None:
     play = what_if.of_directory(replayed / "out", StreamingConfig())
     with start_server(ReplaySource(replayed / "out"), what_if=play) as server:
         assert document(server, "/api/overview")["what_if"] is True
-        found = document(server, "/api/groups/crash/what-if?session_timeout_ms=30000")
+        found = document(server, "/api/what-if?group=crash&session_timeout_ms=30000")
     assert found["before"]["rebalances"] == found["unchanged"]["rebalances"] == 6
     assert found["after"]["longest_ms"] > 2 * found["before"]["longest_ms"]
     assert found["page"]["lanes"]

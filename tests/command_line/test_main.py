@@ -211,3 +211,75 @@ def test_a_file_without_group_requests_is_told(tmp_path: Path) -> None:
     result = call("replay", file, "--in-process")
     assert result.exit_code == 1
     assert "no group requests in 3 lines" in result.stderr
+
+
+SECRET = "hunter2-hunter2"
+MISTYPED = [
+    "[kafka]\nsasl.jaas.config = 'x password=\"{}\";'",
+    '[kafka]\n"ssl.key.password" = ["{}"]',
+    '[kafka]\n"sasl.jaas.config" = {{ password = "{}" }}',
+    'kafka = "{}"',
+    'kafka = ["{}"]',
+    '[[kafka]]\na = "{}"',
+    'kafka = {{ sasl = {{ jaas = {{ config = "{}" }} }} }}',
+    '[kafka]\n"ssl.key.password = {}" = "x"',
+    '[kafka]\n"sasl.jaas.config" = "password={}"',
+    '[kafka]\n"ssl.key.pasword" = "{}"',
+    '[kafka]\n"security.protocol" = "{}"',
+    '[kafka]\n"sasl.mechanism" = "{}"\n"security.protocol" = "SASL_PLAINTEXT"',
+    '[kafka]\n"ssl.key.password" = "{}',
+    '[kafka]\n"ssl.key.password" = {}',
+    '[kafka]\n"ssl.keystore.location" = "{}"\n"ssl.keystore.type" = "PEM"\n"security.protocol" = "SSL"',
+    "[spark]\nspark.hadoop.fs.s3a.secret.key = '{}'",
+    'spark = "{}"',
+    'spark = ["{}"]',
+    '[kafkaa]\n"sasl.jaas.config" = "{}"',
+    '"sasl.jaas.config" = "{}"',
+]
+
+
+@pytest.mark.parametrize("text", MISTYPED)
+@pytest.mark.parametrize("command", [("run",), ("run", "--dry-run"), ("gateway",), ("groups",)])
+def test_no_mistake_repeats_a_value_of_a_property(command: tuple[str, ...], text: str, tmp_path: Path) -> None:
+    file = tmp_path / "coordinator.toml"
+    file.write_text('bootstrap_servers = "127.0.0.1:1"\n' + text.format(SECRET))
+    if command == ("run",):  # what goes wrong later than the settings, before anything is started
+        command = ("groups",) if "spark" not in text else ("run", "--dry-run")
+    result = call(*command, "--config-file", file)
+    assert SECRET not in text_of(result)
+
+
+@pytest.mark.parametrize("value", ['{{"ssl.key.password": 1{}}}', '"{}"', '["{}"]', "{}", '{{"a": {{"b": "{}"}}}}', '{{"sasl.jaas.config": "{}'])
+@pytest.mark.parametrize("name", ["KAFKA", "SPARK"])
+def test_no_mistake_in_the_environment_repeats_a_value(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"GROUP_COORDINATOR_{name}", value.format(SECRET))
+    result = call("run", "--dry-run")
+    assert (result.exit_code, SECRET in text_of(result)) == (2, False)
+
+
+def test_a_name_with_dots_outside_quotes_is_explained(tmp_path: Path) -> None:
+    file = tmp_path / "coordinator.toml"
+    file.write_text('[kafka]\nsasl.mechanism = "PLAIN"\n')
+    assert 'a name with dots stands in quotes, as in "sasl.mechanism" = "PLAIN"' in text_of(call("run", "--config-file", file))
+
+
+HOSTILE_GROUPS = ["\x1b]0;owned\x07", "\x1b[2J", "a\r\nERROR forged line", "\x9b31mred", "\u202egnp"]
+
+
+@pytest.mark.parametrize("group", HOSTILE_GROUPS)
+def test_no_control_character_of_a_log_reaches_the_terminal(group: str, tmp_path: Path) -> None:
+    log = gzip.decompress(REQUEST_LOG.read_bytes()).decode()
+    groups = set(re.findall(r'"groupId":"([^"]+)"', log))
+    clients = set(re.findall(r'"clientId":"([^"]+)"', log))
+    hostile = json.dumps(group)[1:-1]
+    for name in groups | clients:
+        log = log.replace(f'"{name}"', f'"{name}{hostile}"')
+    (tmp_path / "hostile.request.log").write_text(log)
+    outputs = tmp_path / "out"
+    replayed = call("replay", tmp_path / "hostile.request.log", "--in-process", "--out", outputs)
+    assert replayed.exit_code == 0, text_of(replayed)
+    explained = call("explain", "--from", outputs, "--group", f"{min(groups)}{group}")
+    for text in (text_of(replayed), text_of(explained)):
+        assert text.replace("\n", "").isprintable()
+        assert not re.search(r"^ERROR", text, re.MULTILINE)
+    assert min(groups) in text_of(explained)

@@ -136,7 +136,7 @@ def test_nothing_serious_for_axe_and_nothing_wider_than_the_window(browser: Brow
 
     context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=theme, reduced_motion="reduce", bypass_csp=True)
     page = context.new_page()
-    expired = next(each for each in document(served, "/api/groups/payments/page")["rebalances"] if each["trigger"] == "member_expired")
+    expired = next(each for each in document(served, "/api/group?group=payments")["rebalances"] if each["trigger"] == "member_expired")
     for view in (*VIEWS, f"#/group/payments?rebalance={expired['key']}"):
         open_view(page, served, view)
         found = Axe().run(page).response["violations"]

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import http.client
 import json
 import threading
 import time
+from collections.abc import MutableMapping
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
+from dashboard.access import Access, App, Receive, Scope, Send
 from dashboard.index import Index
 from dashboard.server import RunningServer, serve, start_server
 from dashboard.sources import SourceError, ValuesSource
+from schemas.events import encode_json
+from schemas.history import Cause, GroupCreated
 from tests.dashboard import scene
 from tests.dashboard.http import ask, document, port_of
+
+CAUSE = Cause(kind="request", partition=0, offset=0)
 
 
 def test_documents(served: RunningServer) -> None:
@@ -22,9 +31,9 @@ def test_documents(served: RunningServer) -> None:
     assert (overview["groups"], overview["live"], overview["what_if"]) == (8, False, False)
     rows = document(served, "/api/groups")["rows"]
     assert [row["id"] for row in rows] == sorted(row["id"] for row in rows)
-    page = document(served, "/api/groups/payments/page")
+    page = document(served, "/api/group?group=payments")
     expired = next(each for each in page["rebalances"] if each["trigger"] == "member_expired")
-    told = document(served, f"/api/groups/payments/rebalances/{expired['key']}")
+    told = document(served, f"/api/rebalance?group=payments&rebalance={expired['key']}")
     assert "payments-b" in told["because"]
     assert told["steps"][0]["text"].endswith("is heard for the last time")
     assert told["steps"][0]["request"]["member"].startswith("payments-b")
@@ -35,10 +44,10 @@ def test_documents(served: RunningServer) -> None:
 
 
 def test_what_is_not_there_and_what_is_no_number(served: RunningServer) -> None:
-    assert ask(served, "/api/groups/nowhere/page")[0] == 404
-    assert json.loads(ask(served, "/api/groups/nowhere/page")[2])["error"] == "There is no group nowhere."
+    assert ask(served, "/api/group?group=nowhere")[0] == 404
+    assert json.loads(ask(served, "/api/group?group=nowhere")[2])["error"] == "There is no group nowhere."
     assert ask(served, "/api/groups?at=yesterday")[0] == 400
-    assert ask(served, "/api/groups/payments/what-if")[0] == 404
+    assert ask(served, "/api/what-if?group=payments")[0] == 404
     assert ask(served, "/api/request?partition=0&offset=1")[0] == 404
     assert ask(served, "/static/../server.py")[0] == 404
 
@@ -83,6 +92,73 @@ def test_elsewhere_the_token_is_needed() -> None:
         assert "HttpOnly" in cookie
         assert "SameSite=Strict" in cookie
         assert ask(server, "/api/overview", cookie=cookie.split(";")[0])[0] == 200
+
+
+OTHER_COOKIES = [
+    "a=1; b/c=2", "a@b=1", "x[y]=1", "a,b=1", "\xff=1", 'a="unclosed', "=", "expires=1", "k{}=1", "a=b c", "path=/; secure",
+    "a=;;; ;", "$Version=1", '"', "group_coordinator_dashboard_2=x", "a=\x01", "x" * 4_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("other", OTHER_COOKIES)
+@pytest.mark.parametrize("token", ["a-token", "päss wörd;,=\"", "日本"])
+def test_cookies_of_others_lock_nobody_out(other: str, token: str) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    access = Access(app, token)
+    visit = {"type": "http", "method": "GET", "path": "/", "query_string": urlencode({"token": token}).encode(), "headers": []}
+    _, headers = _request(access, visit)
+    own = headers[b"set-cookie"].split(b";")[0]
+    for cookies in (other.encode("latin-1") + b"; " + own, own + b"; " + other.encode("latin-1")):
+        scope = {**visit, "query_string": b"", "headers": [(b"cookie", cookies)]}
+        assert _request(access, scope)[0] == 200, cookies
+    assert _request(access, {**visit, "query_string": b"", "headers": [(b"cookie", other.encode("latin-1"))]})[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [
+        ("/", "/"),
+        ("//evil.example/", "/evil.example/"),
+        ("///evil.example", "/evil.example"),
+        ("/\\evil.example/", "/%5Cevil.example/"),
+        ("/日/page", "/%E6%97%A5/page"),
+        ("/\r\nX-Injected: 1", "/%0D%0AX-Injected%3A%201"),
+        ("/a b?c#d", "/a%20b%3Fc%23d"),
+    ],
+)
+def test_the_way_on_from_the_first_visit_stays_on_this_host(path: str, location: str) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError("nobody is let in by the address alone")
+
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"token=t", "headers": []}
+    status, headers = _request(Access(app, "t"), scope)
+    assert (status, headers[b"location"].decode()) == (303, location)
+
+
+def _request(app: App, scope: Scope) -> tuple[int, dict[bytes, bytes]]:
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))  # type: ignore[arg-type]
+    return sent[0]["status"], dict(sent[0]["headers"])
+
+
+HOSTILE_GROUPS = ["a\r\nb", "line\nend", "\x1b]0;title\x07", "..", ".", "a/b", "a/page", "%2e%2e", "日本", "a?b#c&d=e", "\u202egnp", "nul\0"]
+
+
+@pytest.mark.parametrize("group_id", HOSTILE_GROUPS)
+def test_every_group_can_be_opened(group_id: str) -> None:
+    record = GroupCreated(group_id=group_id, epoch=0, seq=1, time_ms=1, timestamp_ms=1, generation_id=0, cause=CAUSE)
+    with start_server(ValuesSource("x", [encode_json(record)])) as server:
+        assert document(server, f"/api/group?{urlencode({'group': group_id})}")["group"]["id"] == group_id
+        assert ask(server, f"/api/rebalance?{urlencode({'group': group_id, 'rebalance': '0-1'})}")[0] == 404
 
 
 def test_what_is_new_is_told() -> None:

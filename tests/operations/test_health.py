@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from operations.health import STALE_AFTER_S, START_LIMIT_S, Health
 from operations.metrics import Metrics
-from operations.server import OperationsServer
+from operations.server import CONNECTIONS_MAX, OperationsServer
 
 
 class Clock:
@@ -116,3 +119,36 @@ def test_the_endpoint() -> None:
         # The port is taken: told by an error, before anything else starts.
         with pytest.raises(OSError, match="in use"):
             OperationsServer("127.0.0.1", int(server.url.rpartition(":")[2]), Metrics().registry, health)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[OperationsServer]:
+    with OperationsServer("127.0.0.1", 0, Metrics().registry, working(Clock())) as server:
+        yield server
+
+
+def status_of(url: str, path: str, host: str | None) -> int:
+    address = urllib.parse.urlsplit(url)
+    with socket.create_connection((address.hostname, address.port), 10) as connection:
+        connection.sendall(f"GET {path} HTTP/1.0\r\n{f'Host: {host}' if host is not None else 'Accept: */*'}\r\n\r\n".encode())
+        return int(connection.makefile("rb").readline().split()[1])
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/health/live", "/health/ready", "/"])
+def test_a_name_that_points_here_from_elsewhere_is_not_answered(endpoint: OperationsServer, path: str) -> None:
+    for host in ("localhost", "LOCALHOST:1", "127.0.0.1:9090", "[::1]", "[::1]:1", None):
+        assert status_of(endpoint.url, path, host) != 403, host
+    for host in ("evil.example", "evil.example:8450", "127.0.0.1.evil.example", "localhost.evil.example", "", "127.0.0.1@evil.example"):
+        assert status_of(endpoint.url, path, host) == 403, host
+
+
+def test_silent_connections_keep_no_probe_out(endpoint: OperationsServer) -> None:
+    address = urllib.parse.urlsplit(endpoint.url)
+    silent = [socket.create_connection((address.hostname, address.port), 10) for _ in range(3 * CONNECTIONS_MAX)]
+    try:
+        threads = threading.active_count()
+        assert status_of(endpoint.url, "/health/live", "localhost") in (200, 503)
+        assert threads < 2 * CONNECTIONS_MAX
+    finally:
+        for each in silent:
+            each.close()
