@@ -21,9 +21,9 @@ class RequestEvent(Struct, frozen=True, gc=False):
     offset: int
     """Its offset in the events partition."""
     clock_ms: int
-    """The last tick before it."""
+    """The last tick before it; 0: there is none, and a group's time stands where the group's first event began it."""
     timestamp_ms: int
-    """Its append time: information for people, no decision uses it."""
+    """Its append time: information for people. The one decision that uses it: where no tick came before, a group begins at it."""
     envelope: RequestEnvelope
     request: Request
 
@@ -35,7 +35,7 @@ class RenewalEvent(Struct, frozen=True, gc=False):
     offset: int
     """Its offset in the events partition."""
     clock_ms: int
-    """The last tick before it: where the clock stood."""
+    """The last tick before it: where the clock stood; 0: there is none."""
     timestamp_ms: int
     """Its append time: information for people, no decision uses it."""
 

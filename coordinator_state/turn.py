@@ -109,7 +109,7 @@ class Turn:
         self.expiry_run_is_over = True
         self._cause = None
         if group is None:
-            self.epoch, self.seq, self.now_ms, self.cause_seq = event.offset, 0, event.clock_ms, None
+            self.epoch, self.seq, self.now_ms, self.cause_seq = event.offset, 0, event.clock_ms or event.timestamp_ms, None
         else:
             self.epoch, self.seq = group.epoch, group.seq
             self._take_time(group, event)

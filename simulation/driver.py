@@ -86,7 +86,7 @@ def to_event(group_id: str, row: Row) -> GroupEvent:
     """A row as an event. Raises `EventError`."""
     record = row.record
     event = decode_group_event(group_id, record.value, REPLY_PARTITIONS)
-    return group_event(event, record.offset, row.clock_ms or record.timestamp_ms, record.timestamp_ms)
+    return group_event(event, record.offset, row.clock_ms, record.timestamp_ms)
 
 
 class Driver:

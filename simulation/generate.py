@@ -58,6 +58,7 @@ def scenario_of(seed: int) -> Scenario:
         members=members,
         faults=tuple(sorted(faults, key=lambda fault: fault.at_ms)),
         faults_end_ms=faults_end_ms,
+        coordinator_starts_ms=Chance(seed).of("coordinator").choice((0, 0, 0, 1_000, 9_000, 25_000)),
         batch_every_ms=every_ms,
         # However it is cut, the query must keep up with its ticks and members.
         batch_records_max=dice.choice((2, 10, 60)) if every_ms[1] <= 100 else 60 if every_ms[1] <= 1_500 else 1_000,

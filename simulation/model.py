@@ -46,7 +46,7 @@ from schemas.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from simulation.model_life import Alarm, Life, No, Said
+from simulation.model_life import Alarm, Life, No, Said, time_of
 from simulation.model_offsets import OffsetRequests
 from simulation.model_requests import FIVE_MINUTES_MS
 
@@ -69,7 +69,7 @@ class Model(OffsetRequests):
         before = self.pass_time(event.clock_ms)
         if self.life is not None:
             self.life.now_ms = max(self.life.now_ms, event.clock_ms)
-        now_ms = event.clock_ms if self.life is None else self.life.now_ms
+        now_ms = time_of(event) if self.life is None else self.life.now_ms
         try:
             response = self._handle(event)
         except No as no:

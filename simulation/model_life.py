@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from coordinator_state import RequestEvent
 from schemas.error_codes import ErrorCode
 from schemas.messages import Response
 from schemas.records import OffsetCommitValue
@@ -30,6 +31,11 @@ class Logged(NamedTuple):
 
 
 Said = Answered | Logged
+
+
+def time_of(event: RequestEvent) -> int:
+    """When a request to a group that does not exist happens: by the last tick; without one, when the broker took it."""
+    return event.clock_ms or event.timestamp_ms
 
 
 class No(Exception):
@@ -108,6 +114,11 @@ class Life:
     """In the order of arming."""
     in_log: bool = False
     offsets: dict[tuple[str, int], Stored] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, event: RequestEvent) -> Life:
+        now_ms = time_of(event)
+        return cls(now_ms=now_ms, since_ms=now_ms, checked_ms=now_ms)
 
     def person(self, member_id: str) -> Person | None:
         return next((each for each in self.people if each.member_id == member_id), None)

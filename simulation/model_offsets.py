@@ -89,7 +89,7 @@ class OffsetRequests(MembershipRequests):
                 raise No(
                     ErrorCode.GROUP_ID_NOT_FOUND if event.envelope.api_version >= 9 else ErrorCode.ILLEGAL_GENERATION
                 )
-            self.life = Life(now_ms=event.clock_ms, since_ms=event.clock_ms, checked_ms=event.clock_ms)
+            self.life = Life.begin(event)
             return self.life
         if generation < 0 and self.life.state == "Empty":
             return self.life

@@ -40,7 +40,7 @@ class MembershipRequests(Procedures):
         if self.life is None:
             if request.member_id:
                 raise No(ErrorCode.UNKNOWN_MEMBER_ID)
-            self.life = Life(now_ms=event.clock_ms, since_ms=event.clock_ms, checked_ms=event.clock_ms)
+            self.life = Life.begin(event)
             self.log_group(self.life)
         life = self.life
         protocols = [(each.name, each.metadata) for each in reversed(request.protocols)]

@@ -167,6 +167,8 @@ class _Shard:
     def _step(self, group_id: str, watched: _Watched, event: GroupEvent | None) -> None:
         coordinator, model, rules = watched
         before = facts(coordinator.group)
+        # Before the first tick a group's time stands where its first event began it.
+        clock_ms = self._clock_ms or (coordinator.group.now_ms if coordinator.group is not None else self._timestamp_ms)
         try:
             if event is None:
                 coordinator.advance_to(self._clock_ms)
@@ -187,7 +189,6 @@ class _Shard:
         self._judgement.outputs.setdefault((self._shard, group_id), []).extend(outputs)
         expiries = [output for output in outputs if isinstance(output, MemberExpired)]
         self._judgement.expiries += [(self._timestamp_ms, expired) for expired in expiries]
-        clock_ms = self._clock_ms if event is None else event.clock_ms
         request = event if isinstance(event, RequestEvent) else None
         step = Step(group_id, clock_ms, request, before, coordinator.group, outputs, model, said, renewed=isinstance(event, RenewalEvent),
                     gone=event.topics if isinstance(event, TopicsDeletedEvent) else ())

@@ -21,6 +21,25 @@ NEW_MEMBER_MS = 300_000
 _HEARD_OF_COMMIT = {ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE}
 
 
+class OnlyTicksMoveTime(Rule):
+    """A group's time is the last tick's, or still that at which it began, before the first one."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        super().__init__(config)
+        self._epoch, self._now_ms = -1, 0
+
+    def check(self, step: Step) -> str | None:
+        group = step.group
+        if group is None:
+            return None
+        if group.epoch != self._epoch:
+            self._epoch, self._now_ms = group.epoch, 0
+        before_ms, self._now_ms = self._now_ms, group.now_ms
+        if group.now_ms > max(before_ms, step.clock_ms):
+            return f"the group's time went on to {group.now_ms}, but the clock stands at {step.clock_ms}"
+        return None
+
+
 class SessionsKept(Rule):
     """Nobody who was heard within its session is expired; who was not is, as soon as the clock has reached the deadline."""
 

@@ -72,6 +72,9 @@ def _returns(world: World, group_id: str) -> Iterator[int]:
     """Where the clock stood when it went on after a pause of any kind."""
     records = world.log.partitions[world.shard_of(group_id)]
     ticks = [(record.timestamp_ms, decode_tick(record.value or b"").clock_ms) for record in records if record.key is None]
+    if ticks:
+        # Until its first tick a log's clock stood, from its first record on.
+        ticks.insert(0, (records[0].timestamp_ms, ticks[0][1]))
     clock_ms = 0
     for (ticked_ms, tick_ms), (next_ticked_ms, _) in pairwise(ticks):
         clock_ms = max(clock_ms, tick_ms)

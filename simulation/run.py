@@ -17,7 +17,7 @@ from simulation.rules import (
     SeqsWithoutGaps,
 )
 from simulation.rules_of_offsets import CommitsKept, LogTellsHardState, OnlyCurrentCommits
-from simulation.rules_of_sessions import SessionsKept
+from simulation.rules_of_sessions import OnlyTicksMoveTime, SessionsKept
 from simulation.rules_of_worlds import judge_drivers, judge_end, judge_expiries
 from simulation.scenario import Scenario
 from simulation.soup import Soup, pour, serve, soup_of
@@ -31,6 +31,7 @@ RULES: tuple[type[Rule], ...] = (
     AssignmentsAsDecided,
     OnlyCurrentCommits,
     CommitsKept,
+    OnlyTicksMoveTime,
     SessionsKept,
     LogTellsHardState,
 )

@@ -151,6 +151,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...] = ()
     faults_end_ms: int = 20_000
     """Nothing goes wrong after this, apart from what is still late."""
+    coordinator_starts_ms: int = 0
+    """When the drivers and tickers start for the first time: what members send before lies in the log."""
     tick_ms: int = 500
     batch_every_ms: tuple[int, int] = (50, 400)
     batch_records_max: int = 40

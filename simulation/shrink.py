@@ -96,6 +96,7 @@ def _simpler(scenario: Scenario) -> Iterator[Scenario]:
         replace(scenario, config=replace(plain, group_initial_rebalance_delay_ms=0)),
         replace(scenario, config=replace(config, shard_count=1)),
         replace(scenario, batch_every_ms=(50, 50)),
+        replace(scenario, coordinator_starts_ms=0),
         replace(scenario, batch_records_max=1_000),
         replace(scenario, topics=dict.fromkeys(scenario.topics, 2)),
         replace(scenario, topics=dict.fromkeys(scenario.topics, 1)),

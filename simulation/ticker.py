@@ -24,7 +24,7 @@ class Ticker:
         if ticks:
             start_ms = max(ticks)
         elif records:
-            start_ms = min(records[-1].timestamp_ms, wall_ms)
+            start_ms = records[0].timestamp_ms
         else:
             start_ms = wall_ms
         self._clock = TickClock(

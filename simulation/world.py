@@ -17,8 +17,10 @@ from msgspec.structs import replace
 
 from coordinator_state import Answer, decode_group
 from members.effects import Send
+from schemas.consumer_protocol import decode_subscription
 from schemas.events import ResponseDocument, encode_json, encode_request_event
 from schemas.java_hash import group_partition
+from schemas.messages import JoinGroupResponse
 from simulation.chance import Chance
 from simulation.driver import BatchFailed, Driver, Written
 from simulation.faults import befall
@@ -77,6 +79,8 @@ class World:
             for shard, records in enumerate(self.log.partitions)
         ]
         self._driver_down_until_ms = [0] * len(self.drivers)
+        self._decided: dict[str, JoinGroupResponse] = {}
+        """What the leader of a group's last generation was told of its members, to share out the partitions."""
 
     # ----------------------------------------------------------------------------------------------------- the agenda
 
@@ -89,11 +93,7 @@ class World:
 
     def run(self) -> None:
         """Live through the scenario, then let all calm down, then let the drivers finish."""
-        for ticker in self.tickers:
-            ticker.start(self.now_ms, self.now_ms)
-        for shard in range(len(self.drivers)):
-            self._tick(shard)
-            self._batch(shard)
+        self.at(START_MS + self.scenario.coordinator_starts_ms, self._start_coordinator)
         for plan in self.scenario.members:
             self.at(START_MS + plan.start_ms, partial(self.start, plan))
         for fault in self.scenario.faults:
@@ -104,6 +104,14 @@ class World:
             while not driver.is_idle:
                 driver.run_batch(self._batch_dice(driver.shard), self.scenario.batch_records_max)
 
+    def _start_coordinator(self) -> None:
+        if self.scenario.coordinator_starts_ms:
+            self.tell("the coordinator", "starts for the first time")
+        for shard, ticker in enumerate(self.tickers):
+            ticker.start(self.now_ms + self.wall_ahead_ms, self.now_ms)
+            self._tick(shard)
+            self._batch(shard)
+
     def _run_until(self, end_ms: int) -> None:
         while self._agenda[0][0] <= end_ms:
             self.now_ms, _, action = heapq.heappop(self._agenda)
@@ -112,7 +120,8 @@ class World:
 
     def _calm_down(self) -> None:
         self.driver_faults.clear()
-        self._run_until(max(self.now_ms, self.broker_back_ms, *self._driver_down_until_ms))
+        started_ms = START_MS + self.scenario.coordinator_starts_ms
+        self._run_until(max(self.now_ms, started_ms, self.broker_back_ms, *self._driver_down_until_ms))
         self.ended_ms = self.now_ms
         settled_since_ms = None
         limit_ms = CALM_LIMIT_MS + CALM_LIMIT_BATCHES * self.scenario.batch_every_ms[1]
@@ -163,7 +172,7 @@ class World:
             member = process.member
             if member.state != "stable" or member.is_rejoining:
                 return f"{process.name} is {member.state}" + (" and means to rejoin" if member.is_rejoining else "")
-            topics |= dict.fromkeys(member.subscription)
+            topics |= dict.fromkeys(self._assigned_topics(process))
             for partition in process.owned:
                 if partition in owners:
                     return f"{partition.topic}-{partition.partition} belongs to {owners[partition]} and {process.name}"
@@ -172,6 +181,19 @@ class World:
         if missing:
             return f"{missing} partitions have no owner"
         return self._unsettled_members(group_id)
+
+    def _assigned_topics(self, process: Process) -> tuple[str, ...]:
+        """The topics that a generation's leader shares out for a member: those to which it subscribes.
+
+        Kafka's coordinator takes no notice of another subscription with which a static member comes back (KIP-814 and before):
+        until the next rebalance those of its earlier self hold.
+        """
+        decided = self._decided.get(process.plan.group_id)
+        if process.plan.instance_id is not None and decided is not None:
+            for member in decided.members:
+                if member.group_instance_id == process.plan.instance_id and member.member_id != process.member.member_id:
+                    return decode_subscription(member.metadata).topics
+        return process.member.subscription
 
     def _unsettled_members(self, group_id: str) -> str:
         """Whether the group has other members than there are."""
@@ -217,6 +239,8 @@ class World:
         answer = written.output
         if not isinstance(answer, Answer):
             return
+        if isinstance(answer.response, JoinGroupResponse) and answer.response.members and not answer.response.skip_assignment:
+            self._decided[answer.group_id] = answer.response
         process = self._senders.get(answer.request_id)
         if process is None:
             return

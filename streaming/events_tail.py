@@ -38,8 +38,10 @@ def open_reader(client_properties: Mapping[str, str]) -> Iterator[Consumer]:
         consumer.close()
 
 
-def find_clock_ms(consumer: Consumer, topic: str, partition: int, wall_ms: int) -> int | None:
-    """Where the log's clock stands: its last tick; without ticks, the time of its last record; None for an empty log.
+def find_clock_ms(consumer: Consumer, topic: str, partition: int) -> int | None:
+    """Where the log's clock stands: its last tick; without ticks, the time of its first record; None for an empty log.
+
+    Before the first tick every group's time stands where its first event began it: no group's lies before the first record.
 
     Raises KafkaException when the log cannot be read.
     """
@@ -47,9 +49,8 @@ def find_clock_ms(consumer: Consumer, topic: str, partition: int, wall_ms: int) 
     if tick_ms is not None:
         return tick_ms
     low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=POLL_TIMEOUT_S)
-    end = list(read_events(consumer, topic, partition, max(low, high - TAIL_RECORDS), high))
-    # Before the first tick, a request's time is its own timestamp: that, too, is not to be jumped over.
-    return min(end[-1].timestamp()[1], wall_ms) if end else None
+    first = next(read_events(consumer, topic, partition, low, high), None)
+    return None if first is None else first.timestamp()[1]
 
 
 def last_tick_ms(consumer: Consumer, topic: str, partition: int) -> int | None:

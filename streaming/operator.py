@@ -18,7 +18,7 @@ from schemas.events import EventError, decode_group_event, decode_group_id
 from streaming.operator_config import OperatorConfig
 from streaming.rows import EventRow, OutputRecord, dead_letter, output_record
 from streaming.state_function import Columns, Outputs, StateFunction
-from streaming.ticks import NO_CLOCK, read_tick
+from streaming.ticks import read_tick
 
 Key = tuple[bytes | None]
 """The grouping key: the bytes of the event's key. Not its text: a key that is no UTF-8 would be a poison."""
@@ -78,13 +78,12 @@ def handle_rows(
     """Hand rows, which are in order, to the core: the dead letters, then what the group says to the others."""
     letters: list[OutputRecord] = []
     for row in rows:
-        time_ms = row.clock_ms if row.clock_ms > NO_CLOCK else row.timestamp_ms
         try:
             event = decode_group_event(group_id, row.value, config.responses_partitions)
         except EventError as problem:
             letters.append(dead_letter(group_key, row, problem, config))
             continue
-        coordinator.handle(group_event(event, row.offset, time_ms, row.timestamp_ms))
+        coordinator.handle(group_event(event, row.offset, row.clock_ms, row.timestamp_ms))
     return letters + take_records(coordinator, config)
 
 

@@ -106,7 +106,7 @@ class Ticker:
 
     def _continue(self) -> TickClock:
         with open_reader(self._properties) as consumer:
-            found_ms = find_clock_ms(consumer, self._topic, self._partition, _wall_ms())
+            found_ms = find_clock_ms(consumer, self._topic, self._partition)
         limits = {"interval_ms": self._interval_ms, "lead_ms": self._lead_ms, "pause_ms": self._pause_ms}
         if found_ms is None:
             return TickClock(_wall_ms(), _monotonic_ms(), **limits)

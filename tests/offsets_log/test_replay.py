@@ -78,7 +78,7 @@ def test_after_every_event_the_log_tells_what_the_groups_are(seed: int) -> None:
             event = decode_group_event(group_id, record.value, RESPONSES_PARTITIONS)
         except EventError:
             continue
-        handled = group_event(event, record.offset, clock_ms or record.timestamp_ms, record.timestamp_ms)
+        handled = group_event(event, record.offset, clock_ms, record.timestamp_ms)
         compared += follow(coordinator.handle(group_id, handled))
     assert compared > 100
     assert any(offsets_of(group) for group in coordinator.groups.values())

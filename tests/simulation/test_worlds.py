@@ -9,10 +9,11 @@ from hashlib import sha256
 
 import pytest
 
+from coordinator_state import GroupConfig
 from simulation.command import main, try_seed
 from simulation.driver import encode_output
 from simulation.run import case_of, live
-from simulation.scenario import Scenario
+from simulation.scenario import BrokerPause, MemberPlan, Scenario, Subscribe
 from simulation.soup import Soup
 
 SEEDS = 1_500
@@ -74,6 +75,66 @@ def test_everything_that_can_go_wrong_does() -> None:
         "ends: FENCED_INSTANCE_ID",
     ):
         assert any(words in text for text in told), words
+
+
+def test_a_broker_that_stands_still_before_the_first_tick_costs_nobody_anything() -> None:
+    """Whoever joined is not expired for the time in which no tick, and nobody, could be heard."""
+    members = tuple(
+        MemberPlan(name=name, group_id="writers", topics=("orders",), instance_id=name) for name in ("first", "second")
+    )
+    scenario = Scenario(
+        seed=1,
+        config=GroupConfig(group_min_session_timeout_ms=6_000, group_initial_rebalance_delay_ms=0),
+        topics={"orders": 2},
+        members=members,
+        faults=(BrokerPause(at_ms=379, for_ms=8_000),),
+    )
+    outcome = live(scenario)
+    assert outcome.violations == []
+    assert outcome.judgement.expiries == []
+
+
+def test_topics_with_which_a_static_member_comes_back_wait_for_the_next_rebalance() -> None:
+    """As in Kafka: its coordinator takes no notice of them. That is no unsettled group, but one process's wish.
+
+    Two processes share an instance id and join in turn while the broker stands still; the one that is left subscribes to more
+    than the one that the group was divided for. It has known all topics before, so it sees none grow.
+    """
+    members = tuple(
+        MemberPlan(
+            name=f"readers-{number}",
+            group_id="readers",
+            topics=("orders", "clicks"),
+            start_ms=start_ms,
+            instance_id="readers-i0",
+            assignors=("sticky",),
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=2_500,
+            max_poll_interval_ms=11_500,
+            auto_commit_interval_ms=auto_commit_ms,
+            clock_percent=clock_percent,
+        )
+        for number, start_ms, auto_commit_ms, clock_percent in ((0, 1_536, 3_000, 103), (1, 5_095, 1_000, 100))
+    )
+    faults = (
+        BrokerPause(at_ms=3_853, for_ms=24_998),
+        BrokerPause(at_ms=11_007, for_ms=54_713),
+        Subscribe(member="readers-1", at_ms=17_644, topics=("orders",)),
+    )
+    scenario = Scenario(
+        seed=1_010_584,
+        config=GroupConfig(group_min_session_timeout_ms=6_000, group_initial_rebalance_delay_ms=500, group_max_size=2),
+        topics={"orders": 2, "clicks": 2},
+        members=members,
+        faults=faults,
+        faults_end_ms=30_000,
+        tick_ms=1_500,
+        batch_every_ms=(200, 1_500),
+        batch_records_max=1_000,
+    )
+    outcome = live(scenario)
+    assert outcome.violations == []
+    assert any("readers-0: gets orders-0, orders-1" in f"{each.who}: {each.text}" for each in outcome.told[-3:])
 
 
 def test_the_command_counts_and_succeeds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -109,6 +109,18 @@ def test_the_clock_is_the_tick_then_the_watermark_then_the_timestamp() -> None:
     assert group_time(0, 0) == 50_000
 
 
+def test_before_the_first_tick_no_time_goes_by() -> None:
+    """Whatever the batches: a session of 6 s is not over when a record of a minute later comes, but the clock has not begun."""
+    rows = [(0, 0, event("JoinGroup", 3, JOIN, "join", new_member_id="m")), (60_000, 0, event("JoinGroup", 3, JOIN, "another"))]
+    state = group_state()
+    outputs = call(b"g", [frame(rows[0])], state)
+    outputs += call(b"g", [frame(rows[1])], state)
+    assert outputs == call(b"g", [frame(*rows)], group_state())
+    history = [json.loads(row["value"]) for row in outputs if row["topic"] == "c.history"]
+    assert "member_expired" not in [record["type"] for record in history]
+    assert {record["time_ms"] for record in history} == {50_000}, "the first record's own timestamp"
+
+
 def test_silence_expires_a_member_at_its_deadline_and_the_group_is_kept() -> None:
     deadline_ms = JOIN_MS + 6_000
     before = joined().get
