@@ -36,6 +36,7 @@ BENCHMARKS = {
     "latency": Benchmark(quick=("--rates", "50", "--seconds", "3", "--rounds", "1", "--compiling", "1")),
     "batch_cost": Benchmark(quick=None),
     "idle_groups": Benchmark(quick=("--groups", "100", "5000", "--buckets", "0", "--batches", "5", "--rounds", "1")),
+    "full_group": Benchmark(quick=("--batches", "5", "--rounds", "1")),
     "replay": Benchmark(quick=("--events", "60000", "--cores", "2", "--runs", "1", "--day-share", "0")),
     "scale_out": Benchmark(quick=None),
 }

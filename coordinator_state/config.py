@@ -38,9 +38,9 @@ class GroupConfig(Struct, frozen=True, kw_only=True):
     and its answers within the topics' limits. Kafka's limit is that of one record (`max.message.bytes`)."""
     member_max_protocols: int = 100
     """Most protocols that one JoinGroup may list; more get INCONSISTENT_GROUP_PROTOCOL (Kafka has no such limit)."""
-    group_max_offsets: int = 100_000
-    """Most partitions that one group may have committed offsets for; a further one gets INVALID_COMMIT_OFFSET_SIZE (Kafka
-    has no such limit)."""
+    group_offsets_max_bytes: int = 2_097_152
+    """Most bytes that the committed offsets of one group may take: each 100, its metadata, and the names of its group and topic.
+    What goes beyond gets INVALID_COMMIT_OFFSET_SIZE (Kafka has no such limit)."""
     offset_commit_value_version: Literal[3, 4] = 4
     """Version of offset commit values in the offsets log: 4 as Kafka 4.1 and later write, 3 as earlier ones and for older readers."""
     shard_count: int = 1
@@ -59,7 +59,7 @@ class GroupConfig(Struct, frozen=True, kw_only=True):
             "group_max_size": 1,
             "group_max_bytes": 1_000,
             "member_max_protocols": 1,
-            "group_max_offsets": 1,
+            "group_offsets_max_bytes": 100,
             "offset_metadata_max_bytes": 0,
             "offsets_retention_minutes": 1,
             "offsets_retention_check_interval_ms": 1,

@@ -12,13 +12,13 @@ import msgspec
 from msgspec import Struct, field
 
 from coordinator_state import states
-from coordinator_state.offsets import Offsets
+from coordinator_state.offsets import Offsets, utf8_bytes
 from coordinator_state.states import VALID_PREVIOUS_STATES, GroupState
 from coordinator_state.timers import Timers
 from schemas.history import MemberIdentity, RebalanceTrigger, Waited
 
-STATE_VERSION = 1
-"""Version of both blobs, in their first byte."""
+STATE_VERSION = 2
+"""Version of both blobs, in their first byte. In 1, offsets were not counted, nor were all strings of a member."""
 
 Protocols = tuple[tuple[str, bytes], ...]
 """(protocol name, metadata), in the member's order of preference."""
@@ -28,8 +28,19 @@ def protocols_bytes(protocols: Protocols) -> int:
     """Bytes of all names and metadata."""
     total = 0
     for name, metadata in protocols:
-        total += len(name) + len(metadata)
+        total += utf8_bytes(name) + len(metadata)
     return total
+
+
+def identity_bytes(identity: Member | MemberIdentity) -> int:
+    """What a member, or a handed-out id, takes beside its metadata and assignment."""
+    return (
+        MEMBER_OVERHEAD_BYTES
+        + utf8_bytes(identity.member_id)
+        + utf8_bytes(identity.group_instance_id or "")
+        + utf8_bytes(identity.client_id)
+        + utf8_bytes(identity.client_host)
+    )
 
 
 MEMBER_OVERHEAD_BYTES = 400
@@ -85,13 +96,7 @@ class Member(Struct, array_like=True):
     @property
     def size_bytes(self) -> int:
         """About how much of a group record or answer this member takes."""
-        return (
-            MEMBER_OVERHEAD_BYTES
-            + len(self.member_id)
-            + len(self.client_id)
-            + protocols_bytes(self.protocols)
-            + len(self.assignment)
-        )
+        return identity_bytes(self) + protocols_bytes(self.protocols) + len(self.assignment)
 
 
 class Rebalance(Struct, array_like=True):
@@ -172,6 +177,8 @@ class Group(Struct, array_like=True):
     """It has a record in the offsets log. Until then Kafka neither describes nor lists it: both read what is committed."""
     retention: dict[str, TopicRetention] = field(default_factory=dict)
     offsets: Offsets = field(default_factory=Offsets)
+    offsets_bytes: int | None = 0
+    """What the offsets take; None: a state of version 1 had them, and they are counted when somebody commits."""
 
     # ------------------------------------------------------------------------------------------------------- queries
 
@@ -239,22 +246,25 @@ class Group(Struct, array_like=True):
     def add_pending(self, identity: MemberIdentity) -> None:
         """Remember an id that is handed out."""
         self.pending_join[identity.member_id] = identity
-        self.members_bytes += _pending_bytes(identity)
+        self.members_bytes += identity_bytes(identity)
 
     def remove_pending(self, member_id: str) -> bool:
         """Forget a handed-out id; False if it is none."""
         identity = self.pending_join.pop(member_id, None)
         if identity is not None:
-            self.members_bytes -= _pending_bytes(identity)
+            self.members_bytes -= identity_bytes(identity)
         return identity is not None
 
-    @property
-    def offsets_count(self) -> int:
-        """Partitions with a committed offset, without decoding them."""
-        count = 0
-        for topic in self.retention.values():
-            count += topic.count
-        return count
+    def size_of_offsets(self) -> int:
+        """What the offsets take, in bytes."""
+        if self.offsets_bytes is None:
+            self.offsets_bytes = self.offsets.count_bytes(self.group_id)
+        return self.offsets_bytes
+
+    def grow_offsets(self, by_bytes: int) -> None:
+        """The offsets take more, or less, than they did."""
+        if self.offsets_bytes is not None:
+            self.offsets_bytes += by_bytes
 
     def update_member(self, member: Member, protocols: Protocols, session_timeout_ms: int, rebalance_timeout_ms: int) -> None:
         self._count(member, -1)
@@ -272,6 +282,11 @@ class Group(Struct, array_like=True):
         self.awaiting_join_count += (parked is not None) - (member.awaiting_join is not None)
         member.awaiting_join = parked
 
+    def count_members(self) -> None:
+        """Count anew what members and handed-out ids take."""
+        members = sum([member.size_bytes for member in self.members.values()])
+        self.members_bytes = members + sum(map(identity_bytes, self.pending_join.values()))
+
     def _count(self, member: Member, sign: int) -> None:
         for name, _ in member.protocols:
             self.protocol_counts[name] = count = self.protocol_counts.get(name, 0) + sign
@@ -280,10 +295,6 @@ class Group(Struct, array_like=True):
         if member.awaiting_join is not None:
             self.awaiting_join_count += sign
         self.members_bytes += sign * member.size_bytes
-
-
-def _pending_bytes(identity: MemberIdentity) -> int:
-    return MEMBER_OVERHEAD_BYTES + len(identity.member_id) + len(identity.client_id)
 
 
 CONSUMER = "consumer"
@@ -303,6 +314,8 @@ def _decode_hook(kind: type, value: Any) -> Any:
 _encode = msgspec.msgpack.Encoder(enc_hook=_encode_hook).encode
 _decode = msgspec.msgpack.Decoder(Group, dec_hook=_decode_hook).decode
 _VERSION = bytes([STATE_VERSION])
+_UNCOUNTED_VERSION = b"\x01"
+_READ_VERSIONS = (_VERSION, _UNCOUNTED_VERSION)
 
 
 class StateError(ValueError):
@@ -315,14 +328,17 @@ def encode_group(group: Group) -> tuple[bytes, bytes]:
 
 
 def decode_group(membership: bytes, offsets: bytes) -> Group:
-    """Read what `encode_group` wrote. Raises `StateError` for another version or damaged bytes."""
-    if membership[:1] != _VERSION or offsets[:1] != _VERSION:
+    """Read what `encode_group` of this version or an older one wrote. Raises `StateError` for another version or damaged bytes."""
+    if membership[:1] not in _READ_VERSIONS or offsets[:1] not in _READ_VERSIONS:
         raise StateError(
-            f"the state is of version {list(membership[:1])}/{list(offsets[:1])}, this program reads version {STATE_VERSION}"
+            f"the state is of version {list(membership[:1])}/{list(offsets[:1])}, this program reads versions 1 to {STATE_VERSION}"
         )
     try:
         group = _decode(memoryview(membership)[1:])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise StateError(f"the state is damaged: {error}") from None
     group.offsets = Offsets(bytes(offsets[1:]))
+    if membership[:1] == _UNCOUNTED_VERSION:
+        group.count_members()
+        group.offsets_bytes = None
     return group

@@ -23,6 +23,23 @@ class CommittedOffset(Struct, array_like=True, frozen=True, gc=False):
     topic_id: str | None = None
 
 
+OFFSET_OVERHEAD_BYTES = 100
+"""What an offset takes beside names and metadata, at most: its numbers and the id of its topic."""
+
+
+def utf8_bytes(text: str) -> int:
+    """How long a text is in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def offset_bytes(key_bytes: int, metadata: str) -> int:
+    """What one offset takes in state and in the offsets log, at most; `key_bytes` for the names of its group and topic.
+
+    A larger offset or another time is no growth, so that whoever is at the bound can go on.
+    """
+    return OFFSET_OVERHEAD_BYTES + key_bytes + utf8_bytes(metadata)
+
+
 _decode = msgspec.msgpack.Decoder(dict[str, dict[int, CommittedOffset]]).decode
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -73,6 +90,14 @@ class Offsets:
         if not partitions:
             del self.topics[topic]
         return removed
+
+    def count_bytes(self, group_id: str) -> int:
+        """What all of them take."""
+        total, of_group = 0, utf8_bytes(group_id)
+        for topic, partitions in self.topics.items():
+            key_bytes = of_group + utf8_bytes(topic)
+            total += sum([offset_bytes(key_bytes, committed.metadata) for committed in partitions.values()])
+        return total
 
     def __iter__(self) -> Iterator[tuple[str, int, CommittedOffset]]:
         """All offsets by topic, then partition."""

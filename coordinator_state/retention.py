@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from coordinator_state import states, timers
 from coordinator_state.group import CONSUMER, Group, TopicRetention
 from coordinator_state.offset_log import append_group_tombstone, append_offset_tombstone
-from coordinator_state.offsets import CommittedOffset
+from coordinator_state.offsets import CommittedOffset, offset_bytes, utf8_bytes
 from coordinator_state.turn import Turn
 from schemas.history import GroupDead, OffsetChange, OffsetsDeleted, OffsetsExpired
 
@@ -46,6 +46,7 @@ def remove_offset(turn: Turn, topic: str, partition: int) -> CommittedOffset | N
     known.count -= 1
     if not known.count:
         del group.retention[topic]
+    group.grow_offsets(-offset_bytes(utf8_bytes(group.group_id) + utf8_bytes(topic), removed.metadata))
     turn.expiry_changed = True
     return removed
 

@@ -5,13 +5,12 @@ Handlers change the group and say what follows through this object; it numbers o
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from coordinator_state import states, timers
 from coordinator_state.config import GroupConfig
 from coordinator_state.errors import Refusal
-from coordinator_state.group import CONSUMER, Group, ParkedRequest
+from coordinator_state.group import Group, ParkedRequest
 from coordinator_state.outputs import (
     Answer,
     AssignmentChange,
@@ -22,25 +21,24 @@ from coordinator_state.outputs import (
     RequestEvent,
     TopicsDeletedEvent,
 )
+from coordinator_state.snapshots import snapshot_of
 from coordinator_state.states import GroupState
 from coordinator_state.timers import Timer
-from schemas.consumer_protocol import assigned_partitions
 from schemas.error_codes import ErrorCode
 from schemas.history import (
-    AssignedTopic,
     Cause,
-    GroupSnapshot,
     History,
     MemberFenced,
     RequestRefused,
-    SnapshotMember,
     TimerName,
 )
 from schemas.messages import Response
-from schemas.wire import DecodeError
 
 REASON_MAX_CHARACTERS = 255
 """Kafka shortens the reasons of clients to this (KIP-800)."""
+
+REFUSALS_TOLD_MAX = 100
+"""Of so many refused parts of one request history tells: each record has the names of group and client again."""
 
 
 class Turn:
@@ -62,6 +60,7 @@ class Turn:
         "offset",
         "outputs",
         "partition",
+        "refused",
         "seq",
         "subject",
         "timer",
@@ -96,6 +95,8 @@ class Turn:
         """Whether the retention check of this very millisecond has already run."""
         self.earliest_ms = 0
         """No timer is due before this: a lower bound, so that most turns need not look at the timers."""
+        self.refused = 0
+        """Parts of this request that were refused."""
         self._cause: Cause | None = None
 
     # ------------------------------------------------------------------------------------------- beginning and end
@@ -107,6 +108,7 @@ class Turn:
         self.timer = None
         self.timestamp_ms = event.timestamp_ms
         self.expiry_run_is_over = True
+        self.refused = 0
         self._cause = None
         if group is None:
             self.epoch, self.seq, self.now_ms, self.cause_seq = event.offset, 0, event.clock_ms or event.timestamp_ms, None
@@ -162,7 +164,7 @@ class Turn:
         """Close the turn: tell the assignments topic, and keep the numbers."""
         if self.changed:
             self.changed = False
-            snapshot = None if self.group is None else self._snapshot(self.group)
+            snapshot = None if self.group is None else snapshot_of(self.group, self.seq + 1)
             self.seq += 1
             self.outputs.append(AssignmentChange(self.group_id, self.epoch, self.seq, snapshot))
         if self.group is not None:
@@ -254,16 +256,8 @@ class Turn:
         self.seq += 1
         self.outputs.append(
             Answer(
-                self.group_id,
-                self.epoch,
-                self.seq,
-                self.now_ms,
-                parked.request_id,
-                parked.reply_partition,
-                api,
-                parked.api_version,
-                parked.offset,
-                response,
+                self.group_id, self.epoch, self.seq, self.now_ms,
+                parked.request_id, parked.reply_partition, api, parked.api_version, parked.offset, response,
             )
         )
 
@@ -296,13 +290,17 @@ class Turn:
         """Tell of a request, or a part of one, that is refused; and of a client that is fenced by it."""
         assert self.event is not None
         group = self.group
+        self.refused += 1
+        if self.refused > REFUSALS_TOLD_MAX:
+            return
+        last = self.refused == REFUSALS_TOLD_MAX
         self.tell(
             RequestRefused,
             api=self.event.envelope.api,
             error_code=int(refusal.error_code),
             error=refusal.error_code.name,
             rule=refusal.rule,
-            detail=refusal.detail,
+            detail=f"{refusal.detail}; of further parts of the request that are refused nothing is told" if last else refusal.detail,
             state=group.state.value if group is not None else "none",
         )
         cause = self.cause()
@@ -361,49 +359,3 @@ class Turn:
             deadline_ms=timer.deadline_ms,
             **subject,
         )
-
-    def _snapshot(self, group: Group) -> GroupSnapshot:
-        return GroupSnapshot(
-            group_id=self.group_id,
-            epoch=self.epoch,
-            seq=self.seq + 1,
-            time_ms=self.now_ms,
-            timestamp_ms=self.timestamp_ms,
-            state=group.state.value,
-            state_since_ms=group.state_since_ms,
-            generation_id=group.generation_id,
-            protocol_type=group.protocol_type,
-            protocol_name=group.protocol_name,
-            leader_id=group.leader_id,
-            members=tuple([
-                SnapshotMember(
-                    member_id=member.member_id,
-                    group_instance_id=member.group_instance_id,
-                    client_id=member.client_id,
-                    client_host=member.client_host,
-                    session_timeout_ms=member.session_timeout_ms,
-                    rebalance_timeout_ms=member.rebalance_timeout_ms,
-                    metadata=member.metadata_of(group.protocol_name),
-                    assignment=member.assignment,
-                    partitions=assigned_topics(group.protocol_type, member.assignment),
-                )
-                for member in group.members.values()
-            ]),
-        )
-
-
-def assigned_topics(protocol_type: str | None, assignment: bytes) -> tuple[AssignedTopic, ...] | None:
-    """An assignment blob as topics and partitions; None if it is not one of the consumer protocol."""
-    if protocol_type != CONSUMER:
-        return None
-    return _decoded_assignment(assignment) if assignment else ()
-
-
-@lru_cache(maxsize=1024)
-def _decoded_assignment(assignment: bytes) -> tuple[AssignedTopic, ...] | None:
-    """Every snapshot of a group has all assignments, and most are those of the last one."""
-    try:
-        by_topic = assigned_partitions(assignment)
-    except DecodeError:
-        return None
-    return tuple(AssignedTopic(topic=topic, partitions=tuple(numbers)) for topic, numbers in by_topic.items())

@@ -24,7 +24,7 @@ ROUND_STEPS_MS = (1_000, 500, 100, 50, 10, 1)
 """Settings are round numbers, and the rounder the likelier."""
 
 _OWN = frozenset({
-    "shard_count", "group_max_bytes", "group_max_offsets", "member_max_protocols", "offsets_retention_check_phase_ms",
+    "shard_count", "group_max_bytes", "group_offsets_max_bytes", "member_max_protocols", "offsets_retention_check_phase_ms",
     "offset_commit_value_version",
 })  # fmt: skip
 """Settings of ours that no broker has."""

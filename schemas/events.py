@@ -31,6 +31,8 @@ from schemas.messages import (
 SCHEMA_VERSION = 1
 WIRE_STRING_MAX_BYTES = 32_767
 """Longest string of Kafka's classic encoding; the offsets log must be able to hold every id and name."""
+REQUEST_ID_MAX_CHARACTERS = 255
+"""A group keeps the id of each request that it has parked, and every record of what follows names it."""
 MEMBER_ID_SUFFIX_BYTES = 37
 """A minted member id is the client id (or instance id), a hyphen and a UUID."""
 
@@ -109,7 +111,7 @@ class RequestHeader(Struct, frozen=True, kw_only=True, gc=False):
     """One request to one group: what every request has."""
 
     request_id: str
-    """Unique by its sender (a UUID); the answer carries it. Sent twice, it is handled twice."""
+    """Unique by its sender (a UUID), at most 255 characters; the answer carries it. Sent twice, it is handled twice."""
     reply_partition: INT32
     """The partition of the responses topic that the sender reads."""
     api: str
@@ -242,6 +244,8 @@ def decode_group_event(
             EventProblem.GROUP_DIFFERS_FROM_KEY,
             f"the event of one group names {len(named)} groups" if len(named) != 1 else "body and key name different groups",
         )
+    if len(event.request_id) > REQUEST_ID_MAX_CHARACTERS:
+        raise EventError(EventProblem.STRING_TOO_LONG, f"request_id is longer than {REQUEST_ID_MAX_CHARACTERS} characters")
     if len(value) + MEMBER_ID_SUFFIX_BYTES > WIRE_STRING_MAX_BYTES:
         _check_strings(event, request)
     return event, request

@@ -59,6 +59,8 @@ class OffsetRequests(MembershipRequests):
                 code = ErrorCode.NONE
                 if len(metadata.encode("utf-16-be")) // 2 > self.config.offset_metadata_max_bytes:
                     code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                elif not self.has_room(life, topic.name, asked.partition_index, metadata):
+                    code = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
                 else:
                     expires_ms = None
                     if event.envelope.api_version <= 4 and request.retention_time_ms != -1:
@@ -80,6 +82,14 @@ class OffsetRequests(MembershipRequests):
                 OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
             )
         return OffsetCommitResponse(topics=tuple(topics))
+
+    def has_room(self, life: Life, topic: str, partition: int, metadata: str) -> bool:
+        """Whether the group's offsets may be as large as this one makes them; what makes them no larger always fits."""
+        after = {key: stored.value.metadata for key, stored in life.offsets.items()} | {(topic, partition): metadata}
+        size = _bytes_of(self.group_id, after)
+        if size <= self.config.group_offsets_max_bytes:
+            return True
+        return size <= _bytes_of(self.group_id, {key: stored.value.metadata for key, stored in life.offsets.items()})
 
     def committer(self, event: RequestEvent, request: OffsetCommitRequest) -> Life:
         """Who may commit, and to which group."""
@@ -242,3 +252,8 @@ class OffsetRequests(MembershipRequests):
         if stored.expires_ms is not None:
             return life.now_ms >= stored.expires_ms
         return life.now_ms - base_ms >= self.config.offsets_retention_minutes * 60_000
+
+
+def _bytes_of(group_id: str, metadata: dict[tuple[str, int], str]) -> int:
+    """What offsets with such metadata count for: 100 each, and what names it."""
+    return sum(100 + len((group_id + topic + text).encode()) for (topic, _), text in metadata.items())

@@ -18,7 +18,7 @@ from simulation.referee import Rule, Step
 from simulation.rules_of_offsets import MAY_COMMIT, commit_codes
 
 NEW_MEMBER_MS = 300_000
-_HEARD_OF_COMMIT = {ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE}
+_HEARD_OF_COMMIT = {ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
 
 
 class OnlyTicksMoveTime(Rule):

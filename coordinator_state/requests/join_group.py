@@ -11,6 +11,7 @@ from coordinator_state import states, timers
 from coordinator_state.errors import Refusal, require_group_id, require_member
 from coordinator_state.group import CONSUMER, Group, Member, Protocols, protocols_bytes
 from coordinator_state.offset_log import append_group_metadata
+from coordinator_state.offsets import utf8_bytes
 from coordinator_state.rebalance import (
     add_member,
     answer_join_error,
@@ -235,7 +236,7 @@ def _replace_static(
     member = group.members.pop(old_id)
     _fence_parked(turn, group, member)
     turn.cancel(timers.session(old_id))
-    group.members_bytes += len(member_id) - len(old_id)
+    group.members_bytes += utf8_bytes(member_id) - utf8_bytes(old_id)
     member.member_id = member_id
     member.is_new = False
     group.members[member_id] = member

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coordinator_state import states, timers
 from coordinator_state.errors import Refusal, require_generation, require_member
-from coordinator_state.offsets import CommittedOffset
+from coordinator_state.offsets import OFFSET_OVERHEAD_BYTES, CommittedOffset, offset_bytes, utf8_bytes
 from coordinator_state.rebalance import told_of_rebalance
 from coordinator_state.retention import chunks, note_commits
 from coordinator_state.turn import Turn
@@ -26,12 +26,16 @@ OWN_RETENTION_VERSIONS = range(2, 5)
 TOPIC_NAME_MAX_CHARACTERS = 249
 """Kafka's longest topic name (`Topic.MAX_NAME_LENGTH`); a longer one cannot exist."""
 
+RECORDS_MAX_BYTES = 4_194_304
+"""Most bytes of records that one commit may make. With names of usual length, no commit that fits into an event makes so many."""
+
 
 def offset_commit(turn: Turn, request: OffsetCommitRequest) -> None:
     """Store offsets, for a member of the current generation or (an Empty group) for anybody."""
     if not request.topics:
         turn.answer(OffsetCommitResponse())
         return
+    _require_few_records(turn, request)
     _require_committer(turn, request)
     commit = _Commit(turn, request)
     topics = tuple([commit.topic(topic) for topic in request.topics])
@@ -55,6 +59,18 @@ def offset_commit_error(request: OffsetCommitRequest, error_code: ErrorCode) -> 
             for topic in request.topics
         )
     )
+
+
+def _require_few_records(turn: Turn, request: OffsetCommitRequest) -> None:
+    """Kafka appends the records of a commit in one batch, and refuses what the log has no room for. Each holds its group's name."""
+    names_bytes = OFFSET_OVERHEAD_BYTES + utf8_bytes(turn.group_id)
+    records_bytes = sum([len(topic.partitions) * (names_bytes + utf8_bytes(topic.name)) for topic in request.topics])
+    if records_bytes > RECORDS_MAX_BYTES:
+        raise Refusal(
+            ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+            "commit_is_too_large",
+            f"the records of the commit would take {records_bytes} bytes in the offsets log; {RECORDS_MAX_BYTES} is the most",
+        )
 
 
 def _require_committer(turn: Turn, request: OffsetCommitRequest) -> None:
@@ -97,19 +113,21 @@ class _Commit:
         self._turn = turn
         self._offsets = group.offsets
         self._expire_timestamp_ms = _expire_timestamp_ms(turn, request)
+        self._group_id_bytes = utf8_bytes(turn.group_id)
         self._metadata_max_bytes = turn.config.offset_metadata_max_bytes
-        self._room = turn.config.group_max_offsets - group.offsets_count
-        """How many partitions more may have an offset."""
+        self._room = turn.config.group_offsets_max_bytes - group.size_of_offsets()
+        """By how many bytes the group's offsets may grow. Below 0 in a group that is larger than it may be now: it only shrinks."""
         self.changes: list[OffsetChange] = []
 
     def topic(self, topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
-        """Store or refuse each partition, in order; returns the answer."""
+        """Store or refuse each partition, in order: each finds the room that those before it left. Returns the answer."""
         turn, name, room = self._turn, topic.name, self._room
         expire_timestamp_ms, topic_id = self._expire_timestamp_ms, topic.topic_id
         has_name = 0 < len(name) <= TOPIC_NAME_MAX_CHARACTERS
         stored, keys = self._offsets.of_topic(name), offset_commit_keys(turn.group_id, name) if has_name else b""
         timestamp_ms, now_ms, changes = turn.timestamp_ms, turn.now_ms, self.changes
-        changes_before = len(changes)
+        changes_before, added = len(changes), 0
+        key_bytes = self._group_id_bytes + utf8_bytes(name)
         record, pack, version = turn.record, INT32.pack, turn.config.offset_commit_value_version
         # A commit with an expiry of its own is written as version 1, the only one that can say so.
         expires = NO_TIMESTAMP if expire_timestamp_ms is None else expire_timestamp_ms
@@ -117,8 +135,12 @@ class _Commit:
         for partition in topic.partitions:
             number, metadata = partition.partition_index, partition.committed_metadata or ""
             previous = stored.get(number)
-            if not has_name or metadata or room <= 0:
-                refusal = self._refusal(topic, number, metadata, has_room=room > 0 or previous is not None)
+            if previous is None:
+                growth = offset_bytes(key_bytes, metadata)
+            else:  # most often nothing but the number changes
+                growth = 0 if metadata == previous.metadata else utf8_bytes(metadata) - utf8_bytes(previous.metadata)
+            if not has_name or metadata or growth > room:
+                refusal = self._refusal(topic, number, metadata, has_room=growth <= max(room, 0))
                 if refusal is not None:
                     turn.tell_refused(refusal)
                     answers.append(OffsetCommitResponsePartition(number, refusal.error_code))
@@ -130,14 +152,16 @@ class _Commit:
                 offset, leader_epoch, metadata, timestamp_ms, now_ms, expire_timestamp_ms, topic_id
             )
             answers.append(OffsetCommitResponsePartition(number))
+            room -= growth
             if previous is None:
-                room -= 1
+                added += 1
                 changes.append(OffsetChange(name, number, offset, None, leader_epoch, metadata))
             else:
                 changes.append(OffsetChange(name, number, offset, previous.offset, leader_epoch, metadata))
         if len(changes) > changes_before:
             self._offsets.put_topic(name, stored)
-            note_commits(turn, name, self._room - room, expire_timestamp_ms)
+            note_commits(turn, name, added, expire_timestamp_ms)
+            turn.require_group().grow_offsets(self._room - room)
         self._room = room
         return OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=tuple(answers))
 
@@ -156,8 +180,8 @@ class _Commit:
             detail = f"metadata of {where} is longer than offset.metadata.max.bytes ({self._metadata_max_bytes})"
             return Refusal(ErrorCode.OFFSET_METADATA_TOO_LARGE, "metadata_too_long", detail)
         if not has_room:
-            most = self._turn.config.group_max_offsets
-            detail = f"the group has offsets of group_max_offsets ({most}) partitions; {where} would be one more"
+            most = self._turn.config.group_offsets_max_bytes
+            detail = f"with {where} the group's offsets would take more than group_offsets_max_bytes ({most})"
             return Refusal(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "too_many_offsets", detail)
         return None
 

@@ -13,7 +13,8 @@ from coordinator_state.rebalance import (
     sync_response,
     told_of_rebalance,
 )
-from coordinator_state.turn import Turn, assigned_topics
+from coordinator_state.snapshots import assigned_topics
+from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode
 from schemas.history import AssignmentReceived, GroupStable, MemberAssignment
 from schemas.messages import SyncGroupRequest, SyncGroupResponse

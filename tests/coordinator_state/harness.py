@@ -122,7 +122,7 @@ class GroupHarness:
     # ------------------------------------------------------------------------------------------------------ requests
 
     def join(self, member_id: str = "", **fields: Any) -> list[Output]:
-        envelope = {name: fields.pop(name) for name in ("client_id", "new_member_id", "request_id", "version") if name in fields}
+        envelope = {name: fields.pop(name) for name in ("client_id", "client_host", "new_member_id", "request_id", "version") if name in fields}
         protocols = fields.pop("protocols", {"range": subscription("t")})
         defaults = {
             "group_id": self.group_id,

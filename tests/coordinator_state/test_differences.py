@@ -115,16 +115,6 @@ def test_handed_out_ids_count_too() -> None:
     assert group.answer(group.join()).error_code is ErrorCode.MEMBER_ID_REQUIRED
 
 
-def test_a_group_has_no_more_offsets_than_it_may() -> None:
-    group = GroupHarness(group_max_offsets=2)
-    group.commit(offsets={("t", 0): 1, ("t", 1): 1})
-    answer = group.answer(group.commit(offsets={("t", 1): 2, ("t", 2): 1}))
-    assert [each.error_code for each in answer.topics[0].partitions] == [
-        ErrorCode.NONE,
-        ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-    ]
-
-
 def test_a_topic_that_cannot_exist_gets_no_offsets() -> None:
     group = GroupHarness()
     for name in ("", "t" * 250):

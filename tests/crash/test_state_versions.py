@@ -46,7 +46,13 @@ def contains(actual: Any, kept: Any) -> bool:
 @pytest.mark.parametrize("blob", BLOBS, ids=lambda blob: blob.stem)
 def test_a_kept_state_is_read_to_the_last_field(blob: Path) -> None:
     group = read(blob)
-    assert contains(in_words(group), json.loads(blob.with_suffix(".json").read_text()))
+    kept = json.loads(blob.with_suffix(".json").read_text())
+    if blob.name.startswith("v1-"):
+        del kept["members_bytes"]  # not all strings counted then
+        counted = group.members_bytes
+        group.count_members()
+        assert group.members_bytes == counted
+    assert contains(in_words(group), kept)
     assert in_words(decode_group(*encode_group(group))) == in_words(group)
 
 

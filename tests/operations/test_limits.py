@@ -115,7 +115,7 @@ def test_assignments() -> None:
 
 
 def test_offsets_of_a_group() -> None:
-    answers, counted = coordinate(config(group_max_offsets=3), commit(5))
+    answers, counted = coordinate(config(group_offsets_max_bytes=310), commit(5))
     (topic,) = answers[-1]["topics"]
     refused = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     assert [each["error_code"] for each in topic["partitions"]] == [0, 0, 0, refused, refused]

@@ -300,6 +300,10 @@ def retention_is_over_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "_is_expired", lambda committed, base, retention_ms, now_ms: True)
 
 
+def offsets_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Group, "grow_offsets", lambda self, by_bytes: None)
+
+
 BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (two_owners, WORLDS, {"OneOwner"}),
     (two_owners, SOUPS, {"AssignmentsAsDecided"}),
@@ -337,6 +341,7 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (offsets_of_a_topic_that_is_gone_stay, SOUPS, {"SameAsModel"}),
     (offsets_without_a_topic_id_outlive_their_topic, SOUPS, {"CommitsKept"}),
     (a_topic_made_again_loses_its_offsets, SOUPS, {"CommitsKept"}),
+    (offsets_without_a_bound, SOUPS, {"SameAsModel"}),
 ]
 
 
