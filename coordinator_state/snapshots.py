@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from coordinator_state.group import CONSUMER, Group
 from schemas.consumer_protocol import assigned_partitions
 from schemas.history import AssignedTopic, GroupSnapshot, SnapshotMember
+from schemas.small_cache import small_cache
 from schemas.wire import DecodeError
-
-_KEPT_BYTES_MAX = 4_096
-"""Longest assignment that is kept decoded; a thousand of a megabyte would fill the memory."""
 
 
 def snapshot_of(group: Group, seq: int) -> GroupSnapshot:
@@ -48,18 +44,14 @@ def assigned_topics(protocol_type: str | None, assignment: bytes) -> tuple[Assig
     """An assignment blob as topics and partitions; None if it is not one of the consumer protocol."""
     if protocol_type != CONSUMER:
         return None
-    if not assignment:
-        return ()
-    return _kept(assignment) if len(assignment) <= _KEPT_BYTES_MAX else _decoded(assignment)
+    return _decoded(assignment) if assignment else ()
 
 
+@small_cache(entries=1_024, longest=4_096)
 def _decoded(assignment: bytes) -> tuple[AssignedTopic, ...] | None:
+    """Every snapshot of a group has all assignments, and most are those of the last one."""
     try:
         by_topic = assigned_partitions(assignment)
     except DecodeError:
         return None
     return tuple(AssignedTopic(topic=topic, partitions=tuple(numbers)) for topic, numbers in by_topic.items())
-
-
-_kept = lru_cache(maxsize=1_024)(_decoded)
-"""Every snapshot of a group has all assignments, and most are those of the last one."""

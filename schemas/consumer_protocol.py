@@ -9,12 +9,12 @@ Source: Kafka's ConsumerProtocolSubscription.json and ConsumerProtocolAssignment
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from schemas.java_hash import java_string_order
+from schemas.small_cache import small_cache
 from schemas.wire import (
     INT16,
     INT32,
@@ -99,7 +99,7 @@ def encode_subscription(subscription: Subscription, version: int = VERSION_MAX) 
     return b"".join(parts)
 
 
-@lru_cache(maxsize=256)
+@small_cache(entries=256, longest=65_536)
 def subscribed_topics(metadata: bytes) -> tuple[str, ...] | None:
     """The topics of a subscription as the coordinator reads it; None if they cannot be read.
 

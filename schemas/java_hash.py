@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from struct import unpack
+
+from schemas.small_cache import small_cache
 
 _MASK = 0xFFFF_FFFF
 _SIGN = 0x8000_0000
 
 
-@lru_cache(maxsize=8192)
+@small_cache(entries=8_192, longest=1_024)
 def java_string_hash(text: str) -> int:
     """Java's hash of `text`, signed 32 bits.
 

@@ -72,7 +72,7 @@ def soup_of(seed: int) -> Soup:
         offsets_retention_check_interval_ms=dice.choice((5_000, 20_000, 600_000)),
         offsets_retention_check_phase_ms=dice.choice((0, 1_234)),
         offset_commit_value_version=dice.choice((3, 4)),
-        group_offsets_max_bytes=Chance(seed).of("bounds").choice((1_000_000, 1_000_000, 350, 220)),
+        group_offsets_max_bytes=Chance(seed).of("bounds").choice((1_000_000, 1_000_000, 1_000_000, 1_000_000, 350, 220)),
     )
     models = {group_id: Model(group_id, config) for group_id in ("a", "b", "")}
     topics = Chance(seed).of("topics")
