@@ -9,7 +9,8 @@ import typer
 
 from command_line import what_if
 from command_line.errors import WRONG_USE, CommandError
-from command_line.options import CONNECTION, Settings, with_settings
+from command_line.options import CONNECTION, DASHBOARD_TOKEN_VARIABLE, Settings, with_settings
+from command_line.signals import asked_to_stop
 from command_line.tables import say
 from dashboard import (
     DEFAULT_PORT,
@@ -20,13 +21,13 @@ from dashboard import (
     Source,
     SourceError,
     TopicNames,
-    serve,
+    start_server,
 )
 from streaming.config import StreamingConfig
 
 _SETTINGS = (*CONNECTION, "offsets_retention_minutes")
 _MIB = 1024 * 1024
-TOKEN_VARIABLE = "GROUP_COORDINATOR_DASHBOARD_TOKEN"
+_POLL_S = 0.2
 
 
 @with_settings(*_SETTINGS)
@@ -41,7 +42,7 @@ def dashboard(
         str | None,
         typer.Option(
             metavar="TOKEN",
-            envvar=TOKEN_VARIABLE,
+            envvar=DASHBOARD_TOKEN_VARIABLE,
             help="Whoever looks must have it. [default: none on this machine, elsewhere a new one]",
         ),
     ] = None,
@@ -63,10 +64,19 @@ def dashboard(
     config = settings.config
     source = ReplaySource(directory) if directory is not None else live_source(config)
     play = what_if.of_topics(config) if directory is None else what_if.of_directory(directory, config)
-    try:
-        serve(source, host, port, token, settings=dashboard_settings(config, memory_mib), what_if=play, announce=_announce)
-    except SourceError as problem:
-        raise CommandError(str(problem), WRONG_USE if directory is not None else 1) from problem
+    with asked_to_stop() as asked:
+        try:
+            server = start_server(source, host, port, token, settings=dashboard_settings(config, memory_mib), what_if=play)
+        except SourceError as problem:
+            raise CommandError(str(problem), WRONG_USE if directory is not None else 1) from problem
+        with server:
+            say(f"The dashboard: {server.address}")
+            say("Ctrl-C ends it.")
+            while server.is_running and not asked.wait(_POLL_S):
+                pass
+    if not asked.is_set():
+        raise CommandError("The dashboard's server has ended by itself.")
+    say("Stopped.")
 
 
 def live_source(config: StreamingConfig) -> Source:
@@ -80,8 +90,3 @@ def dashboard_settings(config: StreamingConfig, memory_mib: int = 512) -> Dashbo
     """The dashboard's settings, as far as they follow from the coordinator's."""
     health = HealthSettings(offsets_retention_ms=config.offsets_retention_minutes * 60_000)
     return DashboardSettings(memory_max_bytes=memory_mib * _MIB, health=health)
-
-
-def _announce(address: str) -> None:
-    say(f"The dashboard: {address}")
-    say("Ctrl-C ends it.")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 from command_line import what_if
-from command_line.dashboard import TOKEN_VARIABLE, dashboard_settings, live_source
+from command_line.dashboard import dashboard_settings, live_source
 from command_line.errors import WRONG_USE, CommandError
+from command_line.options import DASHBOARD_TOKEN_VARIABLE
 from dashboard import DEFAULT_PORT, RunningServer, SourceError, start_server
 from streaming.config import StreamingConfig
 
@@ -43,7 +44,7 @@ def _start(config: StreamingConfig, host: str, port: int) -> RunningServer:
         live_source(config),
         host,
         port,
-        os.environ.get(TOKEN_VARIABLE),
+        os.environ.get(DASHBOARD_TOKEN_VARIABLE),
         settings=dashboard_settings(config),
         what_if=what_if.of_topics(config),
     )

@@ -18,7 +18,7 @@ from command_line.options import CONNECTION, Settings, with_settings
 from command_line.replay_output import read_output_files
 from command_line.tables import aligned, say
 from command_line.times import parse_moment_ms
-from command_line.topic_reader import read_topic
+from command_line.topic_reader import asking, read_topic
 from coordinator_state.replay import StoredGroups
 from operations.printable import printable_lines
 from schemas.history import decode_history
@@ -90,8 +90,10 @@ def load(
         offsets = from_csv(file.read_text(encoding="utf-8"), group or ())
     except (CsvError, UnicodeDecodeError) as problem:
         raise CommandError(f"{file}: {problem}.", WRONG_USE) from None
-    target = Target(settings.config.client_properties)
-    plan = target.plan(offsets)
+    properties = settings.config.client_properties
+    target = Target(properties)
+    with asking(properties):
+        plan = target.plan(offsets)
     for text in _lines(plan):
         say(text)
     if plan.problems:

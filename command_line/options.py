@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
-import tomllib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
@@ -19,9 +19,10 @@ import typer
 from msgspec import Struct
 
 from command_line.errors import HIDDEN, hide
+from command_line.gateway_settings import GatewaySettings, TapSettings
 from coordinator_state import GroupConfig
 from streaming.config import StreamingConfig
-from streaming.settings import ENVIRONMENT_PREFIX, ConfigError, DocumentedSettings, only_a_name
+from streaming.settings import ENVIRONMENT_PREFIX, ConfigError, DocumentedSettings, did_you_mean, only_a_name, read_file
 
 Source = Literal["flag", "environment", "file", "default"]
 C = TypeVar("C", bound=DocumentedSettings)
@@ -31,6 +32,11 @@ CONNECTION = ("bootstrap_servers", "kafka", "topic_prefix")
 OPERATIONS = ("metrics_port", "metrics_host", "metrics_groups", "health_file", "log_format", "log_level")
 """What only a command that runs on and on needs."""
 FILE_OPTION = "config_file"
+DASHBOARD_TOKEN_VARIABLE = f"{ENVIRONMENT_PREFIX}DASHBOARD_TOKEN"
+_OTHER_VARIABLES = (DASHBOARD_TOKEN_VARIABLE, f"{ENVIRONMENT_PREFIX}CACHE", f"{ENVIRONMENT_PREFIX}IVY_SETTINGS")
+"""Of ours, but no settings of a class."""
+_OF_KUBERNETES = re.compile(r"_(SERVICE_HOST=|SERVICE_PORT(_\w+)?=|PORT(_\d+_(TCP|UDP|SCTP))?=\w+://|PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=)")
+"""A pod gets variables for every service around it, whose name may begin as ours do. They tell by their values, too."""
 
 Panels = Mapping[str, tuple[str, ...]]
 """Headings of the help, and which settings are below each."""
@@ -86,9 +92,10 @@ def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resol
     for name in given.keys() & {name for name, field in kind.model_fields.items() if _is_table(field.annotation)}:
         if isinstance(given[name], list):
             given[name] = _pairs(name, given[name])
+    _require_known_variables()
     config = kind.load(given, file)
     hide(text for name in kind.model_fields if isinstance(table := getattr(config, name), dict) for text in table.values())
-    in_file = tomllib.loads(file.read_text()) if file is not None else {}
+    in_file = read_file(file) if file is not None else {}
     in_environment = {name.lower() for name in os.environ}
     sources: dict[str, Source] = {}
     for name in _all_names(kind):
@@ -99,6 +106,19 @@ def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resol
         else:
             sources[name] = "file" if name in in_file else "default"
     return Resolved(config, sources)
+
+
+def _require_known_variables() -> None:
+    """A variable that is misspelt would be passed over. One machine may have those of several commands. Raises ConfigError."""
+    known = {name.upper() for kind in (StreamingConfig, GatewaySettings, TapSettings) for name in kind.model_fields}
+    known.update(name.removeprefix(ENVIRONMENT_PREFIX) for name in _OTHER_VARIABLES)
+    wrong = []
+    for variable, value in sorted(os.environ.items()):
+        name = variable.upper().removeprefix(ENVIRONMENT_PREFIX)
+        if name != variable.upper() and name not in known and not _OF_KUBERNETES.search(f"{variable}={value}"):
+            wrong.append(f"The environment has {variable}, which is no setting.{did_you_mean(name, sorted(known))}")
+    if wrong:
+        raise ConfigError(wrong)
 
 
 def with_settings(

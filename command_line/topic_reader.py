@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -12,14 +13,33 @@ from dashboard.lag import Bounds
 
 TIMEOUT_S = 15.0
 _BATCH = 1_000
+_NO_ANSWER = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError.REQUEST_TIMED_OUT)
+
+
+@contextmanager
+def asking(properties: Mapping[str, str]) -> Iterator[None]:
+    """What Kafka refuses or does not answer in here is told with its address, by a CommandError."""
+    try:
+        yield
+    except KafkaException as problem:
+        error = problem.args[0]
+        where = f"Kafka at {properties['bootstrap.servers']}"
+        text = error.str().rstrip(".") if isinstance(error, KafkaError) else str(error)
+        if isinstance(error, KafkaError) and error.code() in _NO_ANSWER:
+            raise CommandError(f"{where} does not answer within {TIMEOUT_S:g} s: {text}. Check --bootstrap-servers.") from problem
+        raise CommandError(f"{where}: {text}.") from problem
 
 
 def read_topic(properties: Mapping[str, str], topic: str, partitions: Iterable[int] | None = None) -> Iterator[Message]:
     """The records that a topic (or some of its partitions) has now, each partition in its order.
 
-    Raises CommandError when there is no such topic, KafkaException when it cannot be read.
+    Raises CommandError when there is no such topic, or when it cannot be read.
     """
-    consumer = _consumer(properties)
+    with asking(properties):
+        yield from _read(_consumer(properties), topic, partitions)
+
+
+def _read(consumer: Consumer, topic: str, partitions: Iterable[int] | None) -> Iterator[Message]:
     try:
         ends = _bounds(consumer, topic, partitions)
         consumer.assign([TopicPartition(topic, number, low) for number, (low, _) in ends.items()])
@@ -48,7 +68,8 @@ def partition_count(properties: Mapping[str, str], topic: str) -> int:
     """How many partitions a topic has. Raises CommandError when there is none of this name."""
     consumer = _consumer(properties)
     try:
-        return len(_partitions(consumer, topic))
+        with asking(properties):
+            return len(_partitions(consumer, topic))
     finally:
         consumer.close()
 
@@ -58,18 +79,24 @@ def log_bounds(properties: Mapping[str, str], partitions: Iterable[tuple[str, in
     consumer = _consumer(properties)
     found = {}
     try:
-        for topic, number in partitions:
-            try:
-                low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=TIMEOUT_S)
-            except KafkaException as problem:
-                if problem.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC,
-                                              KafkaError.UNKNOWN_TOPIC_OR_PART):  # fmt: skip
-                    continue
-                raise
-            found[topic, number] = Bounds(low, high)
+        with asking(properties):
+            for place in partitions:
+                bounds = _bounds_of(consumer, *place)
+                if bounds is not None:
+                    found[place] = bounds
     finally:
         consumer.close()
     return found
+
+
+def _bounds_of(consumer: Consumer, topic: str, number: int) -> Bounds | None:
+    try:
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=TIMEOUT_S)
+    except KafkaException as problem:
+        if problem.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART):
+            return None
+        raise
+    return Bounds(low, high)
 
 
 class TopicFollower:
@@ -87,9 +114,10 @@ class TopicFollower:
         self._handle = handle
         self._consumer = _consumer(properties)
         starts = []
-        for topic in topics:
-            for number, (low, high) in _bounds(self._consumer, topic, None).items():
-                starts.append(TopicPartition(topic, number, low if from_beginning else high))
+        with asking(properties):
+            for topic in topics:
+                for number, (low, high) in _bounds(self._consumer, topic, None).items():
+                    starts.append(TopicPartition(topic, number, low if from_beginning else high))
         self._consumer.assign(starts)
 
     def poll(self, timeout_s: float = 0.0) -> None:
@@ -130,10 +158,7 @@ def _consumer(properties: Mapping[str, str]) -> Consumer:
 
 
 def _partitions(consumer: Consumer, topic: str) -> list[int]:
-    try:
-        found = consumer.list_topics(timeout=TIMEOUT_S).topics.get(topic)
-    except KafkaException as problem:
-        raise CommandError(f"Kafka does not answer within {TIMEOUT_S:g} s: {problem.args[0].str()}. Check --bootstrap-servers.") from problem
+    found = consumer.list_topics(timeout=TIMEOUT_S).topics.get(topic)
     if found is None:
         raise CommandError(f"There is no topic {topic}. Is the coordinator running there, and with this --topic-prefix?")
     return sorted(found.partitions)

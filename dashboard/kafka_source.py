@@ -102,7 +102,7 @@ class KafkaSource:
         try:
             found = consumer.list_topics(timeout=TIMEOUT_S).topics
         except KafkaException as problem:
-            raise SourceError(f"Kafka does not answer within {TIMEOUT_S:g} s: {problem.args[0].str()}.") from problem
+            raise SourceError(f"Kafka at {self.name} does not answer within {TIMEOUT_S:g} s: {problem.args[0].str()}. Check the bootstrap servers.") from problem
         if self._topics.history not in found:
             raise SourceError(f"There is no topic {self._topics.history}. Is the coordinator running there?")
         starts = []

@@ -36,6 +36,11 @@ class RunningServer:
         self._source = source
         self._thread = threading.Thread(target=server.run, daemon=True, name="dashboard")
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it serves in its thread."""
+        return self._thread.is_alive()
+
     def run(self) -> None:
         """Serve in this thread, until SIGINT, SIGTERM or `stop`."""
         try:

@@ -324,7 +324,7 @@ class MemberHost:
     # ------------------------------------------------------------------------------------------------------ the start
 
     def _partition_count(self, topic: str) -> int:
-        found = _patiently(lambda: self._reader.list_topics(topic, timeout=_START_TIMEOUT_S)).topics[topic]
+        found = self._patiently(lambda: self._reader.list_topics(topic, timeout=_START_TIMEOUT_S)).topics[topic]
         if found.error is not None or not found.partitions:
             raise HostError(f"There is no topic {topic}: has the coordinator been started, with this prefix?")
         return len(found.partitions)
@@ -332,20 +332,20 @@ class MemberHost:
     def _read_from_now_on(self) -> None:
         """Fix where to read from before anything is asked, lest an answer comes first."""
         partition = TopicPartition(self._responses, self._reply_partition)
-        _, end = _patiently(lambda: self._reader.get_watermark_offsets(partition, timeout=_START_TIMEOUT_S))
+        _, end = self._patiently(lambda: self._reader.get_watermark_offsets(partition, timeout=_START_TIMEOUT_S))
         self._reader.assign([TopicPartition(self._responses, self._reply_partition, end)])
 
-
-def _patiently(ask: Callable[[], Answer]) -> Answer:
-    """Ask until there is an answer: a partition that has just been made has no leader yet."""
-    give_up_s = time.monotonic() + _START_TIMEOUT_S
-    while True:
-        try:
-            return ask()
-        except KafkaException as error:
-            if time.monotonic() >= give_up_s:
-                raise HostError(f"Kafka does not answer: {error.args[0].str()}") from None
-            time.sleep(_START_PAUSE_S)
+    def _patiently(self, ask: Callable[[], Answer]) -> Answer:
+        """Ask until there is an answer: a partition that has just been made has no leader yet."""
+        give_up_s = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            try:
+                return ask()
+            except KafkaException as error:
+                if time.monotonic() >= give_up_s:
+                    where = self.properties["bootstrap.servers"]
+                    raise HostError(f"Kafka at {where} does not answer within {_START_TIMEOUT_S:g} s: {error.args[0].str()}.") from None
+                time.sleep(_START_PAUSE_S)
 
 
 def _report_delivery(error: KafkaError | None, _: Message) -> None:

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, create_model
 from coordinator_state import GroupConfig
 from streaming.kafka_clients import librdkafka_properties, properties_problems, spark_options
 from streaming.operator_config import OperatorConfig
-from streaming.settings import ENVIRONMENT_PREFIX, ConfigError, DocumentedSettings, field_docs, number
+from streaming.settings import ENVIRONMENT_PREFIX, ConfigError, DocumentedSettings, field_docs, number, only_a_name
 from streaming.topics import RECORD_OVERHEAD_BYTES, TopicSettings
 
 __all__ = ["ENVIRONMENT_PREFIX", "ConfigError", "StreamingConfig"]
@@ -202,4 +202,9 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
                 f"tick_interval_ms is {self.tick_interval_ms}, but must be at most a quarter of group_min_session_timeout_ms "
                 f"({self.group.group_min_session_timeout_ms})."
             )
+        found += [
+            f"spark: {only_a_name(name)} is no setting of Spark, which all begin with `spark.`: Spark would pass over it."
+            for name in self.spark
+            if not name.startswith("spark.")
+        ]
         return found + properties_problems(self.kafka) + [p for p in self.group.problems() if "shard_count" not in p]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from streaming.settings import only_a_name
+from streaming.settings import did_you_mean, only_a_name
 
 _AS_THEY_ARE = (
     "client.dns.lookup",
@@ -70,7 +70,8 @@ def properties_problems(properties: Mapping[str, str]) -> list[str]:
     """What is wrong with the properties, one sentence for each mistake."""
     known = {*_AS_THEY_ARE, *_RENAMED, *_JAVA_ONLY, "sasl.jaas.config", "ssl.endpoint.identification.algorithm"}
     problems = [
-        f"kafka: {only_a_name(name)} is not a property that both of our Kafka clients understand; known are {', '.join(sorted(known))}."
+        f"kafka: {only_a_name(name)} is not a property that both of our Kafka clients understand."
+        + (did_you_mean(name, known) or f" Known are {', '.join(sorted(known))}.")
         for name in properties
         if name not in known
     ]

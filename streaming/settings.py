@@ -10,17 +10,27 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import SequenceMatcher, get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType
-from typing import Any, Self, get_origin
+from typing import Any, ClassVar, Self, get_origin
 
 import msgspec
 from pydantic import ModelWrapValidatorHandler, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
 
 ENVIRONMENT_PREFIX = "GROUP_COORDINATOR_"
+_AS_NEAR = 0.1
+"""`shardz` is nearer to `shard` than to `shards`, but not by much."""
 
 
 class ConfigError(RuntimeError):
@@ -38,13 +48,18 @@ class DocumentedSettings(BaseSettings):
         env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True, use_attribute_docstrings=True
     )
 
+    settings_file: ClassVar[Path | None] = None
+    """Where settings are from that are given by no flag and no variable."""
+
     @classmethod
     def load(cls, flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Self:
         """The settings from flags (those that were given), the environment and a TOML file. Raises `ConfigError`."""
-        if file is not None and not file.is_file():
-            raise ConfigError([f"The settings file {file} does not exist."])
+        if file is not None:
+            read_file(file)
 
         class FromFile(cls):  # type: ignore[misc, valid-type]
+            settings_file = file
+
             @classmethod
             def settings_customise_sources(
                 cls,
@@ -57,8 +72,10 @@ class DocumentedSettings(BaseSettings):
 
         try:
             loaded: Self = FromFile(**(flags or {}))
-        except ValueError as problem:  # TOML or an environment variable's JSON cannot be parsed.
-            raise ConfigError([f"The settings cannot be read: {problem}."]) from problem
+        except SettingsError as problem:  # the JSON of a table; its text is not repeated, there may be a password in it
+            name = re.search(r'field "(\w+)"', str(problem))
+            variable = f"{ENVIRONMENT_PREFIX}{name[1].upper()}" if name else "A variable of the environment"
+            raise ConfigError([f'{variable} cannot be read: write a JSON object, as {{"client.id": "me"}}.']) from None
         return loaded
 
     def problems(self) -> list[str]:
@@ -71,13 +88,45 @@ class DocumentedSettings(BaseSettings):
         try:
             config, problems = handler(data), []
         except ValidationError as error:
-            problems = [_sentence(cls, dict(each)) for each in error.errors()]
+            problems = [cls._sentence(dict(each)) for each in error.errors()]
             wrong = {each["loc"][0] for each in error.errors()}
             config = handler({name: value for name, value in data.items() if name not in wrong})
         problems += config.problems()
         if problems:
             raise ConfigError(problems)
         return config
+
+    @classmethod
+    def _sentence(cls, error: dict[str, Any]) -> str:
+        name = ".".join(only_a_name(str(part)) for part in error["loc"])
+        if error["type"] == "extra_forbidden":
+            where = "There" if cls.settings_file is None else f"{cls.settings_file}: there"
+            return f"{where} is no setting {name}.{did_you_mean(name, cls.model_fields)}"
+        if get_origin(cls.model_fields[error["loc"][0]].annotation) is dict:
+            return _sentence_of_table(name, error)
+        wanted = error["msg"].removeprefix("Input should be ")
+        return f"{name} is {msgspec.json.encode(error['input'], enc_hook=repr).decode()}, but must be {wanted}."
+
+
+def read_file(file: Path) -> dict[str, Any]:
+    """The settings in a file, unchecked. Raises ConfigError when it is none, or no TOML."""
+    if not file.is_file():
+        raise ConfigError([f"The settings file {file} does not exist." if not file.exists() else f"{file} is no settings file."])
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise ConfigError([f"{file} is no settings file: it is not UTF-8."]) from None
+    except tomllib.TOMLDecodeError as problem:
+        raise ConfigError([f"{file} cannot be read: {problem}."]) from None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A sentence with the known name that is nearest to a misspelt one, or two; empty where none is near."""
+    names = {each.lower(): each for each in known}
+    found = get_close_matches(name.lower(), names, n=2)
+    nearness = [SequenceMatcher(None, name.lower(), each).ratio() for each in found]
+    near = [names[each] for each, ratio in zip(found, nearness, strict=True) if ratio > nearness[0] - _AS_NEAR]
+    return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
 def field_docs(kind: type) -> dict[str, str]:
@@ -104,16 +153,6 @@ def only_a_name(text: str) -> str:
 
 
 _NAME = re.compile(r"[\w.-]{0,100}")
-
-
-def _sentence(kind: type[BaseSettings], error: dict[str, Any]) -> str:
-    name = ".".join(only_a_name(str(part)) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        return f"There is no setting {name}."
-    if get_origin(kind.model_fields[error["loc"][0]].annotation) is dict:
-        return _sentence_of_table(name, error)
-    wanted = error["msg"].removeprefix("Input should be ")
-    return f"{name} is {msgspec.json.encode(error['input'], enc_hook=repr).decode()}, but must be {wanted}."
 
 
 _FORMS = {dict: "a table", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number", NoneType: "nothing"}

@@ -108,10 +108,18 @@ class _Found(msgspec.Struct, frozen=True, kw_only=True):
         return int(self.config["max.message.bytes"])
 
 
+class _NamedAdminClient(AdminClient):
+    """One that can say whom it asks."""
+
+    bootstrap_servers = ""
+
+
 def admin_client(bootstrap_servers: str, client_properties: Mapping[str, str] | None = None) -> AdminClient:
     """An admin client; `client_properties` are librdkafka's (`security.protocol`, `sasl.username` ...)."""
     # What goes wrong is raised; librdkafka need not print it besides.
-    return AdminClient({"log_level": 0, **(client_properties or {}), "bootstrap.servers": bootstrap_servers})
+    client = _NamedAdminClient({"log_level": 0, **(client_properties or {}), "bootstrap.servers": bootstrap_servers})
+    client.bootstrap_servers = bootstrap_servers
+    return client
 
 
 def ensure_topics(admin: AdminClient, settings: TopicSettings | None = None, timeout_s: float = 30.0) -> TopicReport:
@@ -169,9 +177,8 @@ def _find(admin: AdminClient, plans: list[_Plan], timeout_s: float) -> tuple[dic
     try:
         metadata = admin.list_topics(timeout=timeout_s)
     except KafkaException as problem:
-        raise TopicError(
-            [f"Kafka does not answer within {timeout_s:g} s: {_text(problem)}. Check the bootstrap servers."]
-        ) from problem
+        where = f" at {admin.bootstrap_servers}" if isinstance(admin, _NamedAdminClient) else ""
+        raise TopicError([f"Kafka{where} does not answer within {timeout_s:g} s: {_text(problem)}. Check the bootstrap servers."]) from problem
     present = [plan.name for plan in plans if plan.name in metadata.topics]
     configs: dict[str, dict[str, str]] = {}
     mistakes: list[str] = []

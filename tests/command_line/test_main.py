@@ -90,7 +90,7 @@ def test_kafka_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("command_line.topic_reader.TIMEOUT_S", 0.5)
     result = call("groups", "--bootstrap-servers", "127.0.0.1:9")
     assert result.exit_code == 1
-    assert "Kafka does not answer within 0.5 s" in result.stderr
+    assert "Kafka at 127.0.0.1:9 does not answer within 0.5 s" in result.stderr
 
 
 # ------------------------------------------------------------------------------------------------------------- verify
@@ -283,3 +283,19 @@ def test_no_control_character_of_a_log_reaches_the_terminal(group: str, tmp_path
         assert text.replace("\n", "").isprintable()
         assert not re.search(r"^ERROR", text, re.MULTILINE)
     assert min(groups) in text_of(explained)
+
+
+@pytest.mark.parametrize("arguments", [("groups",), ("explain", "--group", "g"), ("offsets", "export"), ("dashboard", "--port", "0")])
+def test_a_kafka_that_does_not_answer_is_told_with_its_address(arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("command_line.topic_reader.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("dashboard.kafka_source.TIMEOUT_S", 0.5)
+    result = call(*arguments, "--bootstrap-servers", "127.0.0.1:1")
+    assert result.exit_code == 1
+    assert "Kafka at 127.0.0.1:1 does not answer within 0.5 s" in text_of(result)
+
+
+@pytest.mark.parametrize(("arguments", "told"), [(("rum",), "run"), (("run", "--shardz", "2"), "--shard"), (("verify", "recordings"), "recording")])
+def test_a_misspelt_command_or_flag_is_told_with_the_nearest(arguments: tuple[str, ...], told: str) -> None:
+    result = call(*arguments)
+    assert result.exit_code == 2
+    assert re.search(rf"(Did you mean|Possible options).*{told}", text_of(result), re.DOTALL), text_of(result)

@@ -57,3 +57,34 @@ def test_a_choice_of_numbers_can_be_made_in_the_environment(monkeypatch: pytest.
 def test_a_pair_that_is_none_is_told() -> None:
     with pytest.raises(ConfigError, match=r"--kafka client\.id: write NAME=VALUE"):
         options.load({"kafka": ["client.id"]}, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("GROUP_COORDINATOR_SHARDZ", "SHARD or SHARDS"),
+        ("GROUP_COORDINATOR_METRIC_PORT", "METRICS_PORT"),
+        ("group_coordinator_chekpoint", "CHECKPOINT"),
+        ("GROUP_COORDINATOR_LISTENS", "LISTEN"),  # of a gateway; the variables are those of all commands
+        ("GROUP_COORDINATOR_DASHBORD_TOKEN", "DASHBOARD_TOKEN"),
+    ],
+)
+def test_a_variable_that_is_misspelt_is_told_with_the_nearest_name(name: str, nearest: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "hush")
+    with pytest.raises(ConfigError) as caught:
+        options.load({}, None)
+    assert str(caught.value) == f"The environment has {name}, which is no setting. Did you mean {nearest}?"
+
+
+def test_variables_of_other_commands_and_of_kubernetes_are_none_of_our_business(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "GROUP_COORDINATOR_LISTEN": "127.0.0.1:1",
+        "GROUP_COORDINATOR_CACHE": "/tmp",
+        "GROUP_COORDINATOR_SERVICE_HOST": "10.0.0.1",
+        "GROUP_COORDINATOR_SERVICE_PORT_METRICS": "9464",
+        "GROUP_COORDINATOR_PORT": "tcp://10.0.0.1:9464",
+        "GROUP_COORDINATOR_PORT_9464_TCP_ADDR": "10.0.0.1",
+        "GROUP_COORDINATOR_GATEWAY_PORT_9192_TCP": "tcp://10.0.0.1:9192",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert options.load({}, None).sources["shards"] == "default"

@@ -53,7 +53,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path, monkeypatch: pytest.Monke
     told = caught.value.problems
     for beginning in (
         'shards is "many", but must be a valid integer',
-        "There is no setting colour.",
+        f"{file}: there is no setting colour.",
         "tick_interval_ms is 5, but must be at least 10.",
         "kafka: colour is not a property",
         "group_max_size is 0, but must be at least 1.",
@@ -66,7 +66,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"), [("shards = [", "The settings cannot be read"), (None, "does not exist")]
+    ("text", "sentence"), [("shards = [", r"settings\.toml cannot be read: .*\(at end of document\)"), ("a = 1\n= 2", r"settings\.toml cannot be read: .*line 2"), (None, "does not exist")]
 )
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, text: str | None, sentence: str) -> None:
     file = tmp_path / "settings.toml"
@@ -101,3 +101,34 @@ def test_the_sinks_producer_gets_no_settings_of_the_sources_consumer() -> None:
     config = StreamingConfig()
     assert config.source_options["kafka.fetch.max.wait.ms"] == "0", "Spark would wait half a second at the end of the log"
     assert not {"kafka.fetch.max.wait.ms", "kafka.max.poll.records"} & set(config.sink_options), "a producer would warn of them"
+
+
+def test_what_is_misspelt_is_told_with_the_nearest_name_and_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('checkpont = "x"\n"bootstrap-servers" = "x"\n[kafka]\n"secruity.protocol" = "SSL"\n[spark]\n"driver.memory" = "2g"\n')
+    with pytest.raises(ConfigError) as caught:
+        StreamingConfig.load({}, file)
+    assert caught.value.problems == (
+        f"{file}: there is no setting checkpont. Did you mean checkpoint?",
+        f"{file}: there is no setting bootstrap-servers. Did you mean bootstrap_servers?",
+        "spark: driver.memory is no setting of Spark, which all begin with `spark.`: Spark would pass over it.",
+        "kafka: secruity.protocol is not a property that both of our Kafka clients understand. Did you mean security.protocol?",
+    )
+
+
+def test_a_table_in_the_environment_that_is_no_json_is_told_without_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROUP_COORDINATOR_KAFKA", 'password="hush"')
+    with pytest.raises(ConfigError, match=r"GROUP_COORDINATOR_KAFKA cannot be read: write a JSON object") as caught:
+        StreamingConfig.load({}, None)
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", None])
+def test_a_file_that_is_none_is_told(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "settings.toml"
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError, match="is no settings file"):
+        StreamingConfig.load({}, file)

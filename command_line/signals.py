@@ -1,0 +1,72 @@
+"""How a command is asked to end: SIGINT of Ctrl-C, SIGTERM of a supervisor, SIGHUP of a terminal that was closed.
+
+Supervisors and terminals send them to all processes of a command. Those that it started do not hear them
+(`streaming.session`, `streaming.worker_daemon`, `streaming.embedded_kafka`): this process ends them in order.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SAME_INTERVAL_S = 0.5
+"""`timeout` and terminals send a signal to the process and to its group: two that come so soon are one."""
+
+
+@contextmanager
+def asked_to_stop() -> Iterator[threading.Event]:
+    """An event that any of these signals sets. A Ctrl-C after that ends the program at once, by KeyboardInterrupt."""
+    asked = threading.Event()
+    asked_s = 0.0
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked_s
+        if number == signal.SIGHUP:
+            _speak_to_nobody()
+        if not asked.is_set():
+            asked_s = time.monotonic()
+            asked.set()
+        elif number == signal.SIGINT and time.monotonic() > asked_s + _SAME_INTERVAL_S:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, ask) for number in _ENDING if not _is_ignored_hangup(number)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def interrupt_when_asked() -> None:
+    """For commands that end by themselves: SIGTERM and SIGHUP interrupt them as Ctrl-C does, so that they clean up."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if not _is_ignored_hangup(number):
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    if number == signal.SIGHUP:
+        _speak_to_nobody()
+    raise KeyboardInterrupt
+
+
+def _is_ignored_hangup(number: int) -> bool:
+    """`nohup` asks for it."""
+    return number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN
+
+
+def _speak_to_nobody() -> None:
+    """Where the terminal is gone, what is still said to it must not fail."""
+    nobody = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (1, 2):
+        if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
+            os.dup2(nobody, descriptor)
+    os.close(nobody)
