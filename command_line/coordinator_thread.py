@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from command_line.errors import CommandError
@@ -66,9 +63,13 @@ class CoordinatorThread:
         None: it was stopped before. Raises what kept it from starting.
         """
         self.warm_up()
+        wait()
         self._go.set()
         while not self._started.wait(JOIN_INTERVAL_S) and self._thread.is_alive():
             wait()
+        wait()
+        if not self._started.is_set() and self._stop.is_set():
+            self._failure = None  # a JVM that was asked to end in the midst of its start, for one
         self.check()
         return self._report
 
@@ -133,21 +134,3 @@ class CoordinatorThread:
             self._failure = CommandError(str(failure))
         except BaseException as failure:
             self._failure = failure
-
-
-@contextmanager
-def asked_to_stop() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set. A second one of them ends the program at once, by KeyboardInterrupt."""
-    asked = threading.Event()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

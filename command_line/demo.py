@@ -14,11 +14,12 @@ import typer
 from confluent_kafka.admin import NewTopic
 
 from command_line.actors import RecordSource
-from command_line.coordinator_thread import CoordinatorThread, asked_to_stop
+from command_line.coordinator_thread import CoordinatorThread
 from command_line.dashboard_thread import start_dashboard
 from command_line.demo_view import DemoView
 from command_line.explanation import explanation
 from command_line.live_groups import LiveGroups
+from command_line.signals import asked_to_stop
 from command_line.status_line import StatusLine
 from command_line.story import PARTITIONS, RECORDS_PER_SECOND, Story
 from command_line.summary import Summary
@@ -140,7 +141,7 @@ class _Play:
                 status = status_line.text(shards, self._coordinator.events, list(groups.snapshots.values()))
                 self._view.show(elapsed_s, status, groups.snapshots, {actor.name: actor.records for actor in story.actors})
             for actor in story.actors:
-                if actor.failure is not None:
+                if actor.failure is not None and not is_asked():  # who asks may have asked all of its processes
                     self._view.tell(f"{actor.name} has failed: {actor.failure}", is_story=True)
 
     def conclude(self) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from command_line.coordinator_thread import asked_to_stop
 from command_line.gateway_settings import FrontSettings
+from command_line.signals import asked_to_stop
 from command_line.voice import Voice
 from narrative import words
 from operations.gateway_metrics import GatewayHealth, gateway_registry
@@ -24,7 +24,7 @@ _POLL_S = 0.2
 def serve(
     settings: FrontSettings, voice: Voice, front: Front, introduce: Callable[[], None], line: Callable[[], str]
 ) -> None:
-    """Start it, say so by `introduce`, and now and then how it is going by `line`; until SIGINT or SIGTERM, or a failure."""
+    """Start it, say so by `introduce`, and now and then how it is going by `line`; until somebody asks for the end, or a failure."""
     with ExitStack() as stack:
         asked = stack.enter_context(asked_to_stop())
         if settings.metrics_port:

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from command_line import dashboard, demo, explain, gateway, groups, import_log, offsets, replay, run, tap, verify
 from command_line.errors import EXPECTED, told
+from command_line.signals import interrupt_when_asked
 from command_line.tables import err
 from operations.printable import printable_lines
 
@@ -81,6 +82,7 @@ def _root(
 
 def main() -> None:
     """The entry point."""
+    interrupt_when_asked()
     app()
 
 

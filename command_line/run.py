@@ -12,12 +12,13 @@ import typer
 from rich.status import Status
 
 from command_line import history_tables
-from command_line.coordinator_thread import CoordinatorThread, asked_to_stop
+from command_line.coordinator_thread import CoordinatorThread
 from command_line.dashboard_thread import host_and_port, start_dashboard
 from command_line.history_tables import FormatOption, TablesFormat
 from command_line.live_groups import LiveGroups
 from command_line.options import Settings, with_settings
 from command_line.own_gateway import OwnGateway
+from command_line.signals import asked_to_stop
 from command_line.status_line import StatusLine
 from command_line.tables import out, say
 from command_line.voice import Voice
@@ -85,9 +86,9 @@ def run(
     config = settings.config
     voice = Voice(config.log_format, config.log_level)
     with voice.failures_told(), ExitStack() as stack:
+        asked = stack.enter_context(asked_to_stop())
         if embedded:
             config = _embedded(config, settings, embedded_port, embedded_data, stack, voice)
-        asked = stack.enter_context(asked_to_stop())
         operations = stack.enter_context(Operations(config))
         if operations.url is not None:
             voice.say(f"Metrics and health: {operations.url}/metrics, /health/live, /health/ready.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -47,5 +48,9 @@ def end_jvm() -> None:
     if process is not None:
         with suppress(OSError):
             process.stdin.close()
-        process.wait(_STOP_TIMEOUT_S)
+        try:
+            process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
     SparkContext._gateway = SparkContext._jvm = None

@@ -50,7 +50,15 @@ _LOG_OPTIONS = (
 # The first process of the broker's group: it waits for the end of its input, which comes when we close it or die, by
 # whatever signal, and then ends the group. (PR_SET_PDEATHSIG would do on Linux only, and would end the broker with the
 # thread that started it.)
-_GUARD = ("/bin/sh", "-c", "read _; kill -9 0")
+# Who asks for our end may ask all of our processes: neither the guard nor the broker hears it, since what we have begun
+# may need the broker for its end.
+_GUARD = ("/bin/sh", "-c", "trap '' HUP INT TERM; read _; kill -9 0")
+_STOP_SIGNAL = signal.SIGHUP
+"""What the broker hears. Signals that a process ignores stay ignored in what it executes, in a JVM, too."""
+_DEAF = (
+    sys.executable, "-I", "-S", "-c",
+    "import os, sys; from signal import *; signal(SIGINT, SIG_IGN); signal(SIGTERM, SIG_IGN); signal(SIGHUP, SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])",
+)  # fmt: skip
 
 
 class EmbeddedKafkaError(RuntimeError):
@@ -163,10 +171,10 @@ class EmbeddedKafka:
                 raise
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> bool:
-        """Stop the broker by SIGTERM, and by SIGKILL when that takes longer than `timeout_s`. Data stays. False: it was killed."""
+        """Stop the broker in order, and by SIGKILL when that takes longer than `timeout_s`. Data stays. False: it was killed."""
         ended = True
         if self._broker is not None and self.running:
-            self._broker.terminate()
+            self._broker.send_signal(_STOP_SIGNAL)
             try:
                 self._broker.wait(timeout_s)
             except subprocess.TimeoutExpired:
@@ -251,7 +259,7 @@ class EmbeddedKafka:
         self._guard = subprocess.Popen(_GUARD, stdin=subprocess.PIPE, process_group=0)
         with self.log_file.open("ab") as log:
             self._broker = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=self._guard.pid
+                [*_DEAF, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=self._guard.pid
             )
 
     def _wait_until_ready(self, deadline: float) -> None:
@@ -334,7 +342,7 @@ def main() -> None:
         parser.error(f"--property {wrong[0]}: write NAME=VALUE")
     properties = dict(text.split("=", 1) for text in options.property)
     stop_asked: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: stop_asked.append(number))
     try:
         with EmbeddedKafka(

@@ -53,6 +53,7 @@ _STATIC_SETTINGS: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
 
 
@@ -72,6 +73,8 @@ def open_session(config: StreamingConfig) -> SparkSession:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     _keep_quiet(spark)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        _let_us_end_the_jvm(spark)
     prepare_session(spark, config)
     return spark
 
@@ -81,6 +84,16 @@ def _keep_quiet(spark: SparkSession) -> None:
     logging.getLogger().addFilter(_is_not_of_py4j)  # it logs with no logger of its own
     server: Any = spark.sparkContext._accumulatorServer
     server.handle_error = lambda *_: None
+
+
+def _let_us_end_the_jvm(spark: SparkSession) -> None:
+    """Supervisors and terminals ask all processes of a command to end; the JVM is to go on until we have stopped its queries.
+
+    It ends with us in any case: when its input does. (PySpark has it ignore SIGINT.)
+    """
+    java: Any = spark.sparkContext._jvm
+    for name in ("TERM", "HUP"):
+        java.sun.misc.Signal.handle(java.sun.misc.Signal(name), java.sun.misc.SignalHandler.SIG_IGN)
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
@@ -114,10 +127,14 @@ def prepare_session(spark: SparkSession, config: StreamingConfig, more: Mapping[
 
 
 def _let_workers_find_us() -> None:
-    """Python workers inherit our environment: they must be the same Python and find the same packages as we do."""
+    """Python workers inherit our environment: they must be the same Python and find the same packages as we do.
+
+    They are started with `-m`, which would look for all modules in the working directory first, where there may be a `schemas.py`
+    or a `json.py` of somebody else.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ["PYTHONSAFEPATH"] = "1"
     ours = str(Path(__file__).resolve().parent.parent)
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if ours not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join([ours, *filter(None, paths)])
+    os.environ["PYTHONPATH"] = os.pathsep.join([ours, *(path for path in paths if path not in ("", ours))])

@@ -40,6 +40,7 @@ LONG_FIRST = (
     "crash/test_full_disk.py",
     "gateway/test_clients.py",
     "command_line/test_end_to_end.py",
+    "command_line/test_signals.py",
     "streaming/test_application.py",
     "gateway/test_phases.py",
     "gateway/test_go_clients.py",

@@ -24,12 +24,11 @@ STOP_TIMEOUT_S = 90.0
 
 
 @contextmanager
-def command(tmp_path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A command in a process group of its own; what it prints goes to files."""
+def command(tmp_path: Path, *arguments: str, cwd: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A command in a session of its own; what it prints goes to files. With `cwd` as it is installed, and there."""
+    program = [sys.executable, "-m", "command_line.main"] if cwd is None else [str(Path(sys.executable).with_name("group-coordinator"))]
     with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "command_line.main", *arguments], stdout=out, stderr=err, text=True, start_new_session=True
-        )
+        process = subprocess.Popen([*program, *arguments], stdout=out, stderr=err, text=True, start_new_session=True, cwd=cwd)
         try:
             yield process
         finally:
@@ -91,6 +90,25 @@ def test_the_demo_tells_its_story_and_leaves_nothing_behind(tmp_path: Path, kafk
     )  # fmt: skip
     assert "Why: " in explained.stdout
     assert session_of(process) == []
+
+
+@pytest.fixture
+def foreign_modules(tmp_path: Path) -> Path:
+    """A directory with modules of a user that are called as ours, or as Python's own."""
+    directory = tmp_path / "work"
+    for name in ("schemas", "streaming", "tables", "gateway", "dashboard", "members", "operations", "json", "types", "signal", "pandas"):
+        directory.mkdir(exist_ok=True)
+        (directory / f"{name}.py").write_text('raise AssertionError("somebody else\'s module")\n')
+    for name in ("recordings", "coordinator_state", "pyspark"):
+        (directory / name).mkdir()
+        (directory / name / "__init__.py").write_text('raise AssertionError("somebody else\'s package")\n')
+    return directory
+
+
+def test_modules_in_the_working_directory_do_no_harm(tmp_path: Path, foreign_modules: Path, kafka_jars: Path) -> None:
+    with command(tmp_path, "replay", str(REQUEST_LOG), "--streaming", cwd=foreign_modules) as process:
+        assert process.wait(START_TIMEOUT_S) == 0, (tmp_path / "err").read_text()
+    assert "Replayed " in (tmp_path / "out").read_text()
 
 
 def test_a_replay_through_the_streaming_query_writes_what_one_without_spark_does(tmp_path: Path, kafka_jars: Path) -> None:
