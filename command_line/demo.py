@@ -35,6 +35,7 @@ from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka, free_port
 from streaming.jars import resolve_jars
+from streaming.java import require_java
 from streaming.topics import admin_client
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def demo(
         group-coordinator demo --duration 90s
     """
     duration_s = None if duration is None else parse_duration_s(duration)
+    require_java()
     zone = datetime.now().astimezone().tzinfo or UTC
     with ExitStack() as stack:
         asked = stack.enter_context(asked_to_stop())

@@ -39,6 +39,7 @@ from recordings.kafka_request_log import RequestLog
 from schemas.history import decode_history
 from schemas.records_file import encode_record
 from streaming.config import StreamingConfig
+from streaming.java import require_java
 from streaming.topics import Topics, admin_client, ensure_topics
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ def replay(
         raise CommandError("Choose one of --out and --to-topics.", WRONG_USE)
     if streaming and in_process:
         raise CommandError("Choose one of --streaming and --in-process.", WRONG_USE)
+    if not in_process:
+        require_java()
     shown_zone = UTC if utc else datetime.now().astimezone().tzinfo or UTC
     wanted = _Wanted(out=out, kind=kind, to_topics=to_topics, tables=tables, tables_kind=tables_format, report=report)
     job = _Job(settings, wanted, 0 if until is None else parse_moment_ms("--until", until), shown_zone)

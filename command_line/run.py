@@ -25,6 +25,7 @@ from command_line.voice import Voice
 from operations.operations import Operations
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
+from streaming.java import require_java
 from streaming.topics import TopicReport
 
 LINE_INTERVAL_S = 10.0
@@ -80,6 +81,7 @@ def run(
         for line in settings.lines():
             say(line)
         return
+    require_java()
     own_gateway = OwnGateway(gateway, gateway_config_file)
     if dashboard is not None:
         host_and_port(dashboard)  # what is wrong with it is said before anything is started

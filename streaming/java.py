@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 JAVA_VERSION_MIN = 17
@@ -35,16 +36,28 @@ def java_program() -> Path:
 def find_java() -> Path:
     """`java_program`, after a look at it. Raises JavaError also when it does not start, or is older than Java 17."""
     found = java_program()
-    try:
-        answer = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60, check=True)
-    except (OSError, subprocess.SubprocessError) as problem:
-        raise JavaError(f"`{found} -version` failed ({problem}). {_REMEDY}") from problem
-    version = _feature_version(answer.stderr + answer.stdout)
-    if version is None:
-        raise JavaError(f"`{found} -version` printed no version that we understand. {_REMEDY}")
+    version = _version(found, found.stat().st_mtime_ns)
     if version < JAVA_VERSION_MIN:
         raise JavaError(f"{found} is Java {version}; Spark and Kafka need {JAVA_VERSION_MIN} or newer. {_REMEDY}")
     return found
+
+
+def require_java() -> None:
+    """Raises JavaError where Spark could not start its JVM; under spark-submit it runs already."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        find_java()
+
+
+@cache
+def _version(program: Path, changed_ns: int) -> int:
+    try:
+        answer = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as problem:
+        raise JavaError(f"`{program} -version` failed ({problem}). {_REMEDY}") from problem
+    version = _feature_version(answer.stderr + answer.stdout)
+    if version is None:
+        raise JavaError(f"`{program} -version` printed no version that we understand. {_REMEDY}")
+    return version
 
 
 def _feature_version(text: str) -> int | None:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from streaming.class_archives import class_archive_options
 from streaming.config import StreamingConfig
 from streaming.jars import spark_jars
+from streaming.java import require_java
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 SQL_SETTINGS: Mapping[str, str] = {
@@ -58,7 +59,8 @@ _STATIC_SETTINGS: Mapping[str, str] = {
 
 
 def open_session(config: StreamingConfig) -> SparkSession:
-    """A session for our queries; under spark-submit, in the application that it started."""
+    """A session for our queries; under spark-submit, in the application that it started. Raises JavaError, and JarsError."""
+    require_java()
     _let_workers_find_us()
     settings = dict(_STATIC_SETTINGS)
     builder = SparkSession.builder.appName("group-coordinator")

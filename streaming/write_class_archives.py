@@ -17,7 +17,7 @@ from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, 
 from streaming.class_archives import Kind, class_archive
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
-from streaming.java import SHORT_LIVED
+from streaming.java import SHORT_LIVED, JavaError, find_java
 from streaming.replay import replay_streaming
 from streaming.rows import RECORD_SCHEMA
 from streaming.session import open_session
@@ -27,7 +27,8 @@ _EXIT_TIMEOUT_S = 300.0
 
 
 def write_class_archives(tell: Callable[[str], None] = print) -> None:
-    """Write those that are absent. One that cannot be written is told of, and done without."""
+    """Write those that are absent. One that cannot be written is told of, and done without. Raises JavaError."""
+    find_java()
     for kind, live in _LIVES.items():
         try:
             archive = class_archive(kind)
@@ -79,4 +80,7 @@ _LIVES: Mapping[Kind, Callable[[Sequence[str], Path], None]] = {"spark": _spark,
 
 
 if __name__ == "__main__":
-    write_class_archives(lambda line: print(line, file=sys.stderr, flush=True))
+    try:
+        write_class_archives(lambda line: print(line, file=sys.stderr, flush=True))
+    except JavaError as problem:
+        sys.exit(str(problem))

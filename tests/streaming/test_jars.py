@@ -17,6 +17,8 @@ import pytest
 from streaming.jars import JARS_EXPECTED, JarsError, broker_jars, jars_directory, resolve_jars, spark_jars, tools_jars
 from streaming.java import JavaError, find_java
 
+REQUEST_LOG = str(Path(__file__).parents[1] / "fixtures" / "recordings" / "chaos-a.request.log.gz")
+
 # Stands in for `java -jar ivy.jar ... -retrieve DIRECTORY/jars/[conf]/...`: notes the run, prints, makes three jars.
 FAKE_JAVA = """#!/bin/sh
 if [ "$1" = -version ]; then echo 'openjdk version "17.0.15" 2025-04-15' >&2; exit 0; fi
@@ -162,6 +164,39 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(JavaError, match=r"JAVA_HOME is not set and there is no `java` on PATH\. Install a Java 17"):
         find_java()
+
+
+RUN = ("command_line.main", "run")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "java"),
+    [
+        (RUN, None),
+        (RUN, "exit 1"),
+        (RUN, "echo 'java version \"11.0.22\"' >&2"),
+        (RUN, "echo 'no Java'"),
+        ((*RUN, "--embedded"), None),
+        (("command_line.main", "demo"), None),
+        (("command_line.main", "replay", REQUEST_LOG), None),
+        (("command_line.main", "replay", "coordinator.events"), None),
+        (("streaming.embedded_kafka",), None),
+        (("streaming.write_class_archives",), None),
+        (("benchmarks.gateway",), None),
+        (("benchmarks.query",), None),
+    ],
+)
+def test_everything_that_needs_java_says_so_in_a_sentence(arguments: tuple[str, ...], java: str | None, tmp_path: Path) -> None:
+    """Where there is none, where it does not start, where it is too old, where it is none."""
+    if java is not None:
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "java").write_text(f"#!/bin/sh\n{java}\n")
+        (tmp_path / "bin" / "java").chmod(0o755)
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 1
+    assert "Install a Java 17 runtime" in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
 def test_java_home_of_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
