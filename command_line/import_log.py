@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import typer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from command_line import doubts
 from command_line.errors import WRONG_USE, CommandError
 from command_line.options import CONNECTION, Settings, with_settings
 from command_line.progress import bytes_progress
@@ -62,6 +63,8 @@ def kafka_request_log(
     with bytes_progress("reading") as advance:
         log = RequestLog(files, time_zone=zone(time_zone), dead_letter=letters.add, progress=advance)
         log.read()
+    if not log.counts.group_requests:
+        raise CommandError(nothing_to_tell(log, files))
     shards, written_to = settings.config.shards, out or topic
     if topic is not None:
         shards = _prepare_topic(settings.config, topic)
@@ -74,6 +77,15 @@ def kafka_request_log(
         assert topic is not None
         _write_topic(settings.config, topic, events)
     counts, wrote = log.counts, events.counts
+    if not wrote.events:
+        if out is not None:
+            out.unlink()
+        raise CommandError(nothing_to_tell(log, files))
+    found = log.doubts()
+    if out is not None:
+        doubts.keep(out, found)
+    for line in doubts.lines(found):
+        say(line)
     say(
         f"Read {words.count(counts.lines, 'line')}: {words.count(counts.group_requests, 'group request')}, "
         f"{words.count(counts.other_requests, 'other request')}, {words.count(counts.other_lines, 'other line')}, "
@@ -82,6 +94,18 @@ def kafka_request_log(
     say(f"Wrote {words.count(wrote.events, 'event')} of {words.count(wrote.groups, 'group')} and {words.count(wrote.ticks, 'tick')} to {written_to}.")
     if wrote.set_aside:
         say(f"Left out {words.count(wrote.set_aside, 'request')} that the broker answered without asking the group.")
+
+
+def nothing_to_tell(log: RequestLog, files: list[Path]) -> str:
+    """Why a log makes no events, in a sentence or some."""
+    counts = log.counts
+    lines, damaged = words.count(counts.lines, "line"), counts.damaged_lines
+    if not counts.group_requests:
+        why = f"no group requests in {lines}" + (f", {damaged} of which cannot be read" if damaged else "")
+        why += ". Is it a broker's request log at DEBUG?"
+    else:
+        why = f"none of {words.count(counts.group_requests, 'group request')} in {lines} can be told."
+    return " ".join((f"{', '.join(map(str, files))}: {why}", *log.doubts()))
 
 
 def zone(name: str) -> tzinfo:

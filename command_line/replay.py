@@ -22,7 +22,7 @@ from command_line import doubts, history_tables
 from command_line.dashboard import dashboard_settings
 from command_line.errors import WRONG_USE, CommandError
 from command_line.history_tables import FormatOption, TablesFormat
-from command_line.import_log import DeadLetters, TimeZone, zone
+from command_line.import_log import DeadLetters, TimeZone, nothing_to_tell, zone
 from command_line.options import OPERATIONS, Settings, with_settings
 from command_line.progress import Advance, bytes_progress, count_progress
 from command_line.spark_jvm import end_jvm, quiet_start
@@ -291,11 +291,12 @@ def _source(names: list[str], scratch: Path, out: Path | None, time_zone: tzinfo
         return _Source(files=tuple(paths), kept=tuple(str(path.absolute()) for path in paths), doubts=doubts.kept(paths))
     if are_events == {True, False}:
         raise CommandError("Files of events (.jsonl, .parquet) and request logs cannot be replayed together.", WRONG_USE)
-    return _Source(files=(_import(paths, scratch, out, time_zone),), kept=(EVENTS_FILE,))
+    events, doubtful = _import(paths, scratch, out, time_zone)
+    return _Source(files=(events,), kept=(EVENTS_FILE,), doubts=doubtful)
 
 
-def _import(paths: list[Path], scratch: Path, out: Path | None, time_zone: tzinfo) -> Path:
-    """Turn request logs into a file of events."""
+def _import(paths: list[Path], scratch: Path, out: Path | None, time_zone: tzinfo) -> tuple[Path, tuple[str, ...]]:
+    """Turn request logs into a file of events; and why they may not tell what happened."""
     letters = DeadLetters((out or scratch) / "damaged-lines.jsonl")
     with bytes_progress("reading the request log") as advance:
         log = RequestLog(paths, time_zone=time_zone, dead_letter=letters.add, progress=advance)
@@ -306,7 +307,7 @@ def _import(paths: list[Path], scratch: Path, out: Path | None, time_zone: tzinf
         for record in events:
             lines.write(encode_record(record) + b"\n")
     if not events.counts.events:
-        raise CommandError(f"{', '.join(map(str, paths))}: no group requests in {words.count(log.counts.lines, 'line')}. Is it a broker's request log at DEBUG?")
+        raise CommandError(nothing_to_tell(log, paths))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         with file.open("rb") as plain, gzip.GzipFile(out / EVENTS_FILE, "wb", compresslevel=1, mtime=0) as packed:
@@ -314,7 +315,7 @@ def _import(paths: list[Path], scratch: Path, out: Path | None, time_zone: tzinf
     if letters.count:
         where = f": see {letters.path}" if out is not None else ""
         say(f"{words.count(letters.count, 'damaged line')} of the request log left out{where}", error=True)
-    return file
+    return file, log.doubts()
 
 
 # -------------------------------------------------------------------------------------------- progress and failures

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from command_line.errors import CommandError
+from schemas.bounded_lines import bounded_lines
 from schemas.history import History, decode_history
 from schemas.records_file import RecordsFileError, decode_record
 
@@ -37,9 +38,9 @@ def read_history_files(directory: Path) -> Iterator[History]:
 
 def _json_lines(path: Path) -> Iterator[KeyAndValue]:
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+        for number, (line, length) in enumerate(bounded_lines(file), start=1):
             try:
-                record = decode_record(line)
+                record = decode_record(line, length)
             except RecordsFileError as problem:
                 raise CommandError(f"{path}, line {number}: {problem}.") from problem
             yield record.key, record.value

@@ -43,6 +43,8 @@ def history(
             say(line)
     _say_rest(len(report.differences), show)
     say(report.summary())
+    if not report.steps:
+        raise CommandError(f"Nothing was verified: {', '.join(map(str, files))}: no step of a recorded history.")
     if report.differences:
         raise typer.Exit(1)
 
@@ -65,7 +67,7 @@ def recording(
 
     Settings of the broker that are not given are inferred from its answers, and printed. A line's time is when the
     answer was sent; inside a millisecond an order is searched for that reproduces the answers. The exit code is 1 if
-    anything differs; the last line is `N requests, N equal, N differ, N cannot be compared (why)`.
+    anything differs, or nothing could be compared; the last line is `N requests, N equal, N differ, N cannot be compared (why)`.
 
     Examples:
 
@@ -86,6 +88,8 @@ def recording(
         say(line)
     _say_rest(len(report.differences), show)
     say(summary)
+    if (nothing := report.nothing_verified) is not None:
+        raise CommandError(nothing)
     if not report.agrees:
         raise typer.Exit(1)
 

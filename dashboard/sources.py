@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from dashboard.index import Index
+from schemas.bounded_lines import bounded_lines
 from schemas.foreign_json import json_decoder
 from schemas.records_file import Record, RecordsFileError, decode_record
 
@@ -100,9 +101,9 @@ class ReplaySource:
             yield from _parquet(file)
             return
         with file.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
+            for number, (line, length) in enumerate(bounded_lines(lines), start=1):
                 try:
-                    yield decode_record(line)
+                    yield decode_record(line, length)
                 except RecordsFileError as problem:
                     raise SourceError(f"{file}, line {number}: {problem}.") from problem
 

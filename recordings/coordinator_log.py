@@ -13,8 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from recordings.offsets_log import read_text_or_gzip
 from recordings.request_lines import LineError, time_us
+from recordings.text_files import lines_of
 from schemas.history import (
     AssignmentReceived,
     GroupEmpty,
@@ -103,13 +103,13 @@ _REPLACED = re.compile(
 def read_coordinator_log(path: Path, time_zone: tzinfo) -> dict[str, list[LogEntry]]:
     """The entries by group, in their order; lines of other kinds are skipped."""
     by_group: dict[str, list[LogEntry]] = {}
-    for line in read_text_or_gzip(path).splitlines():
-        text = line.decode(errors="replace")
+    for _, line, _ in lines_of(path):
+        text = line.decode(errors="replace").rstrip("\r\n")
         for pattern, make in _LINES:
             found = pattern.search(text)
             if found is not None:
                 try:
-                    time_ms = time_us(line[: len(text[: found.start()].encode())], time_zone) // 1000
+                    time_ms = time_us(line[: len(text[: found.start()].encode())], time_zone)[0] // 1000
                 except LineError:
                     break
                 by_group.setdefault(found["group"], []).append(make(time_ms, found))

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from recordings.group_requests import GroupRequest, group_requests
-from recordings.kafka_json import KafkaJsonError
+from recordings.group_requests import GroupRequest
 from recordings.kafka_request_log import RequestLog
-from schemas.events import EventProblem, encode_request_event, encode_tick
+from schemas.events import encode_request_event, encode_tick
 from schemas.java_hash import group_partition
 from schemas.records_file import Record
 
@@ -41,17 +40,11 @@ class EventsImport:
         self._groups: set[str] = set()
 
     def __iter__(self) -> Iterator[Record]:
-        for logged in self._log.requests():
-            try:
-                requests = group_requests(logged, self._log.file_name(logged), self._log.topic_ids)
-            except (KafkaJsonError, ValueError) as error:
-                self._log.refuse(logged, EventProblem.BAD_BODY, str(error))
-                continue
-            for request in requests:
-                if request.set_aside is None:
-                    yield from self._event(request)
-                else:
-                    self.counts.set_aside += 1
+        for request in self._log.group_requests():
+            if request.set_aside is None:
+                yield from self._event(request)
+            else:
+                self.counts.set_aside += 1
         self.counts.groups = len(self._groups)
         if self._log.end_us is not None:
             for partition in range(self._shard_count):

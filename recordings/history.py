@@ -6,7 +6,6 @@ offsets log, and the state of each group after each step as a JSON merge patch (
 
 from __future__ import annotations
 
-import gzip
 import json
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +18,8 @@ from msgspec.structs import replace
 from coordinator_state import Answer, Coordinator, Group, GroupConfig, LogRecord, Output, RequestEvent
 from coordinator_state import timers as timer_names
 from recordings.kafka_json import list_groups_from_kafka, merge, request_from_kafka, response_to_kafka
+from recordings.text_files import lines_of
+from schemas.bounded_lines import too_long
 from schemas.events import RequestEnvelope
 from schemas.messages import ListGroupsResponse
 from schemas.records import GroupMetadataValue, decode_record, encode_group_metadata_value
@@ -59,22 +60,21 @@ def verify_histories(paths: Iterable[Path], progress: Callable[[HistoryReport], 
     """Replay every history of the files (plain or gzip) and compare. Raises `ValueError` for a file of another form."""
     report = HistoryReport()
     for path in paths:
-        for number, line in enumerate(_lines(path), start=1):
+        for number, line, length in lines_of(path):
+            if not line.strip():
+                continue
             try:
+                if length:
+                    raise ValueError(too_long(length))
                 history = json.loads(line)
                 replay = _Replay(history, report)
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise ValueError(f"{path}, line {number}: not a recorded history ({error!r})") from error
             replay.run()
             report.histories += 1
             if progress is not None:
                 progress(report)
     return report
-
-
-def _lines(path: Path) -> Iterator[str]:
-    with gzip.open(path, "rt") if path.suffix == ".gz" else open(path, encoding="utf-8") as file:
-        yield from (line for line in file if line.strip())
 
 
 def history_config(settings: Json) -> GroupConfig:

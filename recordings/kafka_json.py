@@ -144,6 +144,8 @@ def _newest_request(api: str, version: int, body: dict[str, Any]) -> dict[str, A
         return {**body, "members": [{"memberId": _value(body, "memberId")}]}
     if api == "OffsetFetch" and version < 8:
         return {**body, "groups": [body]}
+    if api == "OffsetCommit" and "generationIdOrMemberEpoch" not in body and "generationId" in body:
+        return {**body, "generationIdOrMemberEpoch": body["generationId"]}  # its name before Kafka 3.5
     return body
 
 

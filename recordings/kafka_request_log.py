@@ -1,39 +1,37 @@
 """A Kafka broker's request log, read: the requests of the group protocol, in the order of their arrival.
 
 Lines are in the order in which answers were sent, and a JoinGroup may have waited for minutes, so the requests are
-sorted: in memory as far as they fit, beyond that in runs on disk that are merged (`SORT_MEMORY_BYTES`). Requests of one
-connection keep the order of their lines, which is that of their correlation ids: a broker reads the next request of a
-connection when the last one is answered.
+sorted (`request_order`), by times that are put right where the broker's clock was set (`log_clock`). What cannot be
+read, or is not understood, is counted, and `doubts` says so in sentences.
 """
 
 from __future__ import annotations
 
-import gzip
-import heapq
-import tempfile
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, tzinfo
 from itertools import islice
-from operator import attrgetter
 from pathlib import Path
 from typing import IO
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from recordings.group_requests import GroupRequest, group_requests
 from recordings.kafka_json import KafkaJsonError, topic_id_from_kafka
-from recordings.request_lines import LineError, LoggedRequest, read_line
+from recordings.log_clock import FileClock, FileStep, link_files
+from recordings.log_contents import LogContents
+from recordings.request_lines import LineError, LoggedRequest, ReadLine, read_line
+from recordings.request_order import ConnectionOrder, RequestSorter
+from recordings.text_files import GZIP_ERRORS, unpacked
+from schemas.bounded_lines import bounded_lines, too_long
 from schemas.events import EventProblem
 
 SORT_MEMORY_BYTES = 64 * 1024 * 1024
 """Of requests that are kept in memory while they are sorted; more go to temporary files."""
-_GZIP_MAGIC = b"\x1f\x8b"
 _PROGRESS_EVERY_LINES = 5_000
-_LENGTH_BYTES = 4
 _FIRST_LINES = 10_000
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class DeadLetter(Struct, frozen=True, kw_only=True):
@@ -44,7 +42,7 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
     file: str
     line_number: int
     text: str
-    """The line itself; bytes that are not UTF-8 are replaced."""
+    """The line itself, of one that is too long its beginning; bytes that are not UTF-8 are replaced."""
 
 
 class LogCounts(Struct):
@@ -79,28 +77,65 @@ class RequestLog:
         self.start_us: int | None = None
         self.end_us: int | None = None
         """The times of the first and the last completed request."""
+        self.clocks: list[FileClock] = []
+        """Of each file."""
+        self.file_steps: list[FileStep] = []
+        self.contents = LogContents()
+        self.order = ConnectionOrder(0)
         self._time_zone = time_zone
         self._dead_letter = dead_letter
         self._progress = progress
-        self._connections: dict[str, int] = {}
-        self._sorter = _Sorter(sort_memory_bytes)
+        self._sorter = RequestSorter(sort_memory_bytes)
 
     def read(self) -> None:
         """Read all files. Raises `OSError` for one that cannot be opened."""
         total = sum(path.stat().st_size for path in self.paths)
         done = 0
         for file_index, path in enumerate(self.paths):
+            self.clocks.append(FileClock())
             with path.open("rb") as raw:
-                for line_number, line in enumerate(self._lines(path, raw), 1):
-                    self._take(file_index, line_number, line)
+                for line_number, (line, length) in enumerate(self._lines(file_index, raw), 1):
+                    self._take(file_index, line_number, line, length)
                     if not line_number % _PROGRESS_EVERY_LINES:
                         self._progress(done + raw.tell(), total)
             done += path.stat().st_size
             self._progress(done, total)
+        for clock in self.clocks:
+            clock.settle()
+        self.file_steps = link_files(self.clocks)
+        spans = [span for clock in self.clocks if (span := clock.span()) is not None]
+        self.start_us = min((start for start, _ in spans), default=None)
+        self.end_us = max((end for _, end in spans), default=None)
 
     def requests(self) -> Iterator[LoggedRequest]:
         """The group requests in the order of arrival. Once."""
-        return self._sorter.take_sorted()
+        self.order = ConnectionOrder(self.contents.resolution_us)
+        was_set = any(clock.base_us or clock.end_offset_us or list(clock.steps()) for clock in self.clocks)
+        return self.order.arrange(self._sorter.take_sorted(self._shift if was_set else None))
+
+    def group_requests(self, topic_ids: Mapping[str, str] | None = None) -> Iterator[GroupRequest]:
+        """The same as they came to each group; those that cannot be understood are refused. Once.
+
+        `topic_ids`: topic name -> id, where more is known than the log tells.
+        """
+        known = self.topic_ids if topic_ids is None else topic_ids
+        for logged in self.requests():
+            try:
+                requests = group_requests(logged, self.file_name(logged), known)
+            except (KafkaJsonError, ValueError) as error:
+                self.refuse(logged, EventProblem.BAD_BODY, str(error))
+                continue
+            for request in requests:
+                if request.set_aside is None and (why := self.contents.why_not_understood(request.group_id)):
+                    request = replace(request, set_aside=why)
+                self.contents.note_request(request)
+                yield request
+
+    def doubts(self) -> tuple[str, ...]:
+        """Why what this log tells may not be what happened, in sentences; all of it when the requests were taken."""
+        from recordings.log_doubts import doubts_of
+
+        return doubts_of(self)
 
     def file_name(self, request: LoggedRequest) -> str:
         return self.paths[request.file_index].name
@@ -110,120 +145,72 @@ class RequestLog:
         text = f"{request.api} v{request.api_version} {request.request.decode(errors='replace')}"
         self._refuse(request.file_index, request.line_number, text, reason, detail)
 
+    def _shift(self, request: LoggedRequest) -> int:
+        return self.clocks[request.file_index].offset_us(request.line_number)
+
     def _refuse(self, file_index: int, line_number: int, text: str, reason: EventProblem, detail: str) -> None:
         self.counts.damaged_lines += 1
+        self.contents.note_damage(detail)
         file = self.paths[file_index].name
         self._dead_letter(DeadLetter(reason=reason, detail=detail, file=file, line_number=line_number, text=text))
 
-    def _lines(self, path: Path, raw: IO[bytes]) -> Iterator[bytes]:
+    def _lines(self, file_index: int, raw: IO[bytes]) -> Iterator[tuple[bytes, int]]:
         """The lines of a file; a gzip file that breaks off gives what it has."""
         count = 0
         try:
-            for line in _plain(raw):
+            for line, length in bounded_lines(unpacked(raw)):
                 count += 1
-                yield line
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                yield line, length
+        except GZIP_ERRORS as error:
             detail = f"the file breaks off after line {count}: {error}"
-            self._refuse(self.paths.index(path), count + 1, "", EventProblem.DAMAGED_LOG_LINE, detail)
+            self._refuse(file_index, count + 1, "", EventProblem.DAMAGED_LOG_LINE, detail)
 
-    def _take(self, file_index: int, line_number: int, line: bytes) -> None:
+    def _take(self, file_index: int, line_number: int, line: bytes, length: int) -> None:
         self.counts.lines += 1
+        clock = self.clocks[file_index]
         try:
-            read = read_line(line, file_index, line_number, self._time_zone)
+            if length:
+                raise LineError(too_long(length))
+            if line_number == 1 and line.startswith(_UTF_16_MARKS):
+                raise LineError("the file is UTF-16; turn it into UTF-8 first (iconv -f UTF-16 -t UTF-8)")
+            read = read_line(line, file_index, line_number, self._time_zone, clock.last_us)
         except LineError as error:
-            text = line.decode(errors="replace").rstrip("\n")
+            text = line.decode(errors="replace").rstrip("\r\n")
             self._refuse(file_index, line_number, text, EventProblem.DAMAGED_LOG_LINE, str(error))
             return
         if read is None:
             self.counts.other_lines += 1
             return
-        self.start_us = read.logged_us if self.start_us is None else min(self.start_us, read.logged_us)
-        self.end_us = read.logged_us if self.end_us is None else max(self.end_us, read.logged_us)
+        if read.foreign is not None:
+            self._refuse(file_index, line_number, "", EventProblem.DAMAGED_LOG_LINE, f"{read.foreign}, around a request")
+        self._take_request(clock, line_number, read)
+
+    def _take_request(self, clock: FileClock, line_number: int, read: ReadLine) -> None:
+        clock.add(line_number, read)
+        self.contents.note_line(read)
         for name, topic_id in read.topics:
             self._learn_topic(name, topic_id)
         if read.request is None:
             self.counts.other_requests += 1
         else:
             self.counts.group_requests += 1
-            self._sorter.add(self._in_order_of_its_connection(read.request))
+            self._sorter.add(read.request)
 
     def _learn_topic(self, name: str, topic_id: str) -> None:
-        try:
+        with suppress(KafkaJsonError):
             ours = topic_id_from_kafka(topic_id)
-        except KafkaJsonError:
-            return
-        if ours is not None:
-            self.topic_ids[name] = ours
-
-    def _in_order_of_its_connection(self, request: LoggedRequest) -> LoggedRequest:
-        """A broker reads the next request of a connection when the last is answered; times rounded down can deny it."""
-        answered_us = self._connections.get(request.connection, request.arrival_us)
-        if request.arrival_us < answered_us:
-            handled_us = max(request.handled_us, answered_us)
-            request = replace(request, arrival_us=answered_us, handled_us=handled_us)
-        self._connections[request.connection] = request.ready_us
-        return request
-
-
-def _plain(raw: IO[bytes]) -> IO[bytes]:
-    """A plain or gzip file, to be read as plain."""
-    compressed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-    raw.seek(0)
-    return gzip.GzipFile(fileobj=raw) if compressed else raw  # type: ignore[return-value]
+            if ours is not None:
+                self.topic_ids[name] = ours
 
 
 def _first_time_us(path: Path, time_zone: tzinfo) -> int:
     """The time of the first request in a file."""
     with path.open("rb") as raw:
         try:
-            for line in islice(_plain(raw), _FIRST_LINES):
+            for line, length in islice(bounded_lines(unpacked(raw)), _FIRST_LINES):
                 with suppress(LineError):
-                    if (read := read_line(line, 0, 0, time_zone)) is not None:
+                    if not length and (read := read_line(line, 0, 0, time_zone)) is not None:
                         return read.logged_us
-        except (EOFError, zlib.error, gzip.BadGzipFile):
+        except GZIP_ERRORS:
             pass
     return 0
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(LoggedRequest).decode
-_by_arrival = attrgetter("arrival_us", "file_index", "line_number")
-
-
-class _Sorter:
-    """Sorts more requests than fit into memory: sorted runs in temporary files, merged at the end."""
-
-    def __init__(self, memory_bytes: int) -> None:
-        self._memory_bytes = memory_bytes
-        self._held: list[LoggedRequest] = []
-        self._held_bytes = 0
-        self._runs: list[IO[bytes]] = []
-
-    def add(self, request: LoggedRequest) -> None:
-        self._held.append(request)
-        self._held_bytes += len(request.request) + len(request.response) + 1_000
-        if self._held_bytes > self._memory_bytes:
-            self._spill()
-
-    def take_sorted(self) -> Iterator[LoggedRequest]:
-        self._held.sort(key=_by_arrival)
-        try:
-            yield from heapq.merge(*map(_read_run, self._runs), self._held, key=_by_arrival)
-        finally:
-            for run in self._runs:
-                run.close()
-
-    def _spill(self) -> None:
-        self._held.sort(key=_by_arrival)
-        run = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the merge ends
-        for request in self._held:
-            encoded = _encode(request)
-            run.write(len(encoded).to_bytes(_LENGTH_BYTES) + encoded)
-        run.seek(0)
-        self._runs.append(run)
-        self._held, self._held_bytes = [], 0
-
-
-def _read_run(run: IO[bytes]) -> Iterator[LoggedRequest]:
-    while length := run.read(_LENGTH_BYTES):
-        yield _decode(run.read(int.from_bytes(length)))

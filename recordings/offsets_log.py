@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from base64 import b64decode
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
+from recordings.text_files import lines_of
+from schemas.bounded_lines import too_long
 from schemas.records import (
     GroupMetadataValue,
     OffsetCommitValue,
@@ -24,7 +26,17 @@ from schemas.records import (
     encode_offset_commit_value,
 )
 
-_GZIP_MAGIC = b"\x1f\x8b"
+DAMAGE_SHOWN = 3
+DAMAGE_TEXT_MAX = 200
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+"""At both ends of a line, a byte order mark included."""
+_CONTROL_KEY_BYTES = 4
+_KINDS = {
+    range(3, 9): "KIP-848 consumer groups",
+    range(16, 17): "KIP-848 consumer groups",
+    range(9, 16): "share groups",
+    range(17, 24): "streams groups",
+}
 _VALUE_VERSION_BYTES = 2
 
 
@@ -43,49 +55,84 @@ class LoggedRecord(Struct, frozen=True, kw_only=True):
     value: bytes | None
 
 
+class OffsetsLog(Struct):
+    """What a dump of `__consumer_offsets` holds, as far as it can be compared; and what it holds besides."""
+
+    by_group: dict[str, list[LoggedRecord]] = field(default_factory=dict)
+    """The records by group, in the order of their offsets, whatever the order of the lines."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """What cannot be compared -> how many records."""
+    damaged: int = 0
+    damage: list[str] = field(default_factory=list)
+    """The first damaged lines, each with its number and what is wrong."""
+
+    def doubts(self) -> Iterator[str]:
+        """In sentences."""
+        for what, count in self.left_out.items():
+            yield f"{count} records of the offsets log {what}: they are not compared."
+        if self.damaged:
+            shown = "; ".join(self.damage)
+            rest = f"; and {self.damaged - len(self.damage)} more" if self.damaged > len(self.damage) else ""
+            yield f"{self.damaged} lines of the offsets log cannot be read and are left out: {shown}{rest}."
+
+
 class _Line(Struct):
     partition: int
     offset: int
     timestamp_ms: int
     key: str | None
     value: str | None
+    is_transactional: bool = False
+    control: str | bool | None = None
 
 
 _decode = msgspec.json.Decoder(_Line).decode
 
 
-def read_text_or_gzip(path: Path) -> bytes:
-    """All of a file, unpacked if it is packed. Raises `OSError`."""
-    data = path.read_bytes()
-    return gzip.decompress(data) if data.startswith(_GZIP_MAGIC) else data
-
-
-def read_offsets_log(path: Path) -> dict[str, list[LoggedRecord]]:
-    """The records by group, in their order. Records of other kinds are left out. Raises `OffsetsLogError`."""
-    by_group: dict[str, list[LoggedRecord]] = {}
-    for number, line in enumerate(read_text_or_gzip(path).splitlines(), 1):
-        if not line.strip():
-            continue
+def read_offsets_log(path: Path) -> OffsetsLog:
+    """Read a dump, plain or gzip. Raises ValueError for a gzip file that breaks off, OSError."""
+    log = OffsetsLog()
+    places: dict[tuple[int, int], LoggedRecord] = {}
+    for number, line, length in lines_of(path):
         try:
-            record = read_offsets_line(line)
+            if length:
+                raise OffsetsLogError(too_long(length))
+            record = read_offsets_line(line) if line.strip(_BLANK) else None
         except OffsetsLogError as error:
-            raise OffsetsLogError(f"{path.name}, line {number}: {error}") from None
-        if record is not None:
-            by_group.setdefault(record.group_id, []).append(record)
-    return by_group
+            log.damaged += 1
+            if len(log.damage) < DAMAGE_SHOWN:
+                log.damage.append(f"line {number}: {str(error)[:DAMAGE_TEXT_MAX]}")
+            continue
+        if isinstance(record, str):
+            _leave_out(log, record)
+        elif record is not None:
+            before = places.setdefault((record.partition, record.offset), record)
+            if before is not record:
+                _leave_out(log, "come again" if before == record else "lie where another record lies: several logs are mixed")
+    for place in sorted(places):
+        log.by_group.setdefault(places[place].group_id, []).append(places[place])
+    return log
 
 
-def read_offsets_line(line: bytes) -> LoggedRecord | None:
-    """One line; None: a record that is not about a group. Raises `OffsetsLogError`."""
+def _leave_out(log: OffsetsLog, what: str) -> None:
+    log.left_out[what] = log.left_out.get(what, 0) + 1
+
+
+def read_offsets_line(line: bytes) -> LoggedRecord | str:
+    """One line; text: what a record is that is no plain record of a classic group. Raises `OffsetsLogError`."""
     try:
-        read = _decode(line)
+        read = _decode(line.strip(_BLANK))
         key = b64decode(read.key or "", validate=True)
         value = None if read.value is None else b64decode(read.value, validate=True)
+        if read.control or _is_control_key(key):
+            return "are markers of transactions (COMMIT, ABORT)"
         decoded_key, _ = decode_record(key, value)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:  # text that is no UTF-8, base64 or record
         raise OffsetsLogError(str(error)) from None
     if isinstance(decoded_key, UnknownKey):
-        return None
+        return f"are of {_kind(decoded_key.type)}, whose records are not understood yet"
+    if read.is_transactional:
+        return "were written in transactions, which are not understood yet"
     return LoggedRecord(
         partition=read.partition,
         offset=read.offset,
@@ -94,6 +141,16 @@ def read_offsets_line(line: bytes) -> LoggedRecord | None:
         key=key,
         value=value,
     )
+
+
+def _is_control_key(key: bytes) -> bool:
+    """Version and type, each of two bytes; no key of a group is so short."""
+    return len(key) == _CONTROL_KEY_BYTES and key[:2] == b"\x00\x00" and key[2:] in (b"\x00\x00", b"\x00\x01")
+
+
+def _kind(record_type: int) -> str:
+    """The kind of groups that has records of this type. Source: Kafka's `CoordinatorRecordType`."""
+    return next((kind for types, kind in _KINDS.items() if record_type in types), f"type {record_type}")
 
 
 def value_version(value: bytes) -> int:

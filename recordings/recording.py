@@ -19,13 +19,11 @@ from recordings.broker_settings import BrokerSettings, parse_settings, settings_
 from recordings.coordinator_log import LogEntry, read_coordinator_log
 from recordings.expectations import PUNCTUAL_MS, Disagreement, Step
 from recordings.group_replay import START
-from recordings.group_requests import GroupRequest, group_requests
-from recordings.kafka_json import KafkaJsonError
+from recordings.group_requests import GroupRequest
 from recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
-from recordings.offsets_log import LoggedRecord, read_offsets_log, topic_ids_of
+from recordings.offsets_log import LoggedRecord, OffsetsLog, read_offsets_log, topic_ids_of
 from recordings.order_search import GroupResult, OrderSearch
 from recordings.recorded_groups import expected_of, steps_of
-from schemas.events import EventProblem
 from schemas.java_hash import group_partition
 
 LETTERS_SHOWN = 10
@@ -79,11 +77,28 @@ class RecordingReport(Struct, kw_only=True):
     notes: list[str] = field(default_factory=list)
     """Everything else that a reader must know: orders that were searched, requests that were inferred."""
     dead_letters: list[DeadLetter] = field(default_factory=list)
+    """The first lines that cannot be read."""
+    doubts: tuple[str, ...] = ()
+    """Why the log may not tell what happened."""
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing differs."""
-        return not self.differences
+        """Whether nothing differs, of what was to be verified."""
+        return not self.differences and self.nothing_verified is None
+
+    @property
+    def nothing_verified(self) -> str | None:
+        """What was to be verified and has nothing that could be compared; None if all has."""
+        if not self.requests.total:
+            if self.not_compared:
+                return f"Nothing was verified: none of {sum(self.not_compared.values())} requests can be compared."
+            lines, damaged = self.counts.lines, self.counts.damaged_lines
+            what = f"no group requests in {lines} lines, {damaged} of which cannot be read"
+            return f"Nothing was verified: {what}. Is it a broker's request log (kafka.request.logger) at DEBUG?"
+        for side, compared in (("offsets log has records", self.records), ("coordinator log has entries", self.log_entries)):
+            if compared is not None and not compared.total:
+                return f"Nothing of it was verified: the {side} of none of these groups in the time of the request log. Is it of another time zone?"
+        return None
 
     def summary(self) -> str:
         """`N requests, N equal, N differ, N cannot be compared (why)`."""
@@ -97,14 +112,15 @@ class RecordingReport(Struct, kw_only=True):
     def lines(self) -> Iterator[str]:
         """For people."""
         counts = self.counts
+        yield from (f"doubtful: {doubt}" for doubt in self.doubts)
         yield (
             f"{counts.lines} lines: {counts.group_requests} requests of the group protocol, {counts.other_requests} others, "
             f"{counts.other_lines} that are no requests, {counts.damaged_lines} that cannot be read; {self.groups} groups"
         )
         for letter in self.dead_letters[:LETTERS_SHOWN]:
             yield f"  {letter.file}, line {letter.line_number}: {letter.detail}"
-        if len(self.dead_letters) > LETTERS_SHOWN:
-            yield f"  and {len(self.dead_letters) - LETTERS_SHOWN} more"
+        if counts.damaged_lines > LETTERS_SHOWN:
+            yield f"  and {counts.damaged_lines - LETTERS_SHOWN} more"
         yield "broker settings:"
         yield from (f"  {setting}" for setting in self.settings)
         yield from self.notes
@@ -137,7 +153,10 @@ def verify_recording(
     given = parse_settings(config or {})
     letters: list[DeadLetter] = []
     log = RequestLog(
-        [path] if isinstance(path, Path) else path, time_zone=time_zone, dead_letter=letters.append, progress=progress
+        [path] if isinstance(path, Path) else path,
+        time_zone=time_zone,
+        dead_letter=lambda letter: letters.append(letter) if len(letters) < LETTERS_SHOWN else None,
+        progress=progress,
     )
     log.read()
     records = read_offsets_log(offsets) if offsets is not None else None
@@ -153,13 +172,14 @@ class _Verification:
         self,
         report: RecordingReport,
         log: RequestLog,
-        records: dict[str, list[LoggedRecord]] | None,
+        offsets: OffsetsLog | None,
         entries: dict[str, list[LogEntry]] | None,
         given: Mapping[str, int],
     ) -> None:
         self.report = report
         self.log = log
-        self.records = records
+        self.offsets = offsets
+        self.records = None if offsets is None else offsets.by_group
         self.entries = entries
         self.given = given
 
@@ -168,6 +188,7 @@ class _Verification:
         for of_group in (self.records or {}).values():
             topic_ids |= topic_ids_of(of_group)
         groups = self._groups(topic_ids)
+        self.report.doubts = (*self.log.doubts(), *(() if self.offsets is None else self.offsets.doubts()))
         settings = settings_of(self.given, groups, self.records or {})
         self.report.settings += settings.notes
         self.report.groups = len(groups)
@@ -182,18 +203,14 @@ class _Verification:
     def _groups(self, topic_ids: Mapping[str, str]) -> dict[str, list[GroupRequest]]:
         """The requests of each group that reached it, in the order of arrival."""
         groups: dict[str, list[GroupRequest]] = {}
-        for logged in self.log.requests():
-            try:
-                requests = group_requests(logged, self.log.file_name(logged), topic_ids)
-            except (KafkaJsonError, ValueError) as error:
-                self.log.refuse(logged, EventProblem.BAD_BODY, str(error))
-                self._set_aside("cannot be understood, see above")
-                continue
-            for request in requests:
-                if request.set_aside is None:
-                    groups.setdefault(request.group_id, []).append(request)
-                else:
-                    self._set_aside(request.set_aside)
+        refused_before = self.log.counts.damaged_lines
+        for request in self.log.group_requests(topic_ids):
+            if request.set_aside is None:
+                groups.setdefault(request.group_id, []).append(request)
+            else:
+                self._set_aside(request.set_aside)
+        if refused := self.log.counts.damaged_lines - refused_before:
+            self.report.not_compared["cannot be understood, see above"] = refused
         return groups
 
     def _set_aside(self, why: str) -> None:

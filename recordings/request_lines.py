@@ -17,13 +17,22 @@ from schemas.messages import APIS
 MARK = b"Completed request:"
 _API_NAMES = {int(api.key): name for name, api in APIS.items()}
 _METADATA_KEY = 3
+OTHER_PROTOCOLS = {68: "KIP-848 consumer group", 76: "share group", 88: "streams group"}
+"""Heartbeats that make a group one of another protocol, and what it then is."""
+_OF_MEMBERS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat"})
 _DURATION_MAX_MS = 1e12
+_MILLISECOND_US, _SECOND_US = 1_000, 1_000_000
+TWICE_US = 60 * _SECOND_US
+"""Lines of one file do not go back by so much, but where the clock does."""
 
 _TIMESTAMP = re.compile(
     rb"(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z| ?[+-]\d\d:?\d\d)?"
 )
 _DAY_FIRST = re.compile(rb"(\d{1,2}) ([A-Z][a-z]{2}) (\d{4}) (\d\d:\d\d:\d\d),(\d{3})")
 _EPOCH_MS = re.compile(rb"(?<!\d)(1\d{12})(?!\d)")
+_NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+"""Control characters that no logger writes: tabs, ends of lines and the escape of colours are text."""
+_PIECES_OF_A_REQUEST = (b"(kafka.request.logger)", b'"requestHeader":', b'"responseQueueTimeMs":', b"DEBUG Completed req")
 _MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
 
 
@@ -62,10 +71,27 @@ class ReadLine(Struct):
     """What one line holds."""
 
     logged_us: int
-    request: LoggedRequest | None
+    arrival_us: int
+    api_key: int
+    api_name: str
+    """As Kafka calls it."""
+    connection: str
+    correlation_id: int
+    client_id: str
+    request: LoggedRequest | None = None
     """None: a request of another kind."""
     topics: tuple[tuple[str, str], ...] = ()
     """Names and ids (as Kafka prints them) that an answer to Metadata tells."""
+    session_us: int | None = None
+    """The session timeout of a member that joins here."""
+    is_well: bool = False
+    """A member is answered without an error: it still is one."""
+    group_id: str | None = None
+    """Of a request of a group that is of another protocol."""
+    resolution_us: int = 1_000
+    """How exact the time of the line is."""
+    foreign: str | None = None
+    """What is wrong around the request, which itself can be read."""
 
 
 class _Header(Struct):
@@ -73,6 +99,7 @@ class _Header(Struct):
     requestApiVersion: int
     correlationId: int
     clientId: str | None = None
+    requestApiKeyName: str = ""
 
 
 class _Line(Struct):
@@ -96,47 +123,109 @@ class _MetadataResponse(Struct):
     topics: tuple[_MetadataTopic, ...] = ()
 
 
+class _Glimpse(Struct):
+    """The few fields of a request or an answer that are looked at here."""
+
+    groupId: str | None = None
+    memberId: str | None = None
+    sessionTimeoutMs: int | None = None
+    errorCode: int | None = None
+
+
 _decode = msgspec.json.Decoder(_Line).decode
 _decode_metadata = msgspec.json.Decoder(_MetadataResponse).decode
+_decode_glimpse = msgspec.json.Decoder(_Glimpse).decode
 
 
-def read_line(line: bytes, file_index: int, line_number: int, time_zone: tzinfo) -> ReadLine | None:
-    """Read one line of a log; None if it is no completed request. Raises `LineError` if it is a damaged one."""
+def read_line(line: bytes, file_index: int, line_number: int, time_zone: tzinfo, not_before_us: int = 0) -> ReadLine | None:
+    """Read one line of a log; None if it is no completed request. Raises `LineError` if it is a damaged one.
+
+    `not_before_us`: of a time that comes twice, where summer time ends, the one that is meant does not go back behind this.
+    """
     start = line.find(MARK)
     if start < 0:
+        _insist_on_another_logger(line)
         return None
-    logged_us = time_us(line[:start], time_zone)
+    logged_us, resolution_us = time_us(line[:start], time_zone, not_before_us)
     try:
-        read = _decode(line[start + len(MARK) : line.rindex(b"}") + 1])
+        end = line.rindex(b"}") + 1
+        read = _decode(line[start + len(MARK) : end])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise LineError(f"the request is not the JSON that Kafka 2.8 and later print: {error}") from None
     except ValueError:
         raise LineError("the line ends before the request does") from None
     header = read.requestHeader
-    api = _API_NAMES.get(header.requestApiKey)
-    if api is None:
-        return ReadLine(logged_us, None, _topics(read) if header.requestApiKey == _METADATA_KEY else ())
-    arrival_us = logged_us - _us(read.totalTimeMs)
-    return ReadLine(
-        logged_us,
-        LoggedRequest(
-            arrival_us=arrival_us,
-            file_index=file_index,
-            line_number=line_number,
-            handled_us=arrival_us + _us(read.requestQueueTimeMs),
-            local_us=_us(read.localTimeMs),
-            ready_us=logged_us - _us(read.sendTimeMs) - _us(read.responseQueueTimeMs),
-            logged_us=logged_us,
-            api=api,
-            api_version=header.requestApiVersion,
-            correlation_id=header.correlationId,
-            client_id=header.clientId or "",
-            client_host=_client_host(read.connection),
-            connection=read.connection,
-            request=bytes(read.request),
-            response=bytes(read.response),
-        ),
+    found = ReadLine(
+        logged_us=logged_us,
+        arrival_us=logged_us - _us(read.totalTimeMs),
+        api_key=header.requestApiKey,
+        api_name=header.requestApiKeyName,
+        connection=read.connection,
+        correlation_id=header.correlationId,
+        client_id=header.clientId or "",
+        resolution_us=resolution_us,
+        foreign=what_is_foreign(line[:start]) or what_is_foreign(line[end:]),
     )
+    api = _API_NAMES.get(header.requestApiKey)
+    if api is not None:
+        found.request = _logged_request(api, read, found, file_index, line_number)
+    elif header.requestApiKey == _METADATA_KEY:
+        found.topics = _topics(read)
+    if api in _OF_MEMBERS:
+        asked = _glimpse(read.request)
+        found.is_well = bool(asked.memberId) and _glimpse(read.response).errorCode == 0
+        found.session_us = None if asked.sessionTimeoutMs is None else asked.sessionTimeoutMs * 1000
+    elif api is None:
+        found.group_id = _glimpse(read.request).groupId
+    if header.requestApiKey in OTHER_PROTOCOLS:
+        found.is_well = _glimpse(read.response).errorCode == 0
+    return found
+
+
+def _logged_request(api: str, read: _Line, found: ReadLine, file_index: int, line_number: int) -> LoggedRequest:
+    return LoggedRequest(
+        arrival_us=found.arrival_us,
+        file_index=file_index,
+        line_number=line_number,
+        handled_us=found.arrival_us + _us(read.requestQueueTimeMs),
+        local_us=_us(read.localTimeMs),
+        ready_us=found.logged_us - _us(read.sendTimeMs) - _us(read.responseQueueTimeMs),
+        logged_us=found.logged_us,
+        api=api,
+        api_version=read.requestHeader.requestApiVersion,
+        correlation_id=found.correlation_id,
+        client_id=found.client_id,
+        client_host=_client_host(read.connection),
+        connection=read.connection,
+        request=bytes(read.request),
+        response=bytes(read.response),
+    )
+
+
+def _glimpse(body: Raw) -> _Glimpse:
+    try:
+        return _decode_glimpse(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _Glimpse()
+
+
+def _insist_on_another_logger(line: bytes) -> None:
+    """A line without a request is one of another logger, or it is damaged: raises `LineError`."""
+    if problem := what_is_foreign(line):
+        raise LineError(problem)
+    if any(piece in line for piece in _PIECES_OF_A_REQUEST) and b"received request:" not in line:
+        raise LineError("the line is a piece of a request")
+
+
+def what_is_foreign(text: bytes) -> str | None:
+    """Why bytes can be no line of any logger; None if they can."""
+    if _NOT_TEXT.search(text):
+        return "bytes that are no text"
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return "bytes that are no UTF-8"
+    return None
 
 
 def _us(milliseconds: float) -> int:
@@ -161,32 +250,46 @@ def _topics(read: _Line) -> tuple[tuple[str, str], ...]:
     return tuple((topic.name, topic.topicId) for topic in topics if topic.name and topic.topicId)
 
 
-def time_us(prefix: bytes, time_zone: tzinfo) -> int:
-    """The last time in what stands before the request: log collectors put theirs in front of the broker's own."""
+def time_us(prefix: bytes, time_zone: tzinfo, not_before_us: int = 0) -> tuple[int, int]:
+    """The last time in what stands before the request, and how exact it is: log collectors put theirs in front of the broker's.
+
+    `not_before_us`: of a time that comes twice, where summer time ends, the one that is meant does not go back behind this.
+    """
     try:
         if iso := list(_TIMESTAMP.finditer(prefix)):
-            return _iso_us(iso[-1], time_zone)
+            return _iso_us(iso[-1], time_zone, not_before_us)
         if day_first := _DAY_FIRST.search(prefix):
             day, month, year, time, milliseconds = day_first.groups()
             date = b"%s-%02d-%02d" % (year, _MONTHS.index(month) + 1, int(day))
-            return _wall_clock_us(date + b" " + time, int(milliseconds) * 1000, time_zone)
+            return _wall_clock_us(date + b" " + time, int(milliseconds) * 1000, time_zone, not_before_us), _MILLISECOND_US
         if epoch := _EPOCH_MS.search(prefix):
-            return int(epoch[1]) * 1000
-    except ValueError as error:
+            return int(epoch[1]) * 1000, _MILLISECOND_US
+    except (ValueError, OverflowError) as error:
         raise LineError(f"the time of the line cannot be read: {error}") from None
     raise LineError("the line does not begin with a date and a time")
 
 
-def _iso_us(found: re.Match[bytes], time_zone: tzinfo) -> int:
-    fraction_us = int(((found["fraction"] or b"") + b"000000")[:6])
+def _iso_us(found: re.Match[bytes], time_zone: tzinfo, not_before_us: int) -> tuple[int, int]:
+    fraction = found["fraction"] or b""
+    fraction_us = int((fraction + b"000000")[:6])
+    resolution_us = _MILLISECOND_US if len(fraction) >= len("123") else _SECOND_US
     wall_clock = found["date"] + b" " + found["time"]
     zone = (found["zone"] or b"").strip()
     if not zone:
-        return _wall_clock_us(wall_clock, fraction_us, time_zone)
+        return _wall_clock_us(wall_clock, fraction_us, time_zone, not_before_us), resolution_us
     with_zone = datetime.fromisoformat((wall_clock + zone).decode())
-    return round(with_zone.timestamp()) * 1_000_000 + fraction_us
+    return round(with_zone.timestamp()) * _SECOND_US + fraction_us, resolution_us
 
 
-def _wall_clock_us(wall_clock: bytes, fraction_us: int, time_zone: tzinfo) -> int:
+def _wall_clock_us(wall_clock: bytes, fraction_us: int, time_zone: tzinfo, not_before_us: int) -> int:
     local = datetime.fromisoformat(wall_clock.decode()).replace(tzinfo=time_zone)
-    return round(local.timestamp()) * 1_000_000 + fraction_us
+    us = round(local.timestamp()) * _SECOND_US + fraction_us
+    if us < not_before_us - TWICE_US and (again := _again_us(local, fraction_us)) is not None:
+        return again
+    return us
+
+
+def _again_us(local: datetime, fraction_us: int) -> int | None:
+    """The later of two times that are written alike, where summer time ends; None where there is but one."""
+    again = round(local.replace(fold=1).timestamp()) * _SECOND_US + fraction_us
+    return again if again > round(local.timestamp()) * _SECOND_US + fraction_us else None

@@ -16,6 +16,7 @@ from base64 import b64decode, b64encode
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
+from schemas.bounded_lines import too_long
 from schemas.messages import INT32, INT64
 
 
@@ -62,8 +63,10 @@ def encode_record(record: Record) -> bytes:
     return _encode(line)
 
 
-def decode_record(line: bytes) -> Record:
-    """Read one line. Raises `RecordsFileError`."""
+def decode_record(line: bytes, length: int = 0) -> Record:
+    """Read one line; `length` of one that is too long (`bounded_lines`), else 0. Raises `RecordsFileError`."""
+    if length:
+        raise RecordsFileError(too_long(length))
     try:
         found = _decode(line)
         return Record(
@@ -78,9 +81,9 @@ def decode_record(line: bytes) -> Record:
         raise RecordsFileError(str(error)) from None
 
 
-def decode_event_record(line: bytes) -> Record:
+def decode_event_record(line: bytes, length: int = 0) -> Record:
     """Read one line of a log of events: partition, offset and timestamp must be there. Raises `RecordsFileError`."""
-    record = decode_record(line)
+    record = decode_record(line, length)
     absent = [name for name in ("partition", "offset", "timestamp_ms") if getattr(record, name) is None]
     if absent:
         raise RecordsFileError(f"{' and '.join(absent)} missing: an event has its place in the log")

@@ -8,6 +8,7 @@ UTF-8 lie in base64 under `key_b64` and `value_b64`. A tick has the key null.
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from schemas.bounded_lines import LINE_MAX_BYTES, bounded_lines, longest_line_exceeds
 from schemas.records_file import Record, RecordsFileError, decode_event_record
 from streaming.arrow_columns import objects
 from streaming.config import StreamingConfig
@@ -43,6 +45,7 @@ def records_of_files(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
     A damaged line fails the job that reads it.
     """
     _require_known(files)
+    _require_bounded(files)
     lines = [str(file) for file in files if file.name.endswith(_JSON_LINES)]
     tables = [str(file) for file in files if not file.name.endswith(_JSON_LINES)]
     parts = []
@@ -72,11 +75,15 @@ def read_records(files: Sequence[Path]) -> Iterator[Record]:
                 yield from _records(batch)
             continue
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                try:
-                    yield decode_event_record(line)
-                except RecordsFileError as problem:
-                    raise EventLogError(f"{file}, line {number}: {problem}") from None
+            number = 0
+            try:
+                for line, length in bounded_lines(lines):
+                    number += 1
+                    yield decode_event_record(line, length)
+            except RecordsFileError as problem:
+                raise EventLogError(f"{file}, line {number}: {problem}") from None
+            except (EOFError, zlib.error) as problem:
+                raise EventLogError(f"{file} breaks off after line {number}: {problem}") from None
 
 
 def _require_known(files: Sequence[Path]) -> None:
@@ -85,6 +92,19 @@ def _require_known(files: Sequence[Path]) -> None:
             raise EventLogError(f"{file} does not exist.")
         if not file.name.endswith((*_JSON_LINES, ".parquet")):
             raise EventLogError(f"{file} is no log of events: its name must end in .jsonl, .jsonl.gz or .parquet.")
+
+
+def _require_bounded(files: Sequence[Path]) -> None:
+    """Spark takes a line whole, whatever its length, so a line that is too long never gets there."""
+    for file in files:
+        if file.name.endswith(_JSON_LINES):
+            with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as stream:
+                try:
+                    number = longest_line_exceeds(stream)
+                except (EOFError, zlib.error) as problem:
+                    raise EventLogError(f"{file} breaks off: {problem}") from None
+            if number is not None:
+                raise EventLogError(f"{file}, line {number}: no line may have more than {LINE_MAX_BYTES:,} bytes")
 
 
 def _records(batch: pa.RecordBatch) -> Iterator[Record]:

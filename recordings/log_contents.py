@@ -1,0 +1,156 @@
+"""What a request log holds besides the requests that are understood: other protocols, other brokers, damage. Counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from recordings.group_requests import GroupRequest
+from recordings.log_clock import SESSION_SLACK_US
+from recordings.request_lines import OTHER_PROTOCOLS, ReadLine
+from schemas.error_codes import ErrorCode
+from schemas.messages import JoinGroupRequest
+
+NO_GENERATION = -1
+NAMES_MAX = 10_000
+"""Of groups, connections and kinds of damage that are told apart; what is beyond is counted together."""
+BEYOND = "others"
+
+TRANSACTIONAL_COMMIT, DELETE_TOPICS = 28, 20
+_NOT_HERE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
+_OF_MEMBERS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"})
+
+
+class GroupPlaces(Struct):
+    """Which brokers answered for a group."""
+
+    address: str | None = None
+    """The last that did as its coordinator."""
+    moves: int = 0
+    refused_after: int = 0
+    """Requests that a broker refused as not being the group's coordinator (yet), after one had been."""
+
+
+class LogContents:
+    """Fed with every line that is a request, then with every request to a group."""
+
+    def __init__(self) -> None:
+        self.resolution_us = 1_000
+        """How exact the least exact time is."""
+        self.coarse_lines = 0
+        """With times to the second."""
+        self.damage: Counter[str] = Counter()
+        """What was wrong -> how many lines."""
+        self.other_protocols: dict[str, Counter[str]] = {}
+        """Kind of group -> group -> its heartbeats."""
+        self.refused_protocols: Counter[str] = Counter()
+        """Groups that stayed classic, though members came with another protocol -> their heartbeats."""
+        self.transactional: Counter[str] = Counter()
+        """Group -> its commits in transactions."""
+        self.topics_deleted = 0
+        self.old_broker_lines = 0
+        self.set_aside: Counter[str] = Counter()
+        """Why requests did not reach the group machine -> how many."""
+        self.places: dict[str, GroupPlaces] = {}
+        self.silences = 0
+        """How often a member still is one, though the log has nothing of it for longer than its session."""
+        self.first_silence_us: int | None = None
+        self.not_joined = 0
+        """How often a member is one in a generation that the log does not show it to join."""
+        self._generations: dict[tuple[str, str], int] = {}
+        self._heard_us: dict[tuple[str, str], int] = {}
+        """Group and member -> when it was last answered."""
+        self._sessions_us: dict[tuple[str, str], int] = {}
+
+    def note_line(self, line: ReadLine) -> None:
+        self.resolution_us = max(self.resolution_us, line.resolution_us)
+        self.coarse_lines += line.resolution_us > 1_000
+        self.old_broker_lines += _is_of_old_broker(line.connection)
+        if line.api_key in OTHER_PROTOCOLS and line.group_id is not None:
+            if line.is_well:
+                self.other_protocols.setdefault(OTHER_PROTOCOLS[line.api_key], Counter())[line.group_id] += 1
+            else:
+                _count(self.refused_protocols, line.group_id)
+        elif line.api_key == TRANSACTIONAL_COMMIT and line.group_id is not None:
+            _count(self.transactional, line.group_id)
+        elif line.api_key == DELETE_TOPICS:
+            self.topics_deleted += 1
+
+    def note_damage(self, detail: str) -> None:
+        _count(self.damage, detail)
+
+    def why_not_understood(self, group_id: str) -> str | None:
+        """Of a group that is, or at some time was, of a protocol that is not understood: nothing of it can be told."""
+        for kind, groups in self.other_protocols.items():
+            if group_id in groups:
+                return f"of a {kind}, which is not understood yet"
+        return None
+
+    def note_request(self, request: GroupRequest) -> None:
+        """Requests come in the order of their arrival."""
+        if request.set_aside is not None:
+            _count(self.set_aside, request.set_aside)
+        else:
+            self._note_member(request)
+        if request.logged.api not in _OF_MEMBERS:
+            return
+        if request.group_id not in self.places and len(self.places) >= NAMES_MAX:
+            return
+        places = self.places.setdefault(request.group_id, GroupPlaces())
+        code = _first_code(request.response)
+        if code in _NOT_HERE:
+            places.refused_after += places.address is not None
+        elif code == ErrorCode.NONE:
+            address = request.logged.connection.split("-", 1)[0]
+            places.moves += places.address is not None and places.address != address
+            places.address = address
+
+    def _note_member(self, request: GroupRequest) -> None:
+        """Whether a member still is one, though the log has nothing of it for longer than its session."""
+        asked, logged = request.request, request.logged
+        member_id = getattr(asked, "member_id", "") or request.new_member_id
+        if not member_id or request.response.get("errorCode", 0) != ErrorCode.NONE:
+            return
+        key = request.group_id, member_id
+        generation = getattr(asked, "generation_id", NO_GENERATION)
+        if isinstance(asked, JoinGroupRequest):
+            self._sessions_us[key] = asked.session_timeout_ms * 1000
+            self._generations[key] = request.response.get("generationId", NO_GENERATION)
+        elif generation != NO_GENERATION and self._generations.get(key) != generation:
+            self._generations[key] = generation
+            self.not_joined += 1
+        heard_us = self._heard_us.get(key)
+        session_us = self._sessions_us.get(key)
+        if heard_us is not None and session_us is not None and logged.arrival_us - heard_us > session_us + SESSION_SLACK_US:
+            self.silences += 1
+            self.first_silence_us = self.first_silence_us or logged.arrival_us
+        self._heard_us[key] = max(logged.ready_us, heard_us or 0)
+
+    def moved_groups(self) -> Iterator[str]:
+        """Groups whose coordinator was another broker for a while, as far as this log shows it."""
+        for group_id, places in self.places.items():
+            if places.moves or places.refused_after:
+                yield group_id
+
+
+def _count(counter: Counter[str], name: str) -> None:
+    counter[name if name in counter or len(counter) < NAMES_MAX else BEYOND] += 1
+
+
+def _is_of_old_broker(connection: str) -> bool:
+    """Before Kafka 4 a connection had one number at its end, since then it has the processor's, too."""
+    return connection.count("-") == 2
+
+
+def _first_code(response: object) -> int | None:
+    """The first error code of an answer, wherever it stands."""
+    if isinstance(response, dict):
+        code = response.get("errorCode")
+        if isinstance(code, int):
+            return code
+        response = list(response.values())
+    if isinstance(response, list):
+        return next((code for each in response if (code := _first_code(each)) is not None), None)
+    return None

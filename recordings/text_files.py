@@ -1,0 +1,36 @@
+"""Files that are read line by line, plain or gzip, whatever they are called."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from schemas.bounded_lines import ByteStream, bounded_lines
+
+GZIP_ERRORS = (EOFError, zlib.error, gzip.BadGzipFile)
+"""What comes of a gzip file that is damaged or breaks off."""
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def unpacked(raw: IO[bytes]) -> ByteStream:
+    """A plain or gzip file, to be read as plain."""
+    compressed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+    raw.seek(0)
+    return gzip.GzipFile(fileobj=raw) if compressed else raw
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, bytes, int]]:
+    """Number, text and, of a line that is too long, its length: then the text is its beginning.
+
+    Raises ValueError for a gzip file that is damaged, OSError for one that cannot be read.
+    """
+    number = 0
+    with path.open("rb") as raw:
+        try:
+            for number, (line, length) in enumerate(bounded_lines(unpacked(raw)), 1):
+                yield number, line, length
+        except GZIP_ERRORS as error:
+            raise ValueError(f"{path}: the file breaks off after line {number}: {error}") from None

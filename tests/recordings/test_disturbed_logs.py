@@ -1,0 +1,79 @@
+"""Logs as they are: whatever happened to one on its way, it is told as it was, or its doubts say at the top why it may not be."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from recordings.kafka_request_log import RequestLog
+from tests.recordings import disturbances
+from tests.recordings.disturbances import Disturbance, Files
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "recordings"
+NAMES = ("churn-0", "chaos-b", "static", "deploy")
+
+Story = dict[str, list[tuple[object, ...]]]
+
+
+def lines_of(name: str) -> list[bytes]:
+    return gzip.decompress((FIXTURES / f"{name}.request.log.gz").read_bytes()).splitlines(keepends=True)
+
+
+def read(directory: Path, files: Files) -> tuple[Story, RequestLog]:
+    """What each group was asked and what it answered, in its order and at its times; and the log."""
+    directory.mkdir(exist_ok=True)
+    paths = [directory / f"request.log.{number}" for number, _ in enumerate(files)]
+    for path, content in zip(paths, files, strict=True):
+        path.write_bytes(content)
+    log = RequestLog(paths)
+    log.read()
+    story: Story = {}
+    for request in log.group_requests():
+        logged = request.logged
+        told = logged.arrival_us, logged.handled_us, logged.ready_us, logged.client_id, logged.request, logged.response
+        story.setdefault(request.group_id, []).append(told)
+    return story, log
+
+
+@pytest.fixture(params=NAMES)
+def lines(request: pytest.FixtureRequest) -> list[bytes]:
+    return lines_of(request.param)
+
+
+def test_an_undisturbed_log_has_no_doubts(lines: list[bytes], tmp_path: Path) -> None:
+    story, log = read(tmp_path, disturbances.one(lines))
+    assert story
+    assert log.doubts() == ()
+
+
+@pytest.mark.parametrize("disturbance", disturbances.READ_RIGHT.values(), ids=disturbances.READ_RIGHT)
+def test_what_is_all_there_is_told_as_if_nothing_had_happened(lines: list[bytes], disturbance: Disturbance, tmp_path: Path) -> None:
+    story, _ = read(tmp_path / "before", disturbances.one(lines))
+    told, log = read(tmp_path / "after", disturbance(lines))
+    assert told == story, log.doubts()
+
+
+@pytest.mark.parametrize("disturbance", disturbances.READ_OR_TOLD.values(), ids=disturbances.READ_OR_TOLD)
+def test_what_is_not_told_as_it_was_is_doubted(lines: list[bytes], disturbance: Disturbance, tmp_path: Path) -> None:
+    story, _ = read(tmp_path / "before", disturbances.one(lines))
+    told, log = read(tmp_path / "after", disturbance(lines))
+    assert told == story or any(any(map(str.isdigit, doubt)) for doubt in log.doubts())
+
+
+@pytest.mark.parametrize("disturbance", disturbances.OTHER_GROUPS_TOO.values(), ids=disturbances.OTHER_GROUPS_TOO)
+def test_recordings_with_equal_connections_do_not_disturb_each_other(
+    lines: list[bytes], disturbance: Disturbance, tmp_path: Path
+) -> None:
+    story, _ = read(tmp_path / "before", disturbances.one(lines))
+    told, log = read(tmp_path / "after", disturbance(lines))
+    assert len(told) > len(story)
+    assert {group: told[group] for group in story} == story, log.doubts()
+    assert log.doubts()
+
+
+@pytest.mark.parametrize("name", ["churn-0", "chaos-b", "deploy"])
+def test_members_that_go_on_show_that_lines_are_missing(name: str, tmp_path: Path) -> None:
+    _, log = read(tmp_path, disturbances.stretch_missing(lines_of(name)))
+    assert any("lines are missing" in doubt for doubt in log.doubts())
