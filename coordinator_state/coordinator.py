@@ -15,7 +15,15 @@ from coordinator_state.config import GroupConfig
 from coordinator_state.dispatch import error_response, handle_request, handle_timer
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
-from coordinator_state.outputs import GroupEvent, Output, RenewalEvent, RequestEvent, TopicsDeletedEvent
+from coordinator_state.outputs import (
+    GroupEvent,
+    Output,
+    RecordedEvent,
+    RenewalEvent,
+    RequestEvent,
+    TopicsDeletedEvent,
+)
+from coordinator_state.recorded import follow_recording
 from coordinator_state.requests.heartbeat import beat
 from coordinator_state.retention import plan_expiry
 from coordinator_state.sessions import renew_sessions
@@ -78,11 +86,8 @@ class GroupCoordinator:
         clock_ms = event.clock_ms
         if clock_ms >= turn.earliest_ms:
             self.advance_to(clock_ms)
-        if type(event) is RenewalEvent:
-            self._renew_sessions(event)
-            return
-        if type(event) is TopicsDeletedEvent:
-            self._forget_topics(event)
+        if type(event) is not RequestEvent:
+            self._handle_other(event)
             return
         request = event.request
         if type(request) is HeartbeatRequest and not self._belongs_elsewhere and beat(turn, event, request):
@@ -97,20 +102,24 @@ class GroupCoordinator:
         if turn.now_ms >= turn.earliest_ms:
             self.advance_to(turn.now_ms)
 
-    def _renew_sessions(self, event: RenewalEvent) -> None:
-        if self._turn.group is not None:
-            self._turn.begin_renewal(event)
-            renew_sessions(self._turn)
-
-    def _forget_topics(self, event: TopicsDeletedEvent) -> None:
+    def _handle_other(self, event: RenewalEvent | TopicsDeletedEvent | RecordedEvent) -> None:
+        """An event that is no request: it has no answer."""
         turn = self._turn
-        if turn.group is None:
+        if type(event) is RecordedEvent:
+            if not self._belongs_elsewhere:
+                follow_recording(turn, event)
+                self._end_turn()
+        elif turn.group is None:
             return
-        turn.begin_topics_deleted(event)
-        forget_topics(turn, event.topics)
-        self._end_turn()
-        if turn.now_ms >= turn.earliest_ms:
-            self.advance_to(turn.now_ms)
+        elif type(event) is RenewalEvent:
+            turn.begin_renewal(event)
+            renew_sessions(turn)
+        elif type(event) is TopicsDeletedEvent:
+            turn.begin_topics_deleted(event)
+            forget_topics(turn, event.topics)
+            self._end_turn()
+            if turn.now_ms >= turn.earliest_ms:
+                self.advance_to(turn.now_ms)
 
     def _require_ours(self, event: RequestEvent) -> None:
         if event.envelope.api_version not in _VERSIONS[event.envelope.api]:

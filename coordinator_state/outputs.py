@@ -9,9 +9,10 @@ from typing import final
 
 from msgspec import Struct
 
-from schemas.events import DeletedTopic, RequestEnvelope, SessionRenewal, TopicsDeleted
+from schemas.events import DeletedTopic, GroupEventBody, RequestEnvelope, SessionRenewal, TopicsDeleted
 from schemas.history import GroupSnapshot, History
 from schemas.messages import Request, Response
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordingGap
 
 
 @final
@@ -53,18 +54,33 @@ class TopicsDeletedEvent(Struct, frozen=True, gc=False):
     topics: tuple[DeletedTopic, ...]
 
 
-GroupEvent = RequestEvent | RenewalEvent | TopicsDeletedEvent
+@final
+class RecordedEvent(Struct, frozen=True, gc=False):
+    """What a recording of another coordinator says of the group besides its requests."""
+
+    offset: int
+    """Its offset in the events partition."""
+    clock_ms: int
+    """The last tick before it."""
+    timestamp_ms: int
+    """Its append time: information for people, no decision uses it."""
+    said: RecordedLeader | RecordedGroup | RecordingGap
+
+
+GroupEvent = RequestEvent | RenewalEvent | TopicsDeletedEvent | RecordedEvent
 
 
 def group_event(
-    decoded: tuple[RequestEnvelope, Request] | SessionRenewal | TopicsDeleted, offset: int, clock_ms: int, timestamp_ms: int
+    decoded: tuple[RequestEnvelope, Request] | GroupEventBody, offset: int, clock_ms: int, timestamp_ms: int
 ) -> GroupEvent:
     """What `schemas.events.decode_group_event` read, with its place in the log and its time."""
+    if type(decoded) is tuple:
+        return RequestEvent(offset, clock_ms, timestamp_ms, *decoded)
     if type(decoded) is SessionRenewal:
         return RenewalEvent(offset, clock_ms, timestamp_ms)
     if type(decoded) is TopicsDeleted:
         return TopicsDeletedEvent(offset, clock_ms, timestamp_ms, decoded.topics)
-    return RequestEvent(offset, clock_ms, timestamp_ms, *decoded)
+    return RecordedEvent(offset, clock_ms, timestamp_ms, decoded)  # type: ignore[arg-type]
 
 
 @final

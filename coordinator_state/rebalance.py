@@ -171,7 +171,7 @@ def _begin_sync_phase(turn: Turn) -> None:
     group = turn.require_group()
     votes = vote(group)
     group.protocol_name, tie = winner(votes)
-    group.subscribed_topics = _subscribed_topics(group)
+    group.subscribed_topics = subscribed_topics_of(group)
     turn.transition_to(states.COMPLETING_REBALANCE)
     turn.tell(ProtocolChosen, protocol_name=group.protocol_name, votes=votes, tie=tie)
     tell_leader(turn)
@@ -186,24 +186,29 @@ def _begin_sync_phase(turn: Turn) -> None:
                 parked,
                 join_response(group, member.member_id, everybody if member.member_id == group.leader_id else ()),
             )
-        turn.arm(timers.session(member.member_id), member.session_timeout_ms)
-        member.is_new = False
-        group.pending_sync[member.member_id] = None
+        await_sync(turn, member)
     turn.arm(timers.SYNC, group.rebalance_timeout_ms)
+
+
+def await_sync(turn: Turn, member: Member) -> None:
+    """The member knows of the generation: it must send SyncGroup, and its session begins anew."""
+    turn.arm(timers.session(member.member_id), member.session_timeout_ms)
+    member.is_new = False
+    turn.require_group().pending_sync[member.member_id] = None
 
 
 def _become_empty(turn: Turn) -> None:
     group = turn.require_group()
     group.protocol_name = None
     group.elected_leader_id = None
-    group.subscribed_topics = _subscribed_topics(group)
+    group.subscribed_topics = subscribed_topics_of(group)
     turn.transition_to(states.EMPTY)
     append_group_metadata(turn)
     turn.tell(GroupEmpty)
     complete_rebalance(turn, "empty")
 
 
-def _subscribed_topics(group: Group) -> tuple[str, ...] | None:
+def subscribed_topics_of(group: Group) -> tuple[str, ...] | None:
     """The topics that the members are subscribed to; None where that cannot be known."""
     if group.protocol_type != CONSUMER:
         return None

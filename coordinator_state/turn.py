@@ -17,6 +17,7 @@ from coordinator_state.outputs import (
     GroupEvent,
     LogRecord,
     Output,
+    RecordedEvent,
     RenewalEvent,
     RequestEvent,
     TopicsDeletedEvent,
@@ -137,6 +138,18 @@ class Turn:
         self.cause_seq = None
         self._cause = Cause(kind="topics_deleted", partition=self.partition, offset=event.offset)
 
+    def begin_recorded(self, event: RecordedEvent) -> None:
+        """A turn in which a recording says what the group is, or will do. Without a group it begins a life of one."""
+        self.event = self.timer = self.cause_seq = None
+        self.subject = {}
+        self.offset, self.timestamp_ms, self.expiry_run_is_over = event.offset, event.timestamp_ms, True
+        self._cause = Cause(kind="recording", partition=self.partition, offset=event.offset)
+        if self.group is None:
+            self.epoch, self.seq, self.now_ms = event.offset, 0, event.clock_ms
+        else:
+            self.epoch, self.seq = self.group.epoch, self.group.seq
+            self._take_time(self.group, event)
+
     def _take_time(self, group: Group, event: GroupEvent) -> None:
         if event.clock_ms > group.now_ms:
             group.now_ms = event.clock_ms
@@ -192,8 +205,11 @@ class Turn:
 
     def remove_group(self) -> None:
         """End the life of the group."""
-        group = self.require_group()
-        group.transition_to(states.DEAD, self.now_ms)
+        self.require_group().transition_to(states.DEAD, self.now_ms)
+        self.forget_group()
+
+    def forget_group(self) -> None:
+        """Know nothing of the group any more."""
         self.group = None
         self.changed = True
 

@@ -12,6 +12,7 @@ from schemas.history import (
     GroupCreated,
     GroupDead,
     GroupEmpty,
+    GroupRecorded,
     GroupStable,
     History,
     HistoryRecord,
@@ -31,10 +32,11 @@ from schemas.history import (
     RebalanceCompleted,
     RebalanceExtended,
     RebalanceStarted,
+    RecordingGap,
     RequestRefused,
 )
 
-STATES = ("none", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
+STATES = ("none", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "unknown")
 RECENT_MAX = 64
 """Rebalances and departures that are remembered one by one."""
 TRANSITIONS_MAX = 1_024
@@ -46,6 +48,8 @@ _STATE_AFTER: dict[type[HistoryRecord], str] = {
     GroupStable: "Stable",
     GroupEmpty: "Empty",
     GroupDead: "Dead",
+    GroupRecorded: "CompletingRebalance",
+    RecordingGap: "unknown",
 }
 
 
@@ -174,7 +178,7 @@ class GroupFacts:
     def _enter(self, state: str, record: History) -> None:
         self.state, self.state_since_ms = state, record.timestamp_ms
         self.generation_id = record.generation_id
-        if state in ("Empty", "Dead"):
+        if state in ("Empty", "Dead", "unknown"):
             self.members, self.waiting = {}, {}
         if state == "Dead":
             self.offsets = {}
@@ -187,6 +191,9 @@ class GroupFacts:
 
     def _member(self, record: History) -> None:
         match record:
+            case GroupRecorded():
+                self.members = {each.member.member_id: each.member for each in record.members}
+                self.had_members = True
             case MemberJoined():
                 self.members[record.member.member_id] = record.member
                 self.had_members = True
@@ -230,8 +237,12 @@ class GroupFacts:
                 self.protocol_name = record.protocol_name
             case LeaderElected():
                 self.leader_id = record.leader.member_id
+            case GroupRecorded():
+                self.leader_id, self.protocol_name = record.leader_id, record.protocol_name
             case GroupStable():
                 self.leader_id = record.leader_id
+            case RecordingGap():
+                self.topics, self.partitions, self.idle = (), 0, 0
             case AssignmentReceived():
                 topics = [each for share in record.assignments for each in share.topics or ()]
                 self.topics = tuple(sorted({each.topic for each in topics}))

@@ -13,7 +13,7 @@ from dashboard.settings import HealthSettings
 from narrative import words
 
 VerdictKind = Literal[
-    "stuck", "flapping", "storming", "expiring", "empty_with_lag", "rebalancing", "stable", "empty", "dead"
+    "stuck", "flapping", "storming", "expiring", "empty_with_lag", "rebalancing", "stable", "empty", "unknown", "dead"
 ]
 """The worst first: the order in which groups are listed."""
 SEVERITY: dict[VerdictKind, int] = {
@@ -25,6 +25,7 @@ SEVERITY: dict[VerdictKind, int] = {
     "rebalancing": 1,
     "stable": 0,
     "empty": 0,
+    "unknown": 1,
     "dead": 0,
 }
 """3: somebody should look now. 2: somebody should look. 1: it passes. 0: all is well."""
@@ -142,4 +143,6 @@ def _calm(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict:
     if group.state == "none":
         refused = words.count(group.refusals, "request")
         return Verdict(kind="dead", reason=f"there is no such group; {refused} for it refused")
+    if group.state == "unknown":
+        return Verdict(kind="unknown", reason="the recording does not tell what became of the group")
     return Verdict(kind="dead", reason="the group is gone")

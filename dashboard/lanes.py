@@ -83,7 +83,7 @@ def unowned_ms(found: Iterable[Lane], end_ms: int) -> int:
 def _empty_spans(moments: Sequence[Moment], end_ms: int) -> list[Span]:
     spans = []
     for number, moment in enumerate(moments):
-        if moment.state in ("Empty", "Dead"):
+        if moment.state in ("Empty", "Dead", "unknown"):
             to_ms = moments[number + 1].since_ms if number + 1 < len(moments) else end_ms
             spans.append((moment.since_ms, to_ms))
     return spans

@@ -30,6 +30,7 @@ from schemas.history import (
     PendingMemberRemoved,
     RebalanceCompleted,
     RebalanceStarted,
+    RecordingGap,
 )
 
 Ownership = dict[str, tuple[AssignedTopic, ...] | None]
@@ -41,7 +42,7 @@ _MAY_CAUSE = MemberJoined | MemberRejoined | MemberLeft | MemberExpired | Member
 
 
 class Rebalance(Struct, kw_only=True):
-    """One rebalance. Without `completed` it is still going on, or the group died in it."""
+    """One rebalance. Without `completed` it is still going on, or the group died in it, or a recording does not tell its end."""
 
     started: RebalanceStarted
     causes: tuple[History, ...]
@@ -53,6 +54,8 @@ class Rebalance(Struct, kw_only=True):
     completed: RebalanceCompleted | None = None
     owned_after: Ownership | None = None
     """None: no assignment was made."""
+    gap: RecordingGap | None = None
+    """Why a recording does not tell its end."""
 
     @property
     def generation_id(self) -> int:
@@ -83,7 +86,7 @@ class GroupStory:
             self.current, self.owners = None, {}
             self._recent.clear()
         self._last = (record.epoch, record.seq)
-        if self.current is not None and self.current.completed is not None:
+        if self.current is not None and (self.current.completed is not None or self.current.gap is not None):
             self.current = None
         if isinstance(record, _MAY_CAUSE):
             self._recent[record.seq] = record
@@ -107,6 +110,10 @@ class GroupStory:
                 self.owners = {}
                 if self.current is not None:
                     self.current.owned_after = self.owners
+            case RecordingGap():
+                self.owners = {}
+                if self.current is not None:
+                    self.current.gap = record
             case MemberReplaced() if record.old_member_id in self.owners:
                 old, new = record.old_member_id, record.member.member_id
                 self.owners = {new if each == old else each: topics for each, topics in self.owners.items()}
@@ -163,6 +170,8 @@ def headline(rebalance: Rebalance, zone: tzinfo = UTC) -> str:
     started, completed = rebalance.started, rebalance.completed
     text = f"{words.clock(started.timestamp_ms, zone)} {started.group_id}: generation {rebalance.generation_id} because "
     text += words.because(started)
+    if rebalance.gap is not None:
+        return text + "; how it ended is not recorded"
     if completed is None:
         return text + "; not over" + (f", waiting for {words.names(started.waiting_for)}" if started.waiting_for else "")
     text += words.waited(completed, _held_up_by(rebalance))

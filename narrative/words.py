@@ -17,6 +17,7 @@ from schemas.history import (
     GroupCreated,
     GroupDead,
     GroupEmpty,
+    GroupRecorded,
     GroupStable,
     History,
     JoinPhaseCompleted,
@@ -40,6 +41,7 @@ from schemas.history import (
     RebalanceExtended,
     RebalanceStarted,
     RebalanceTrigger,
+    RecordingGap,
     RequestRefused,
     Waited,
 )
@@ -73,6 +75,8 @@ def sentence(record: History, zone: tzinfo = UTC) -> str:
     match record:
         case GroupCreated() | GroupEmpty() | GroupStable() | GroupDead():
             return _of_group(record)
+        case GroupRecorded() | RecordingGap():
+            return _of_recording(record)
         case MemberIdAssigned() | PendingMemberRemoved():
             return _of_pending_member(record)
         case MemberJoined() | MemberRejoined() | MemberLeft() | MemberExpired() | MemberDropped():
@@ -212,6 +216,15 @@ def _of_group(record: GroupCreated | GroupEmpty | GroupStable | GroupDead) -> st
             return "the group is gone: it has no members and no offsets"
         case _:
             assert_never(record)
+
+
+def _of_recording(record: GroupRecorded | RecordingGap) -> str:
+    if isinstance(record, RecordingGap):
+        return f"from here on nothing is known of the group: {record.reason}"
+    return (
+        f"the recording tells of the group from here on: generation {record.generation_id} of "
+        f"{names(each.member.member_id for each in record.members)}, led by {name(record.leader_id)}"
+    )
 
 
 def _of_pending_member(record: MemberIdAssigned | PendingMemberRemoved) -> str:

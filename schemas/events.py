@@ -2,8 +2,9 @@
 
 An event is a record of the events topic. Its key is the group id (UTF-8); its value is a JSON object whose `type` says
 what it is: `request` (one request to one group), `renew_sessions` (the clock had stood still), `topics_deleted` (topics
-of which the group may have offsets are gone) or, with a null key, `tick` (the clock). What cannot be read raises
-`EventError` and becomes a dead letter; it never changes a group.
+of which the group may have offsets are gone) or, with a null key, `tick` (the clock). In the events of a recording there
+are also `recorded_leader`, `recorded_group` and `recording_gap`. What cannot be read raises `EventError` and becomes a
+dead letter; it never changes a group.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from schemas.messages import (
     Request,
     Response,
 )
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordingGap
 
 SCHEMA_VERSION = 1
 WIRE_STRING_MAX_BYTES = 32_767
@@ -107,6 +109,10 @@ class TopicsDeleted(Struct, frozen=True, kw_only=True, tag_field="type", tag="to
     """Version of this event."""
 
 
+GroupEventBody = SessionRenewal | TopicsDeleted | RecordedLeader | RecordedGroup | RecordingGap
+"""Events of a group that are no requests."""
+
+
 class RequestHeader(Struct, frozen=True, kw_only=True, gc=False):
     """One request to one group: what every request has."""
 
@@ -180,7 +186,7 @@ class ResponseDocument(ResponseHeader, frozen=True, kw_only=True, tag_field="typ
     """The answer, in Kafka's field names in snake case (below, by API)."""
 
 
-_decode_group_event = msgspec.json.Decoder(RequestEnvelope | SessionRenewal | TopicsDeleted).decode
+_decode_group_event = msgspec.json.Decoder(RequestEnvelope | GroupEventBody).decode
 _decode_tick = msgspec.json.Decoder(Tick).decode
 _decode_response_envelope = msgspec.json.Decoder(ResponseEnvelope).decode
 _decode_request: dict[str, Callable[[Raw], Any]] = {
@@ -213,7 +219,7 @@ def decode_tick(value: bytes) -> Tick:
 
 def decode_group_event(
     group_id: str, value: bytes | None, reply_partition_count: int
-) -> tuple[RequestEnvelope, Request] | SessionRenewal | TopicsDeleted:
+) -> tuple[RequestEnvelope, Request] | GroupEventBody:
     """Read an event of a group: one that has its id as key.
 
     `reply_partition_count` is the number of partitions of the responses topic: an answer to another would fail the sink.
@@ -226,6 +232,7 @@ def decode_group_event(
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise EventError(EventProblem.NOT_AN_ENVELOPE, str(error)) from None
     if type(event) is not RequestEnvelope:
+        _check_other(event, len(value))
         return event
     decode = _decode_request.get(event.api)
     if decode is None:
@@ -247,7 +254,7 @@ def decode_group_event(
     if len(event.request_id) > REQUEST_ID_MAX_CHARACTERS:
         raise EventError(EventProblem.STRING_TOO_LONG, f"request_id is longer than {REQUEST_ID_MAX_CHARACTERS} characters")
     if len(value) + MEMBER_ID_SUFFIX_BYTES > WIRE_STRING_MAX_BYTES:
-        _check_strings(event, request)
+        _check_strings(msgspec.structs.replace(event, body=Raw(b"null")), request)
     return event, request
 
 
@@ -257,7 +264,7 @@ def decode_request_event(
     """Read an event of a group that is a request. Raises `EventError`, as `decode_group_event` does."""
     event = decode_group_event(group_id, value, reply_partition_count)
     if not isinstance(event, tuple):
-        raise EventError(EventProblem.NOT_AN_ENVELOPE, "the event is no request")
+        raise EventError(EventProblem.NOT_AN_ENVELOPE, f"the event is {type(event).__struct_config__.tag}; it is no request")
     return event
 
 
@@ -276,10 +283,18 @@ def groups_named(request: Request) -> tuple[str, ...]:
             return (request.group_id,)
 
 
-def _check_strings(envelope: RequestEnvelope, request: Request) -> None:
+def _check_other(event: GroupEventBody, size_bytes: int) -> None:
+    """Refuse what no recording can say."""
+    if size_bytes > WIRE_STRING_MAX_BYTES:
+        _check_strings(event)
+    if type(event) is RecordedGroup and (problem := event.problem()) is not None:
+        raise EventError(EventProblem.BAD_BODY, f"recorded_group: {problem}")
+
+
+def _check_strings(*parts: Struct) -> None:
     """Refuse strings that the offsets log cannot hold. Only a large event can have one, so only those come here."""
     longest = WIRE_STRING_MAX_BYTES - MEMBER_ID_SUFFIX_BYTES
-    for part in (msgspec.structs.replace(envelope, body=Raw(b"null")), request):
+    for part in parts:
         for path, text in _strings(msgspec.to_builtins(part, builtin_types=(bytes, Raw)), ""):
             if len(text.encode()) > longest:
                 raise EventError(EventProblem.STRING_TOO_LONG, f"{path.lstrip('.')} is longer than {longest} bytes")

@@ -20,8 +20,8 @@ TimerName = Literal["session", "pending_member", "join", "sync", "offsets_expiry
 class Cause(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """The request, the timer or the other event that led to a record."""
 
-    kind: Literal["request", "timer", "topics_deleted"]
-    """`topics_deleted`: the event of that `type`."""
+    kind: Literal["request", "timer", "topics_deleted", "recording"]
+    """`topics_deleted`: the event of that `type`. `recording`: what the log of another coordinator says of the group."""
     partition: int
     """Partition of the events topic of `offset`."""
     offset: int
@@ -88,6 +88,31 @@ class GroupDead(HistoryRecord, frozen=True, kw_only=True, tag="group_dead"):
     """The group is gone, tombstones written."""
 
     reason: Literal["deleted", "expired"]
+
+
+class MemberRecorded(Struct, frozen=True, kw_only=True, gc=False):
+    """One member of a group that a recording tells of; since when it was there is not known."""
+
+    member: MemberIdentity
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[str, ...]
+    subscribed_topics: tuple[str, ...] | None
+    """Topics of its first protocol's subscription; None where it is no consumer or cannot be read."""
+
+
+class GroupRecorded(HistoryRecord, frozen=True, kw_only=True, tag="group_recorded"):
+    """A recording tells of the group from here on: a join phase has just ended. What led to it is not known."""
+
+    leader_id: str
+    protocol_name: str
+    members: tuple[MemberRecorded, ...]
+
+
+class RecordingGap(HistoryRecord, frozen=True, kw_only=True, tag="recording_gap"):
+    """From here on a recording does not tell what became of the group, until it says so again (`group_recorded`)."""
+
+    reason: str
 
 
 # ----------------------------------------------------------------------------------------------------------- members
@@ -333,6 +358,8 @@ History = (
     | GroupEmpty
     | GroupStable
     | GroupDead
+    | GroupRecorded
+    | RecordingGap
     | MemberIdAssigned
     | PendingMemberRemoved
     | MemberJoined

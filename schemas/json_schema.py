@@ -5,11 +5,11 @@ The files in `schemas/json/` are what `json_schemas` returns; a test compares th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
-from schemas.events import RequestDocument, ResponseDocument, SessionRenewal, Tick, TopicsDeleted
+from schemas.events import GroupEventBody, RequestDocument, ResponseDocument, Tick
 from schemas.history import GroupSnapshot, History
 from schemas.messages import APIS
 
@@ -36,11 +36,11 @@ def _plain(title: str, kind: Any) -> Schema:
 
 def _event() -> Schema:
     requests = _enveloped(
-        "coordinator.events: a request to one group, the renewal of its sessions, topics that are gone, or a tick of the clock",
+        "coordinator.events: a request to one group or another event of it, or a tick of the clock",
         RequestDocument,
         {name: api.request for name, api in APIS.items()},
     )
-    others, components = msgspec.json.schema_components([Tick, SessionRenewal, TopicsDeleted], ref_template="#/$defs/{name}")
+    others, components = msgspec.json.schema_components([Tick, *get_args(GroupEventBody)], ref_template="#/$defs/{name}")
     return requests | {"oneOf": [*others, *requests["oneOf"]], "$defs": requests["$defs"] | components}
 
 

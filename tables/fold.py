@@ -21,6 +21,7 @@ from schemas.history import (
     AssignmentReceived,
     GroupDead,
     GroupEmpty,
+    GroupRecorded,
     History,
     JoinPhaseCompleted,
     MemberDropped,
@@ -35,6 +36,7 @@ from schemas.history import (
     RebalanceCompleted,
     RebalanceExtended,
     RebalanceStarted,
+    RecordingGap,
     RequestRefused,
 )
 from tables import rebalancing
@@ -163,8 +165,12 @@ class GroupTables:
                 rebalancing.assigned(head.rebalance, record, partitions)
                 self._rebalance_changed = True
         self._rebalance(record, at_ms)
+        if isinstance(record, GroupRecorded):
+            head.protocol_name = record.protocol_name
         if isinstance(record, GroupDead):
             self._end_life()
+        elif isinstance(record, RecordingGap):
+            self._lose_track(record.group_id)
 
     def _release(self, record: History, at_ms: int, lives: Lives, holdings: Holdings) -> None:
         """What a member owned ends, before the member does."""
@@ -206,14 +212,18 @@ class GroupTables:
 
     def _begin_life(self, record: History) -> None:
         """Another life begins. The one before has ended, unless history was lost in between."""
-        before = self._head
-        if before.epoch >= 0:
-            if before.rebalance is not None:
-                self._change(rebalancing.abandoned(before.rebalance, before.at_ms))
-            self._holdings.forget(record.group_id, before.epoch, before.at_ms)
-            self._lives.end_all(before.at_ms)
-            self._end_life()
+        if self._head.epoch >= 0:
+            self._lose_track(record.group_id)
         self._head.epoch, self._head.at_ms = record.epoch, record.timestamp_ms
+
+    def _lose_track(self, group_id: str) -> None:
+        """How what runs and lives now will end is not known."""
+        before = self._head
+        if before.rebalance is not None:
+            self._change(rebalancing.abandoned(before.rebalance, before.at_ms))
+        self._holdings.forget(group_id, before.epoch, before.at_ms)
+        self._lives.end_all(before.at_ms)
+        self._end_life()
 
     def _end_life(self) -> None:
         """Forget everything but which records were seen, so that one that comes again is known."""

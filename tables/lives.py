@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from schemas.history import (
+    GroupRecorded,
     History,
     JoinPhaseCompleted,
     MemberDropped,
@@ -35,6 +36,8 @@ class Lives:
     def follow(self, record: History, at_ms: int) -> None:
         """Take a record into account; one that is not about members changes nothing."""
         match record:
+            case GroupRecorded():
+                self._recorded(record, at_ms)
             case MemberIdAssigned():
                 self._set(_begin(record, record.member, at_ms, session_timeout_ms=record.session_timeout_ms))
             case MemberJoined():
@@ -79,6 +82,20 @@ class Lives:
     def _known(self, record: History, identity: MemberIdentity, at_ms: int) -> Member:
         """The member's row; a new one where the history does not go back to its joining."""
         return self.members.get(identity.member_id) or _begin(record, identity, at_ms, joined_ms=at_ms)
+
+    def _recorded(self, record: GroupRecorded, at_ms: int) -> None:
+        for each in record.members:
+            member = _begin(record, each.member, at_ms, session_timeout_ms=each.session_timeout_ms)
+            self._set(
+                replace(
+                    member,
+                    rebalance_timeout_ms=each.rebalance_timeout_ms,
+                    protocols=each.protocols,
+                    subscribed_topics=each.subscribed_topics,
+                    first_generation_id=record.generation_id,
+                    last_generation_id=record.generation_id,
+                )
+            )
 
     def _joined(self, record: MemberJoined, at_ms: int) -> None:
         # An id that was given out before keeps the row that it has had since.

@@ -208,7 +208,7 @@ def _add(turn: Turn, request: JoinGroupRequest, protocols: Protocols, member_id:
         session_timeout_ms=member.session_timeout_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         protocols=tuple(name for name, _ in protocols),
-        subscribed_topics=_topics(request.protocol_type, protocols),
+        subscribed_topics=first_subscription(request.protocol_type, protocols),
     )
     add_member(turn, member, request.protocol_type)
     rebalance_or_complete(turn, "member_joined", f"member {member_id} joins", member)
@@ -219,7 +219,8 @@ def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
     return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
 
 
-def _topics(protocol_type: str | None, protocols: Protocols) -> tuple[str, ...] | None:
+def first_subscription(protocol_type: str | None, protocols: Protocols) -> tuple[str, ...] | None:
+    """Topics of the first protocol's subscription; None where it is no consumer's or cannot be read."""
     return subscribed_topics(protocols[0][1]) if protocol_type == CONSUMER and protocols else None
 
 
@@ -334,7 +335,7 @@ def _update_and_park(
         MemberRejoined,
         member=member.identity,
         changed=tuple(changed),
-        subscribed_topics=_topics(group.protocol_type, protocols),
+        subscribed_topics=first_subscription(group.protocol_type, protocols),
     )
     group.update_member(member, protocols, request.session_timeout_ms, rebalance_timeout_ms)
     park_join(turn, member)

@@ -11,6 +11,7 @@ export const VERDICTS = {
   rebalancing: { sign: "↻", word: "rebalancing", tone: "busy" },
   stable: { sign: "●", word: "stable", tone: "good" },
   empty: { sign: "○", word: "empty", tone: "calm" },
+  unknown: { sign: "?", word: "not known", tone: "calm" },
   dead: { sign: "×", word: "gone", tone: "calm" },
 };
 export const ORDER = Object.keys(VERDICTS);
@@ -21,9 +22,9 @@ export function verdict(kind) {
 }
 
 const STATES = {
-  Stable: "good", PreparingRebalance: "busy", CompletingRebalance: "busy", Empty: "calm", Dead: "calm", none: "calm",
+  Stable: "good", PreparingRebalance: "busy", CompletingRebalance: "busy", Empty: "calm", Dead: "calm", none: "calm", unknown: "calm",
 };
-const STATE_WORDS = { PreparingRebalance: "Preparing", CompletingRebalance: "Completing", none: "no group" };
+const STATE_WORDS = { PreparingRebalance: "Preparing", CompletingRebalance: "Completing", none: "no group", unknown: "not known" };
 
 export function state(name) {
   return h("span", { class: `state ${STATES[name] ?? "calm"}`, title: name }, STATE_WORDS[name] ?? name);

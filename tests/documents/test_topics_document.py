@@ -21,11 +21,13 @@ from schemas.history import (
     HistoryRecord,
     MemberAssignment,
     MemberIdentity,
+    MemberRecorded,
     OffsetChange,
     SnapshotMember,
     Waited,
 )
 from schemas.messages import APIS, Message
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordedMember, RecordedOffset, RecordingGap
 from tests.documents.fields import field_table, first_paragraph
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "topics.md"
@@ -68,6 +70,11 @@ def generated() -> str:
         section("A renewal of sessions", SessionRenewal),
         section("Topics that were deleted", TopicsDeleted),
         section("One of them", DeletedTopic),
+        section("What a recording says: whom it elected", RecordedLeader),
+        section("What a recording says: a group in the middle of its life", RecordedGroup),
+        section("A member of it", RecordedMember, level=4),
+        section("A committed offset of it", RecordedOffset, level=4),
+        section("What a recording says: that it does not tell", RecordingGap),
         section("A request", RequestDocument),
         "## `coordinator.responses`\n",
         section("An answer", ResponseDocument),
@@ -83,7 +90,7 @@ def generated() -> str:
         "### Parts of history records\n",
         *(
             f"`{kind.__name__}`: {first_paragraph(kind)}\n\n{field_table(kind)}\n"
-            for kind in (MemberIdentity, Waited, MemberAssignment, AssignedTopic, OffsetChange)
+            for kind in (MemberIdentity, MemberRecorded, Waited, MemberAssignment, AssignedTopic, OffsetChange)
         ),
         "## Reasons of dead letters\n",
         "\n".join(f"- `{problem.value}`" for problem in EventProblem) + "\n",

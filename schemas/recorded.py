@@ -1,0 +1,98 @@
+"""What the events of a recording say besides requests, so that a replay does what the recorded coordinator did.
+
+They are events of a group like its requests: the key is the group id. Whoever imports the recording of another
+coordinator writes them; a coordinator at work never gets any.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, final
+
+from msgspec import Meta, Struct
+
+from schemas.messages import INT32, INT64, JoinGroupProtocol
+
+DURATION_MS = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
+@final
+class RecordedLeader(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="recorded_leader"):
+    """Whom the recorded coordinator elects where a leader is missing: the first of these that can lead.
+
+    Kafka elects by the order of a hash map. A recording shows the result alone, so the importer of one writes this event
+    before the election. It has no answer.
+    """
+
+    member_ids: tuple[str, ...]
+    """Members, in this order before all others; those that the group does not have are passed over."""
+    schema_version: Literal[1] = 1
+    """Version of this event."""
+
+
+class RecordedMember(Struct, frozen=True, kw_only=True, gc=False):
+    """One member of a recorded group: what its last JoinGroup said."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    client_id: str
+    client_host: str
+    session_timeout_ms: DURATION_MS
+    rebalance_timeout_ms: DURATION_MS
+    protocols: tuple[JoinGroupProtocol, ...]
+
+
+class RecordedOffset(Struct, frozen=True, kw_only=True, gc=False):
+    """One committed offset of a recorded group."""
+
+    topic: str
+    partition: INT32
+    offset: INT64
+    leader_epoch: INT32 = -1
+    metadata: str = ""
+    topic_id: str | None = None
+
+
+@final
+class RecordedGroup(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="recorded_group"):
+    """A join phase has just ended like this; what led to it is not known. It replaces what was known of the group.
+
+    The importer of a recording writes it where a recording begins in the middle of a group's life, or where it can be
+    followed again after a gap. It has no answer; the JoinGroups that ended the join phase are no events.
+    """
+
+    generation_id: INT32
+    protocol_type: str
+    protocol_name: str
+    leader_id: str
+    members: tuple[RecordedMember, ...]
+    """In the order in which the leader was told of them."""
+    offsets: tuple[RecordedOffset, ...] = ()
+    """Those that are known to be committed."""
+    schema_version: Literal[1] = 1
+    """Version of this event."""
+
+    def problem(self) -> str | None:
+        """What no group can be; None: nothing."""
+        ids = [member.member_id for member in self.members]
+        instances = [member.group_instance_id for member in self.members if member.group_instance_id is not None]
+        if self.leader_id not in ids:
+            return "the leader is none of the members"
+        if len(set(ids)) < len(ids) or len(set(instances)) < len(instances):
+            return "two members have the same id"
+        if not all(any(each.name == self.protocol_name for each in member.protocols) for member in self.members):
+            return f"not all members have the protocol {self.protocol_name!r:.100}"
+        return None
+
+
+@final
+class RecordingGap(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="recording_gap"):
+    """From here on the recording does not tell what becomes of the group: nothing is known until the next event of it.
+
+    The importer of a recording writes it where the recording begins after the group, and where what it says cannot follow
+    from what it said before, as when lines are missing. It has no answer.
+    """
+
+    reason: str
+    """In words, for people."""
+    schema_version: Literal[1] = 1
+    """Version of this event."""
