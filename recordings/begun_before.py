@@ -1,20 +1,20 @@
-"""Groups that lived before their log began: where a replay of them can start.
+"""Where the replay of a group can start, other than at its birth: at the end of a join phase that the log tells completely.
 
-A log that was cut from a longer one meets groups with members that joined before it. What they were is not known until a
-join phase ends whose leader's answer is in the log: it lists all members, and each one's JoinGroup says the rest. The
-replay starts there; what came before cannot be compared.
+A log that was cut from a longer one meets groups with members that joined before it, and one with lines missing loses
+track of a group. What the group is becomes known when a join phase ends whose leader's answer is in the log: it lists all
+members, and each one's JoinGroup says the rest. What came before cannot be compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coordinator_state import Group, GroupConfig, GroupCoordinator, GroupState, RequestEvent, encode_group
-from coordinator_state.group import Member
-from coordinator_state.offsets import CommittedOffset
+from coordinator_state import GroupConfig, GroupCoordinator, RecordedEvent, encode_group
 from recordings.expectations import LATE_MS
 from recordings.group_replay import START, State
 from recordings.group_requests import GroupRequest
@@ -27,6 +27,7 @@ from schemas.messages import (
     OffsetFetchRequest,
     Request,
 )
+from schemas.recorded import RecordedGroup, RecordedMember, RecordedOffset
 from schemas.records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, decode_record
 
 _UNKNOWN = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
@@ -37,8 +38,14 @@ class Beginning(Struct, frozen=True):
 
     from_us: int
     """Requests that were handled before cannot be compared."""
-    state: State
-    generation: int
+    group: RecordedGroup
+
+    def state(self, group_id: str, config: GroupConfig) -> State:
+        """The group right then, as a replay goes on from it."""
+        coordinator, now_ms = GroupCoordinator(group_id, config), self.from_us // 1000
+        coordinator.handle(RecordedEvent(-1, now_ms, now_ms, self.group))
+        assert coordinator.group is not None
+        return replace(START, blobs=encode_group(coordinator.group), clock_ms=now_ms, state_slack_ms=LATE_MS)
 
 
 def begun_before(requests: Sequence[GroupRequest]) -> bool:
@@ -73,148 +80,151 @@ def _was_known(request: GroupRequest) -> bool:
     return bool(codes) and not codes & _UNKNOWN and not isinstance(request.request, OffsetFetchRequest)
 
 
-def beginning_of(
-    group_id: str, config: GroupConfig, requests: Sequence[GroupRequest], records: Sequence[LoggedRecord]
+def beginning_after(
+    after_us: int, requests: Sequence[GroupRequest], records: Sequence[LoggedRecord]
 ) -> Beginning | None:
-    """The end of the first join phase that the log tells completely; None if there is none."""
+    """The end of the first join phase after a time that the log tells completely; None if there is none.
+
+    `records`: those of the offsets log, if it is there.
+    """
+    joins: dict[str, list[GroupRequest]] = {}
+    for request in requests:
+        if request.logged.api == "JoinGroup" and (member_id := request.response.get("memberId")):
+            joins.setdefault(str(member_id), []).append(request)
     for answer in sorted(_leaders(requests), key=lambda request: request.logged.ready_us):
-        generation = int(answer.response["generationId"])
-        joins = _joins(requests, generation)
-        listed = [str(each["memberId"]) for each in answer.response["members"]]
-        if all(member_id in joins for member_id in listed):
-            ordered = [joins[member_id] for member_id in listed]
-            from_us = min(join.logged.ready_us for join in ordered)
-            group = _group(group_id, answer, ordered, from_us // 1000)
-            _name_clients(group, records)
-            _put_offsets(group, requests, records, from_us)
-            return Beginning(from_us, _completed(group, config, ordered, from_us // 1000), generation)
+        listed = {str(each["memberId"]): each for each in answer.response["members"]}
+        ended = {member_id: _ended(answer, joins.get(member_id, ())) for member_id in listed}
+        if None not in ended.values():
+            completed = [join for join in ended.values() if join is not None]
+            from_us = min(join.logged.ready_us for join in completed)
+            if from_us <= after_us:
+                continue
+            members = tuple(_member(answer, listed[member_id], join) for member_id, join in zip(listed, completed, strict=True))
+            group = RecordedGroup(
+                generation_id=int(answer.response["generationId"]),
+                protocol_type=_protocol_type(completed[0]),
+                protocol_name=str(answer.response["protocolName"]),
+                leader_id=str(answer.response["leader"]),
+                members=_with_first_clients(members, records),
+                offsets=_offsets(requests, records, from_us),
+            )
+            if group.problem() is None:
+                return Beginning(from_us, group)
     return None
 
 
 def _leaders(requests: Sequence[GroupRequest]) -> Iterator[GroupRequest]:
+    """The answers that end a join phase. One that says `skipAssignment` tells a static leader of the generation that goes on."""
     for request in requests:
-        if request.logged.api == "JoinGroup" and request.response.get("members"):
+        answer = request.response
+        if request.logged.api == "JoinGroup" and answer.get("members") and not answer.get("skipAssignment"):
             yield request
 
 
-def _joins(requests: Sequence[GroupRequest], generation: int) -> dict[str, GroupRequest]:
-    """The joins that were answered with a generation, by member."""
-    return {
-        str(request.response["memberId"]): request
-        for request in requests
-        if request.logged.api == "JoinGroup"
-        and request.response.get("errorCode") == ErrorCode.NONE
-        and request.response["generationId"] == generation
-    }
-
-
-def _group(group_id: str, answer: GroupRequest, joins: Sequence[GroupRequest], now_ms: int) -> Group:
-    """The group as if it had been stable with these members one generation before: their joins then make the next."""
-    request = answer.request
-    assert isinstance(request, JoinGroupRequest)
-    group = Group(
-        group_id=group_id,
-        epoch=0,
-        now_ms=now_ms,
-        timestamp_ms=now_ms,
-        state=GroupState.STABLE,
-        previous_state=GroupState.COMPLETING_REBALANCE,
-        state_since_ms=now_ms,
-        protocol_name=answer.response["protocolName"],
-        generation_id=int(answer.response["generationId"]) - 1,
-        leader_id=str(answer.response["leader"]),
-        elected_leader_id=str(answer.response["leader"]),
-    )
+def _ended(answer: GroupRequest, joins: Sequence[GroupRequest]) -> GroupRequest | None:
+    """The JoinGroup of a member that was answered as the leader's was: by the end of the same join phase."""
+    generation, ready_us = answer.response["generationId"], answer.logged.ready_us
     for join in joins:
-        asked = join.request
-        assert isinstance(asked, JoinGroupRequest)
-        timeout_ms = asked.session_timeout_ms
-        member = Member(
-            member_id=str(join.response["memberId"]),
-            group_instance_id=asked.group_instance_id,
-            client_id=join.logged.client_id,
-            client_host=join.logged.client_host,
-            session_timeout_ms=timeout_ms,
-            rebalance_timeout_ms=timeout_ms if asked.rebalance_timeout_ms < 0 else asked.rebalance_timeout_ms,
-            protocols=tuple((protocol.name, protocol.metadata) for protocol in asked.protocols),
-            is_new=False,
-        )
-        group.add_member(member, asked.protocol_type)
-    group.leader_id = str(answer.response["leader"])
-    return group
+        same = join.response.get("errorCode") == ErrorCode.NONE and join.response.get("generationId") == generation
+        if same and abs(join.logged.ready_us - ready_us) <= LATE_MS * 1000:
+            return join
+    return None
 
 
-def _name_clients(group: Group, records: Sequence[LoggedRecord]) -> None:
+def _protocol_type(join: GroupRequest) -> str:
+    assert isinstance(join.request, JoinGroupRequest)
+    return join.request.protocol_type or ""
+
+
+def _member(answer: GroupRequest, listed: Mapping[str, Any], join: GroupRequest) -> RecordedMember:
+    asked, chosen = join.request, answer.response["protocolName"]
+    assert isinstance(asked, JoinGroupRequest)
+    timeout_ms = asked.session_timeout_ms
+    metadata = b64decode(listed["metadata"])
+    return RecordedMember(
+        member_id=str(listed["memberId"]),
+        group_instance_id=asked.group_instance_id,
+        client_id=join.logged.client_id,
+        client_host=join.logged.client_host,
+        session_timeout_ms=timeout_ms,
+        rebalance_timeout_ms=timeout_ms if asked.rebalance_timeout_ms < 0 else asked.rebalance_timeout_ms,
+        protocols=tuple(replace(each, metadata=metadata) if each.name == chosen else each for each in asked.protocols),
+    )
+
+
+def _with_first_clients(members: tuple[RecordedMember, ...], records: Sequence[LoggedRecord]) -> tuple[RecordedMember, ...]:
     """A static member has the client id of the first that had its place; only the offsets log still knows it."""
-    for record in records:
-        _, value = decode_record(record.key, record.value)
-        for stored in value.members if isinstance(value, GroupMetadataValue) else ():
-            member = group.members.get(stored.member_id)
-            if member is not None:
-                member.client_id, member.client_host = stored.client_id, stored.client_host
-
-
-def _completed(group: Group, config: GroupConfig, joins: Sequence[GroupRequest], now_ms: int) -> State:
-    """Let all members rejoin, the leader first: the join phase ends, as it did on the broker at this time."""
-    coordinator = GroupCoordinator(group.group_id, config, group=group)
-    leader_first = sorted(joins, key=lambda join: join.response["memberId"] != join.response["leader"])
-    for join in leader_first:
-        assert isinstance(join.request, JoinGroupRequest)
-        coordinator.handle(
-            RequestEvent(
-                offset=-1,
-                clock_ms=now_ms,
-                timestamp_ms=now_ms,
-                envelope=join.envelope,
-                request=replace(join.request, member_id=str(join.response["memberId"])),
-            )
-        )
-    completed = coordinator.group
-    assert completed is not None
-    return replace(START, blobs=encode_group(completed), clock_ms=now_ms, state_slack_ms=LATE_MS)
+    stored = {
+        member.member_id: member
+        for record in records
+        if isinstance(value := decode_record(record.key, record.value)[1], GroupMetadataValue)
+        for member in value.members
+    }
+    return tuple(
+        replace(each, client_id=stored[each.member_id].client_id, client_host=stored[each.member_id].client_host)
+        if each.member_id in stored
+        else each
+        for each in members
+    )
 
 
 # -------------------------------------------------------------------------------------------------------------- offsets
 
+_Places = dict[tuple[str, int], RecordedOffset]
 
-def _put_offsets(
-    group: Group, requests: Sequence[GroupRequest], records: Sequence[LoggedRecord], from_us: int
-) -> None:
-    """What was committed before: by the offsets log, else by the first answer that tells it."""
+
+def _offsets(
+    requests: Sequence[GroupRequest], records: Sequence[LoggedRecord], from_us: int
+) -> tuple[RecordedOffset, ...]:
+    """What was committed before: by the offsets log, else by what was answered."""
+    found: _Places = {}
     for record in records:
         if record.timestamp_ms < from_us // 1000:
             key, value = decode_record(record.key, record.value)
             if isinstance(key, OffsetCommitKey):
                 if isinstance(value, OffsetCommitValue):
-                    _put(group, key.topic, key.partition, value.offset, value.leader_epoch, value.metadata, from_us)
+                    _put(found, key.topic, key.partition, value.offset, value.leader_epoch, value.metadata)
                 else:
-                    group.offsets.remove(key.topic, key.partition)
-    told: set[tuple[str, int]] = {(topic, partition) for topic, partition, _ in group.offsets}
+                    found.pop((key.topic, key.partition), None)
+    told = set(found)
     for request in requests:
         if isinstance(request.request, OffsetFetchRequest):
-            _learn(group, request, told, from_us)
+            _learn(found, request, told)
         elif isinstance(request.request, OffsetCommitRequest):
-            before = request.logged.handled_us < from_us and not records
+            taken = _taken(request)
             for topic in request.request.topics:
                 for each in topic.partitions:
                     place = topic.name, each.partition_index
                     told.add(place)
-                    if before:
-                        metadata = each.committed_metadata or ""
-                        _put(group, *place, each.committed_offset, each.committed_leader_epoch, metadata, from_us)
+                    if request.logged.handled_us < from_us and not records and place in taken:
+                        _put(found, *place, each.committed_offset, each.committed_leader_epoch, each.committed_metadata or "")
+    return tuple(found.values())
 
 
-def _learn(group: Group, request: GroupRequest, told: set[tuple[str, int]], from_us: int) -> None:
+def _taken(commit: GroupRequest) -> set[tuple[str, int]]:
+    """The partitions whose commit the broker took."""
+    assert isinstance(commit.request, OffsetCommitRequest)
+    answered = zip(commit.request.topics, commit.response.get("topics", ()), strict=False)
+    return {
+        (topic.name, each["partitionIndex"])
+        for topic, told in answered
+        for each in told.get("partitions", ())
+        if each.get("errorCode") == ErrorCode.NONE
+    }
+
+
+def _learn(found: _Places, request: GroupRequest, told: set[tuple[str, int]]) -> None:
+    """What the first answer about a partition tells was committed before."""
     answer = request.response["groups"][0] if "groups" in request.response else request.response
     for topic in answer.get("topics", ()):
         for each in topic.get("partitions", ()):
             place = topic.get("name", ""), each["partitionIndex"]
             if place not in told and each["committedOffset"] != NO_OFFSET:
                 told.add(place)
-                epoch = each.get("committedLeaderEpoch", -1)
-                _put(group, *place, each["committedOffset"], epoch, each.get("metadata") or "", from_us)
+                _put(found, *place, each["committedOffset"], each.get("committedLeaderEpoch", -1), each.get("metadata") or "")
 
 
-def _put(group: Group, topic: str, partition: int, offset: int, epoch: int, metadata: str, from_us: int) -> None:
-    now_ms = from_us // 1000
-    group.offsets.put(topic, partition, CommittedOffset(offset, epoch, metadata, now_ms, now_ms))
+def _put(found: _Places, topic: str, partition: int, offset: int, leader_epoch: int, metadata: str) -> None:
+    found[topic, partition] = RecordedOffset(
+        topic=topic, partition=partition, offset=offset, leader_epoch=leader_epoch, metadata=metadata
+    )

@@ -1,7 +1,9 @@
 """A broker's request log as events: what `import kafka-request-log` writes, for a file or a topic.
 
-One event for each group that a request names. Before each event there is a tick at its arrival, and a last one at the
-end of the log, so that a replay has the broker's time to the millisecond.
+The log is followed first (`recordings.following`), so that a replay of the events does what the broker did. There is one
+event for each group that a request names, in the order and at the time in which the broker must have handled it, and
+events that say what requests do not: whom the broker elected, what a group was that is older than the log, where it is not
+known. Before each event there is a tick at its time, and a last one at the end of the log.
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from recordings.following import FollowedGroup, Following, SaidToGroup
 from recordings.group_requests import GroupRequest
-from recordings.kafka_request_log import RequestLog
-from schemas.events import encode_request_event, encode_tick
+from schemas.events import encode_json, encode_request_event, encode_tick
 from schemas.java_hash import group_partition
 from schemas.records_file import Record
 
@@ -21,52 +23,47 @@ class ImportCounts(Struct):
     """What an import wrote."""
 
     events: int = 0
+    """Requests, those that are inferred too."""
+    said: int = 0
+    """What the recording says besides requests."""
     ticks: int = 0
     groups: int = 0
     set_aside: int = 0
-    """Requests that the broker answered without asking the group, for example while it was loading."""
+    """Requests that are no events: the broker answered them without asking the group, or what the group was is not known."""
 
 
 class EventsImport:
-    """The events of a request log that was read; iterate once, then look at `counts`."""
+    """The events of a log that was followed; iterate once, then look at `counts`."""
 
-    def __init__(self, log: RequestLog, *, shard_count: int = 1) -> None:
+    def __init__(self, following: Following, *, shard_count: int = 1) -> None:
         """`shard_count`: partitions of the events topic; a group's events go where Kafka's hash puts the group."""
-        self.counts = ImportCounts()
-        self._log = log
-        self._shard_count = shard_count
+        self.counts = ImportCounts(
+            groups=len(following.groups),
+            set_aside=sum(following.set_aside.values()) + sum(sum(each.not_compared.values()) for each in following.groups),
+        )
+        self._following = following
         self._next_offset = [0] * shard_count
         self._clock_ms: list[int | None] = [None] * shard_count
-        self._groups: set[str] = set()
 
     def __iter__(self) -> Iterator[Record]:
-        for request in self._log.group_requests():
-            if request.set_aside is None:
-                yield from self._event(request)
-            else:
-                self.counts.set_aside += 1
-        self.counts.groups = len(self._groups)
-        if self._log.end_us is not None:
-            for partition in range(self._shard_count):
-                yield from self._tick(partition, _ms(self._log.end_us))
+        said = [(each, group) for group in self._following.groups for each in group.said()]
+        said.sort(key=lambda each: each[0].clock_ms)  # stable: what is said to one group keeps its order
+        for each, group in said:
+            yield from self._event(group, each)
+        if self._following.end_ms is not None:
+            for partition in range(len(self._next_offset)):
+                yield from self._tick(partition, self._following.end_ms)
 
-    def _event(self, request: GroupRequest) -> Iterator[Record]:
-        partition = group_partition(request.group_id, self._shard_count)
-        arrival_ms = _ms(request.logged.arrival_us)
-        yield from self._tick(partition, arrival_ms)
-        self.counts.events += 1
-        self._groups.add(request.group_id)
-        value = encode_request_event(
-            request.logged.api,
-            request.logged.api_version,
-            request.request,
-            request_id=request.request_id,
-            reply_partition=0,
-            client_id=request.logged.client_id,
-            client_host=request.logged.client_host,
-            new_member_id=request.new_member_id,
-        )
-        yield self._record(partition, arrival_ms, request.group_id.encode(), value)
+    def _event(self, group: FollowedGroup, each: SaidToGroup) -> Iterator[Record]:
+        partition = group_partition(group.group_id, len(self._next_offset))
+        yield from self._tick(partition, each.clock_ms)
+        if isinstance(each.said, GroupRequest):
+            self.counts.events += 1
+            value = _request(each.said)
+        else:
+            self.counts.said += 1
+            value = encode_json(each.said)
+        yield self._record(partition, each.clock_ms, group.group_id.encode(), value)
 
     def _tick(self, partition: int, clock_ms: int) -> Iterator[Record]:
         """A tick, unless the clock already stands there."""
@@ -82,5 +79,14 @@ class EventsImport:
         return Record(partition=partition, offset=offset, timestamp_ms=timestamp_ms, key=key, value=value)
 
 
-def _ms(us: int) -> int:
-    return us // 1000
+def _request(request: GroupRequest) -> bytes:
+    return encode_request_event(
+        request.logged.api,
+        request.logged.api_version,
+        request.request,
+        request_id=request.request_id,
+        reply_partition=0,
+        client_id=request.logged.client_id,
+        client_host=request.logged.client_host,
+        new_member_id=request.new_member_id,
+    )

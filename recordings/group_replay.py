@@ -22,6 +22,7 @@ from coordinator_state import (
     encode_group,
     timers,
 )
+from coordinator_state.recorded import put_first
 from recordings.coordinator_log import entry_of_history
 from recordings.expectations import (
     CLOCK_MS,
@@ -35,6 +36,7 @@ from recordings.expectations import (
     record_disagreement,
 )
 from schemas.history import GroupCreated, GroupEmpty, History, JoinPhaseCompleted, LeaderElected, MemberExpired
+from schemas.recorded import RecordedLeader
 
 RESYNC_ENTRIES = 6
 """How far ahead the broker's side is searched when it has something that is missing here."""
@@ -53,6 +55,13 @@ class State(Struct, frozen=True):
     """Entries beyond the next one that came out already: expirations of one moment have no order."""
     state_slack_ms: int
     """How far the time of the group's last transition may differ from the broker's."""
+
+
+class Said(Struct, frozen=True):
+    """What is said to the group at a time of its clock: a request, or whom the broker elects."""
+
+    clock_ms: int
+    said: Step | RecordedLeader
 
 
 START = State(None, 0, (), 0, 0, (), 0)
@@ -86,6 +95,10 @@ class GroupReplay:
         self.elections: set[int] = set()
         """Generations whose leader came from the order of Kafka's hash map."""
         self._last_step = 0
+        self.said: list[Said] = []
+        """All that the group was told: with this it comes to the same, replayed anywhere."""
+        self.agreed: list[Step] = []
+        """Requests that were answered as the broker answered them."""
 
     def state(self) -> State:
         group = self._coordinator.group
@@ -103,6 +116,11 @@ class GroupReplay:
     def group(self) -> Group | None:
         return self._coordinator.group
 
+    @property
+    def compared(self) -> tuple[int, int]:
+        """How many of the broker's records and log entries were compared."""
+        return self._next_record, self._next_entry
+
     def take(self, step: Step) -> None:
         """Let the clock run to the step and handle its request."""
         self._at_us = step.effect_us
@@ -111,7 +129,8 @@ class GroupReplay:
         self._last_step = step.index
         self._waiting[step.index] = None
         self._by_request[step.request.request_id] = step
-        self._prepare_election()
+        self._prepare_election(self._clock_ms)
+        self.said.append(Said(self._clock_ms, step))
         self._coordinator.handle(
             RequestEvent(
                 offset=step.index,
@@ -134,10 +153,12 @@ class GroupReplay:
 
     def advance_to(self, clock_ms: int) -> None:
         """Fire the timers that are due, one after the other; then see what the broker has done long since."""
+        moment_ms = self._clock_ms
         while (deadline_ms := self._coordinator.next_deadline_ms()) is not None and deadline_ms <= clock_ms:
-            self._prepare_election()
+            self._prepare_election(moment_ms)
             self._prepare_expiration(deadline_ms)
             self._coordinator.advance_to(deadline_ms)
+            moment_ms = max(moment_ms, deadline_ms)
             self._check(self._coordinator.take_outputs())
         self._clock_ms = clock_ms
         self._check_overdue(clock_ms)
@@ -148,7 +169,7 @@ class GroupReplay:
         self.advance_to(clock_ms)
         self._check_overdue(clock_ms + 2**40)
 
-    def _prepare_election(self) -> None:
+    def _prepare_election(self, moment_ms: int) -> None:
         """Kafka elects by the order of a hash map: whom it elected is known from the answers, and is put first.
 
         The leader that the next generation began with may have come after others had led and gone; so next come those
@@ -160,14 +181,15 @@ class GroupReplay:
         coming = self._expected.generation(group.generation_id + 1, self._clock_ms * 1000)
         if coming is None:
             return
-        leader_id, staying = self._present(group, coming.leader), {self._present(group, each) for each in coming.members}
-
-        def rank(member_id: str) -> int:
-            return 0 if member_id == leader_id else 1 if coming.members and member_id not in staying else 2
-
-        order = sorted(group.members, key=rank)
-        if order != list(group.members):
-            group.members = {member_id: group.members[member_id] for member_id in order}
+        leader_id = self._present(group, coming.leader)
+        if leader_id == group.leader_id:
+            return
+        staying = {self._present(group, each) for each in coming.members}
+        leading = [leader_id] if leader_id in group.members else []
+        first = (*leading, *(each for each in group.members if coming.members and each not in staying and each != leader_id))
+        if tuple(group.members)[: len(first)] != first:
+            put_first(group, first)
+            self.said.append(Said(moment_ms, RecordedLeader(member_ids=first)))
 
     def _prepare_expiration(self, deadline_ms: int) -> None:
         """Sessions that end in one moment expire in any order: if the coordinator log tells it, that one is taken."""
@@ -209,6 +231,8 @@ class GroupReplay:
         found = answer_disagreement(step, answer, self._at_us)
         if found is not None:
             self.disagreements.append(found)
+        elif step.inferred is None:
+            self.agreed.append(step)
 
     def _slack_ms(self, offset: int) -> int:
         """How far a time may differ: by the duration of the request behind it; timers have their delay besides."""

@@ -20,6 +20,7 @@ from coordinator_state import Group, GroupConfig
 from recordings.absent_requests import Absent, absent_requests
 from recordings.expectations import LONG_STALL_MS, Disagreement, Expected, Step
 from recordings.group_replay import START, GroupReplay, State
+from recordings.track import Track
 
 CHECKPOINT_EVERY_STEPS = 4
 CHECKPOINTS_KEPT = 40
@@ -61,6 +62,14 @@ class GroupResult(Struct, kw_only=True):
     """The most by which the broker did something later than it was done here."""
     late_lines: list[int] = field(default_factory=list)
     """Steps whose line was written late, as the broker's own times show."""
+    order: list[int] = field(default_factory=list)
+    """Indexes of the steps, as they were replayed in the end."""
+    track: Track = field(default_factory=Track)
+    """How far it can be followed."""
+    records: int = 0
+    entries: int = 0
+    """How many of the broker's records and log entries were compared."""
+    gave_up: int = 0
 
 
 class OrderSearch:
@@ -74,8 +83,12 @@ class OrderSearch:
         steps: Sequence[Step],
         end_ms: int,
         start: State = START,
+        gave_up: int = 0,
     ) -> None:
-        """`start`: what is known of the group before the first step; `end_ms`: when the log ends."""
+        """`start`: what is known of the group before the first step; `end_ms`: when the log ends.
+
+        `gave_up`: how many disagreements nothing explained in earlier parts of the group's log.
+        """
         self.result = GroupResult(group_id=group_id, steps=list(steps))
         self._config = config
         self._expected = expected
@@ -83,14 +96,15 @@ class OrderSearch:
         self._end_ms = end_ms
         self._order = sorted(range(len(self._steps)), key=lambda index: self._key(self._steps[index]))
         self._states: OrderedDict[int, State] = OrderedDict({0: start})
-        self._gave_up = 0
+        self._gave_up = gave_up
         self._near_timers: set[int] = set()
         self._connections: dict[str, list[int]] = {}
         for step in self._steps:
             self._connections.setdefault(step.request.logged.connection, []).append(step.index)
 
     def run(self) -> GroupResult:
-        """Replay all, and resolve what can be resolved."""
+        """Replay all, and resolve what can be resolved; to where the replay has lost what the group is."""
+        track = self.result.track
         position, replay = 0, self._replay_from(self._states[0], self._steps)
         while True:
             if not position % CHECKPOINT_EVERY_STEPS:
@@ -109,10 +123,18 @@ class OrderSearch:
                     replay = self._replay_from(state, self._steps)
                     continue
                 self.result.disagreements += replay.disagreements
+                for found in replay.disagreements:
+                    track.disagrees(found, self._steps)
                 replay.disagreements.clear()
-            if position == len(self._order):
-                return self.result
+            for step in replay.agreed:
+                track.agrees(step, position)
+            replay.agreed.clear()
+            if track.is_lost or position == len(self._order):
+                break
             position += 1
+        self.result.order, self.result.gave_up = self._order, self._gave_up
+        self.result.records, self.result.entries = replay.compared
+        return self.result
 
     # ---------------------------------------------------------------------------------------------------- checkpoints
 

@@ -8,30 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
-from itertools import pairwise
 from pathlib import Path
-from typing import TypeVar
 
 from msgspec import Struct, field
 
-from recordings.begun_before import Beginning, beginning_of, begun_before
-from recordings.broker_settings import BrokerSettings, parse_settings, settings_of
+from recordings.broker_settings import parse_settings
 from recordings.coordinator_log import LogEntry, read_coordinator_log
-from recordings.expectations import PUNCTUAL_MS, Disagreement, Step
-from recordings.group_replay import START
+from recordings.expectations import Disagreement
+from recordings.following import FollowedGroup, follow
+from recordings.following_notes import notes_of
 from recordings.group_requests import GroupRequest
 from recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
-from recordings.offsets_log import LoggedRecord, OffsetsLog, read_offsets_log, topic_ids_of
-from recordings.order_search import GroupResult, OrderSearch
-from recordings.recorded_groups import expected_of, steps_of
+from recordings.offsets_log import LoggedRecord, OffsetsLog, read_offsets_log
 from schemas.java_hash import group_partition
 
 LETTERS_SHOWN = 10
-EDGE_MS = 100
-"""What the broker wrote up to this much before the first line, or after the last, may belong to the log."""
 _WHAT = {"answer": "answer", "time": "time of an answer", "record": "offsets log", "log": "coordinator log"}
-
-_Timed = TypeVar("_Timed", LoggedRecord, LogEntry)
 
 
 class RecordingDifference(Struct, frozen=True, kw_only=True):
@@ -184,67 +176,38 @@ class _Verification:
         self.given = given
 
     def run(self) -> RecordingReport:
-        topic_ids = dict(self.log.topic_ids)
-        for of_group in (self.records or {}).values():
-            topic_ids |= topic_ids_of(of_group)
-        groups = self._groups(topic_ids)
+        following = follow(self.log, self.given, self.records, self.entries)
         self.report.doubts = (*self.log.doubts(), *(() if self.offsets is None else self.offsets.doubts()))
-        settings = settings_of(self.given, groups, self.records or {})
-        self.report.settings += settings.notes
-        self.report.groups = len(groups)
+        self.report.settings += following.settings.notes
+        self.report.groups = len(following.groups)
+        self.report.not_compared = dict(following.set_aside)
         if self.records is not None:
             self.report.records = Compared()
         if self.entries is not None:
             self.report.log_entries = Compared()
-        for group_id, requests in groups.items():
-            self._verify_group(group_id, requests, settings)
+        for group in following.groups:
+            self._compare(group)
+            self._check_partition(group.group_id, group.requests, following.settings.partitions)
         return self.report
 
-    def _groups(self, topic_ids: Mapping[str, str]) -> dict[str, list[GroupRequest]]:
-        """The requests of each group that reached it, in the order of arrival."""
-        groups: dict[str, list[GroupRequest]] = {}
-        refused_before = self.log.counts.damaged_lines
-        for request in self.log.group_requests(topic_ids):
-            if request.set_aside is None:
-                groups.setdefault(request.group_id, []).append(request)
-            else:
-                self._set_aside(request.set_aside)
-        if refused := self.log.counts.damaged_lines - refused_before:
-            self.report.not_compared["cannot be understood, see above"] = refused
-        return groups
-
-    def _set_aside(self, why: str) -> None:
-        self.report.not_compared[why] = self.report.not_compared.get(why, 0) + 1
-
-    def _verify_group(self, group_id: str, requests: list[GroupRequest], settings: BrokerSettings) -> None:
+    def _compare(self, group: FollowedGroup) -> None:
         report = self.report
-        from_us, start, generation = (self.log.start_us or 0) - EDGE_MS * 1000, START, None
-        if begun_before(requests):
-            beginning = beginning_of(group_id, settings.config, requests, (self.records or {}).get(group_id, ()))
-            requests = self._known_from(group_id, requests, beginning)
-            if beginning is None:
-                return
-            from_us, start, generation = beginning.from_us, beginning.state, beginning.generation
-        entries = self._since(from_us, (self.entries or {}).get(group_id))
-        if generation is not None:
-            entries = _after_join_phase(entries, generation)
-        records = self._since(from_us, (self.records or {}).get(group_id))
-        expected = expected_of(requests, records, entries)
-        end_ms = (self.log.end_us or 0) // 1000
-        result = OrderSearch(group_id, settings.config, expected, steps_of(requests), end_ms, start).run()
-        report.requests.total += len(requests)
-        report.requests.differ += len({found.about for found in result.disagreements if found.kind in ("answer", "time")})
-        if report.records is not None:
-            report.records.total += len(expected.records or ())
-            report.records.differ += sum(found.kind == "record" for found in result.disagreements)
-        if report.log_entries is not None:
-            report.log_entries.total += len(expected.entries or ())
-            report.log_entries.differ += sum(found.kind == "log" for found in result.disagreements)
-        report.differences += (_difference(group_id, found) for found in result.disagreements)
-        report.notes += _notes(result)
-        self._check_partition(group_id, requests, settings.partitions)
+        report.requests.total += group.compared
+        report.requests.differ += len(group.differing)
+        for why, count in group.not_compared.items():
+            report.not_compared[why] = report.not_compared.get(why, 0) + count
+        for part in group.parts:
+            found, is_whole = part.result.disagreements, part.gap is None
+            if report.records is not None:
+                report.records.total += len(part.expected.records or ()) if is_whole else part.result.records
+                report.records.differ += sum(each.kind == "record" for each in found)
+            if report.log_entries is not None:
+                report.log_entries.total += len(part.expected.entries or ()) if is_whole else part.result.entries
+                report.log_entries.differ += sum(each.kind == "log" for each in found)
+            report.differences += (_difference(group.group_id, each) for each in found)
+        report.notes += notes_of(group)
 
-    def _check_partition(self, group_id: str, requests: list[GroupRequest], partitions: int | None) -> None:
+    def _check_partition(self, group_id: str, requests: Sequence[GroupRequest], partitions: int | None) -> None:
         """FindCoordinator, by the partition alone: the group's records must lie where our hash puts the group."""
         lookups = sum(request.logged.api == "FindCoordinator" for request in requests)
         found = {record.partition for record in (self.records or {}).get(group_id, ())}
@@ -261,72 +224,8 @@ class _Verification:
             )
         )
 
-    def _known_from(
-        self, group_id: str, requests: list[GroupRequest], beginning: Beginning | None
-    ) -> list[GroupRequest]:
-        """The requests of a group that lived before the log, from where it is known on; the others are set aside."""
-        known = [] if beginning is None else [each for each in requests if each.logged.handled_us >= beginning.from_us]
-        for _ in range(len(requests) - len(known)):
-            self._set_aside("of groups that lived before the log began, before a join phase told all their members")
-        since = "no join phase tells all its members" if beginning is None else f"replayed from generation {beginning.generation} on"
-        self.report.notes.append(f"group {group_id}: it lived before the log began; {since}")
-        return known
-
-    def _since(self, from_us: int, told: list[_Timed] | None) -> list[_Timed] | None:
-        """What the broker wrote from a time on until the last line of the request log."""
-        if told is None:
-            return None
-        first_ms, last_ms = from_us // 1000, (self.log.end_us or 0) // 1000 + EDGE_MS
-        return [each for each in told if first_ms <= _time_ms(each) <= last_ms]
-
-
-def _after_join_phase(entries: list[LogEntry] | None, generation: int) -> list[LogEntry] | None:
-    """The entries after the end of the join phase with which a replay begins."""
-    ends = [place for place, entry in enumerate(entries or ()) if (entry.kind, entry.generation) == ("join phase ends", generation)]
-    return entries[ends[0] + 1 :] if entries is not None and ends else entries
-
-
-def _time_ms(each: LoggedRecord | LogEntry) -> int:
-    return each.timestamp_ms if isinstance(each, LoggedRecord) else each.time_ms
-
 
 def _difference(group_id: str, found: Disagreement) -> RecordingDifference:
     return RecordingDifference(
         group_id=group_id, what=_WHAT[found.kind], where=found.where, broker=found.broker, here=found.here
     )
-
-
-def _notes(result: GroupResult) -> Iterator[str]:
-    close = _close_neighbours(result.steps)
-    if result.places:
-        yield (
-            f"group {result.group_id}: {close} of {len(result.steps)} requests lie within a millisecond of a neighbour, where the "
-            f"log tells no order; at {result.places} places the likely order was changed for one that gives the broker's side"
-        )
-    if result.elections:
-        yield (
-            f"group {result.group_id}: {len(result.elections)} leaders that Kafka elected by the order of a hash map are taken "
-            f"from the recording (generations {', '.join(map(str, sorted(result.elections)))})"
-        )
-    if result.latest_ms > PUNCTUAL_MS:
-        yield f"group {result.group_id}: the broker fired timers up to {result.latest_ms} ms late"
-    for step in result.steps:
-        if step.inferred is not None:
-            yield (
-                f"group {result.group_id}: a request that is not in the log is inferred, as nothing else explains what follows: "
-                f"{step.inferred}, taken to be at {step.effect_us // 1000}"
-            )
-    for index in result.late_lines:
-        step = result.steps[index]
-        logged = step.request.logged
-        late_ms = (logged.handled_us - step.effect_us) / 1000
-        yield (
-            f"group {result.group_id}: line {logged.line_number} ({logged.api} of {logged.client_id}) was written late: by the "
-            f"broker's other logs the request was handled {late_ms:.0f} ms before the line says"
-        )
-
-
-def _close_neighbours(steps: Sequence[Step]) -> int:
-    arrivals = sorted(step.request.logged.arrival_us for step in steps)
-    gaps = [later - earlier for earlier, later in pairwise(arrivals)]
-    return sum(min(before, after) <= 1_000 for before, after in zip([10**9, *gaps], [*gaps, 10**9], strict=True))

@@ -1,0 +1,243 @@
+"""The log of one broker followed, group by group: what was said to each group, and how far it is known.
+
+This is what `verify` compares, and what an import writes as events: one way for both. Where a replay has lost what a
+group is, it goes on at the next join phase that the log tells completely; what lies between is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from msgspec import Struct, field
+
+from recordings.begun_before import Beginning, beginning_after, begun_before
+from recordings.broker_settings import BrokerSettings, settings_of
+from recordings.coordinator_log import LogEntry
+from recordings.expectations import Disagreement, Expected
+from recordings.group_replay import START, GroupReplay, Said
+from recordings.group_requests import GroupRequest
+from recordings.kafka_request_log import RequestLog
+from recordings.offsets_log import LoggedRecord, topic_ids_of
+from recordings.order_search import GroupResult, OrderSearch
+from recordings.recorded_groups import expected_of, steps_of
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordingGap
+
+EDGE_MS = 100
+"""What the broker wrote up to this much before the first line, or after the last, may belong to the log."""
+NOT_UNDERSTOOD = "cannot be understood, see above"
+BEFORE = "of groups that lived before the log began, before a join phase told all their members"
+LOST = "of groups that could not be followed any more, until a join phase told all their members"
+OLDER = "the group is older than the recording"
+ANOTHER = "the recording says what cannot follow from what it said before"
+
+_Timed = TypeVar("_Timed", LoggedRecord, LogEntry)
+
+
+class SaidToGroup(Struct, frozen=True):
+    """What is said to a group at a time of its clock."""
+
+    clock_ms: int
+    said: GroupRequest | RecordedLeader | RecordedGroup | RecordingGap
+
+
+class Part(Struct, kw_only=True):
+    """A part of a group's log that can be followed from its beginning to its end."""
+
+    beginning: Beginning | None
+    """None: the group was born in it."""
+    expected: Expected
+    result: GroupResult
+    said: list[SaidToGroup]
+    gap: RecordingGap | None = None
+    """What follows is not known."""
+    gap_from_ms: int = 0
+
+
+class FollowedGroup(Struct, kw_only=True):
+    """One group."""
+
+    group_id: str
+    requests: Sequence[GroupRequest]
+    """All that reached it, in the order of arrival."""
+    parts: list[Part] = field(default_factory=list)
+    """None: nothing of its membership is known."""
+    not_compared: dict[str, int] = field(default_factory=dict)
+    """Why -> how many requests."""
+    from_ms: int = 0
+    """When the log begins."""
+
+    def said(self) -> Iterator[SaidToGroup]:
+        """All that was said to the group, in order: with this it does the same wherever it is replayed."""
+        if not self.parts or self.parts[0].beginning is not None:
+            yield SaidToGroup(self.from_ms, RecordingGap(reason=OLDER))
+        for part in self.parts:
+            yield from part.said
+            if part.gap is not None:
+                yield SaidToGroup(part.gap_from_ms, part.gap)
+
+    @property
+    def compared(self) -> int:
+        """How many requests were compared."""
+        return len(self.requests) - sum(self.not_compared.values())
+
+    @property
+    def differing(self) -> list[Disagreement]:
+        """The answers that differ, each once."""
+        found = (each for part in self.parts for each in part.result.disagreements if each.kind in ("answer", "time"))
+        return list({each.about: each for each in found}.values())
+
+
+class Following(Struct, kw_only=True):
+    """A log that was followed."""
+
+    settings: BrokerSettings
+    groups: list[FollowedGroup]
+    set_aside: dict[str, int]
+    """Requests that no group ever saw: why -> how many."""
+    end_ms: int | None = None
+    """When the log ends; None: there is nothing in it."""
+
+
+def follow(
+    log: RequestLog,
+    given: Mapping[str, int],
+    records: Mapping[str, list[LoggedRecord]] | None = None,
+    entries: Mapping[str, list[LogEntry]] | None = None,
+) -> Following:
+    """Follow a log that was read. `given`: settings of the broker, by our names; the others are inferred.
+
+    `records` of its offsets log and `entries` of its coordinator log, by group, are compared too. Raises ValueError.
+    """
+    set_aside: dict[str, int] = {}
+    groups = _groups(log, records or {}, set_aside)
+    settings = settings_of(given, groups, dict(records or {}))
+    follower = _Follower(log, settings, records, entries)
+    return Following(
+        settings=settings,
+        groups=[follower.follow(group_id, requests) for group_id, requests in groups.items()],
+        set_aside=set_aside,
+        end_ms=None if log.end_us is None else log.end_us // 1000,
+    )
+
+
+def _groups(
+    log: RequestLog, records: Mapping[str, list[LoggedRecord]], set_aside: dict[str, int]
+) -> dict[str, list[GroupRequest]]:
+    """The requests of each group that reached it, in the order of arrival."""
+    topic_ids = dict(log.topic_ids)
+    for of_group in records.values():
+        topic_ids |= topic_ids_of(of_group)
+    groups: dict[str, list[GroupRequest]] = {}
+    refused_before = log.counts.damaged_lines
+    for request in log.group_requests(topic_ids):
+        if request.set_aside is None:
+            groups.setdefault(request.group_id, []).append(request)
+        else:
+            set_aside[request.set_aside] = set_aside.get(request.set_aside, 0) + 1
+    if refused := log.counts.damaged_lines - refused_before:
+        set_aside[NOT_UNDERSTOOD] = refused
+    return groups
+
+
+class _Follower:
+    """Follows the groups of one log."""
+
+    def __init__(
+        self,
+        log: RequestLog,
+        settings: BrokerSettings,
+        records: Mapping[str, list[LoggedRecord]] | None,
+        entries: Mapping[str, list[LogEntry]] | None,
+    ) -> None:
+        self._config = settings.config
+        self._records, self._entries = records, entries
+        self._start_us, self._end_ms = log.start_us or 0, (log.end_us or 0) // 1000
+
+    def follow(self, group_id: str, requests: list[GroupRequest]) -> FollowedGroup:
+        """Follow one group, part after part."""
+        began_us = min(self._start_us, requests[0].logged.arrival_us)
+        followed = FollowedGroup(group_id=group_id, requests=requests, from_ms=began_us // 1000)
+        beginning, left, gave_up = None, requests, 0
+        if begun_before(requests):
+            beginning = beginning_after(0, requests, self._records_of(group_id))
+            left = _known_from(beginning, requests, followed, BEFORE)
+            if beginning is None:
+                return followed
+        while True:
+            part, left = self._part(followed, beginning, left, gave_up)
+            followed.parts.append(part)
+            if part.gap is None:
+                return followed
+            gave_up = part.result.gave_up
+            after_us = part.gap_from_ms * 1000 if beginning is None else max(part.gap_from_ms * 1000, beginning.from_us)
+            beginning = beginning_after(after_us, requests, self._records_of(group_id))
+            left = _known_from(beginning, left, followed, LOST)
+            if beginning is None:
+                return followed
+
+    def _part(
+        self, followed: FollowedGroup, beginning: Beginning | None, requests: Sequence[GroupRequest], gave_up: int
+    ) -> tuple[Part, list[GroupRequest]]:
+        """One part, and the requests that came after it was lost."""
+        group_id, start, from_us = followed.group_id, START, self._start_us - EDGE_MS * 1000
+        if beginning is not None:
+            start, from_us = beginning.state(group_id, self._config), beginning.from_us
+        entries = self._since(from_us, None if self._entries is None else self._entries.get(group_id))
+        if beginning is not None:
+            entries = _after_join_phase(entries, beginning.group.generation_id)
+        records = self._since(from_us, None if self._records is None else self._records.get(group_id))
+        expected = expected_of(requests, records, entries)
+        result = OrderSearch(group_id, self._config, expected, steps_of(requests), self._end_ms, start, gave_up).run()
+        doubt = result.track.doubt
+        kept = result.order if doubt is None else result.order[: doubt[0]]
+        replay = GroupReplay(group_id, self._config, expected, result.steps, start)
+        for index in kept:
+            replay.take(result.steps[index])
+        if doubt is None:
+            replay.finish(self._end_ms)
+        said = [SaidToGroup(each.clock_ms, _said(each)) for each in replay.said]
+        if beginning is not None:
+            said.insert(0, SaidToGroup(from_us // 1000, beginning.group))
+        part = Part(beginning=beginning, expected=expected, result=result, said=said)
+        if doubt is not None:
+            part.gap = RecordingGap(reason=f"{ANOTHER} ({doubt[1].where})")
+            part.gap_from_ms = said[-1].clock_ms if said else followed.from_ms
+        taken = set(kept)
+        return part, [step.request for step in result.steps if step.index not in taken and step.inferred is None]
+
+    def _records_of(self, group_id: str) -> Sequence[LoggedRecord]:
+        return (self._records or {}).get(group_id, ())
+
+    def _since(self, from_us: int, told: list[_Timed] | None) -> list[_Timed] | None:
+        """What the broker wrote from a time on until the last line of the request log."""
+        if told is None:
+            return None
+        first_ms, last_ms = from_us // 1000, self._end_ms + EDGE_MS
+        return [each for each in told if first_ms <= _time_ms(each) <= last_ms]
+
+
+def _known_from(
+    beginning: Beginning | None, requests: Sequence[GroupRequest], followed: FollowedGroup, why: str
+) -> list[GroupRequest]:
+    """The requests from where the group is known on; the others are set aside, but for those that are known to differ."""
+    known = [] if beginning is None else [each for each in requests if each.logged.handled_us >= beginning.from_us]
+    ids, differing = {each.request_id for each in known}, {each.about for each in followed.differing}
+    aside = sum(each.request_id not in ids and f"answer:{each.request_id}" not in differing for each in requests)
+    if aside:
+        followed.not_compared[why] = followed.not_compared.get(why, 0) + aside
+    return known
+
+
+def _said(said: Said) -> GroupRequest | RecordedLeader:
+    return said.said if isinstance(said.said, RecordedLeader) else said.said.request
+
+
+def _after_join_phase(entries: list[LogEntry] | None, generation: int) -> list[LogEntry] | None:
+    """The entries after the end of the join phase with which a replay begins."""
+    ends = [place for place, entry in enumerate(entries or ()) if (entry.kind, entry.generation) == ("join phase ends", generation)]
+    return entries[ends[0] + 1 :] if entries is not None and ends else entries
+
+
+def _time_ms(each: LoggedRecord | LogEntry) -> int:
+    return each.timestamp_ms if isinstance(each, LoggedRecord) else each.time_ms

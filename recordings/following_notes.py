@@ -1,0 +1,60 @@
+"""What a reader must know of how a log was followed, in sentences: orders that were searched, requests that were inferred, gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from recordings.expectations import PUNCTUAL_MS, Step
+from recordings.following import FollowedGroup
+from recordings.order_search import GroupResult
+
+
+def notes_of(group: FollowedGroup) -> Iterator[str]:
+    """All of it, for those who compare."""
+    if not group.parts:
+        yield f"group {group.group_id}: it lived before the log began; no join phase tells all its members"
+    for part in group.parts:
+        if part.beginning is not None:
+            generation = part.beginning.group.generation_id
+            since = "it lived before the log began; replayed" if part is group.parts[0] else "it is replayed again"
+            yield f"group {group.group_id}: {since} from generation {generation} on"
+        yield from _notes(part.result)
+        if part.gap is not None:
+            yield f"group {group.group_id}: it cannot be followed from {part.gap_from_ms} on: {part.gap.reason}"
+
+
+def _notes(result: GroupResult) -> Iterator[str]:
+    close = _close_neighbours(result.steps)
+    if result.places:
+        yield (
+            f"group {result.group_id}: {close} of {len(result.steps)} requests lie within a millisecond of a neighbour, where the "
+            f"log tells no order; at {result.places} places the likely order was changed for one that gives the broker's side"
+        )
+    if result.elections:
+        yield (
+            f"group {result.group_id}: {len(result.elections)} leaders that Kafka elected by the order of a hash map are taken "
+            f"from the recording (generations {', '.join(map(str, sorted(result.elections)))})"
+        )
+    if result.latest_ms > PUNCTUAL_MS:
+        yield f"group {result.group_id}: the broker fired timers up to {result.latest_ms} ms late"
+    for step in result.steps:
+        if step.inferred is not None:
+            yield (
+                f"group {result.group_id}: a request that is not in the log is inferred, as nothing else explains what follows: "
+                f"{step.inferred}, taken to be at {step.effect_us // 1000}"
+            )
+    for index in result.late_lines:
+        step = result.steps[index]
+        logged = step.request.logged
+        late_ms = (logged.handled_us - step.effect_us) / 1000
+        yield (
+            f"group {result.group_id}: line {logged.line_number} ({logged.api} of {logged.client_id}) was written late: by the "
+            f"broker's other logs the request was handled {late_ms:.0f} ms before the line says"
+        )
+
+
+def _close_neighbours(steps: Sequence[Step]) -> int:
+    arrivals = sorted(step.request.logged.arrival_us for step in steps)
+    gaps = [later - earlier for earlier, later in pairwise(arrivals)]
+    return sum(min(before, after) <= 1_000 for before, after in zip([10**9, *gaps], [*gaps, 10**9], strict=True))

@@ -1,0 +1,55 @@
+"""Whether a replay still knows what the group is, or tells a story of its own.
+
+A single answer may differ and the group be the same. Where the broker says that it began another generation than the
+replay did, or goes on with a member that is gone here, what the replay tells is wrong since the last answer that agreed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from recordings.expectations import Disagreement, Step
+
+_OF_A_GENERATION = frozenset({"JoinGroup", "SyncGroup"})
+_OF_A_MEMBER = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"})
+
+
+class Track(Struct):
+    """Fed with what agrees and what does not, in the order of the replay."""
+
+    confirmed: int = 0
+    """Up to this position in the order the group is the broker's: there a member was told that it is well."""
+    doubt: tuple[int, Disagreement] | None = None
+    """Since which position the replay may be wrong, and what shows it. The next member that is told the same settles it."""
+    is_lost: bool = False
+    """It is wrong, and will not be right again by itself."""
+
+    def disagrees(self, found: Disagreement, steps: Sequence[Step]) -> None:
+        """Something came out otherwise than the broker had it, and no other order mends it."""
+        if found.kind != "answer" or not 0 <= found.step < len(steps):
+            return
+        step = steps[found.step]
+        api = step.request.logged.api
+        if api in _OF_A_MEMBER:
+            self.doubt = self.doubt or (self.confirmed, found)
+            self.is_lost = self.is_lost or (api in _OF_A_GENERATION and _succeeded(step))
+
+    def agrees(self, step: Step, position: int) -> None:
+        """An answer is the broker's. Whoever is told that it is well is so in a group that is as it should be."""
+        if not self.is_lost and step.request.logged.api in _OF_A_MEMBER and _is_member(step) and _succeeded(step):
+            self.confirmed = position + 1
+            self.doubt = None
+
+
+def _is_member(step: Step) -> bool:
+    return bool(getattr(step.request.request, "member_id", None) or step.request.new_member_id)
+
+
+def _succeeded(step: Step) -> bool:
+    """Whether the broker's answer says that the member is one of the group as it is."""
+    answer = step.request.response
+    codes = [answer.get("errorCode", 0)]
+    codes += [each.get("errorCode", 0) for topic in answer.get("topics", ()) for each in topic.get("partitions", ())]
+    return not any(codes)
