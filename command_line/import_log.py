@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import typer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from command_line import doubts
+from command_line import doubts, followed
 from command_line.errors import WRONG_USE, CommandError
 from command_line.options import CONNECTION, Settings, with_settings
 from command_line.progress import bytes_progress
@@ -21,6 +21,7 @@ from command_line.tables import say
 from command_line.topic_reader import partition_count
 from narrative import words
 from recordings.events_import import EventsImport
+from recordings.following import follow
 from recordings.kafka_request_log import DeadLetter, RequestLog
 from schemas.events import encode_json
 from schemas.records_file import Record, encode_record
@@ -46,7 +47,8 @@ def kafka_request_log(
     """A Kafka broker's request log (its DEBUG lines `Completed request:`) as events that can be replayed.
 
     Give it all files of one broker, rotated ones too: requests are put in the order of their arrival. Other lines are
-    counted and skipped. A tick before each request carries the broker's time to the millisecond.
+    counted and skipped. A tick before each request carries the broker's time to the millisecond. The log is followed: what
+    the broker decided otherwise than this coordinator would is in the events, and its settings lie beside the file.
 
     Write to a topic of its own, not to that of a coordinator that runs: its clock does not go back. A topic named
     PREFIX.events is made if there is none, with those that belong to it.
@@ -65,26 +67,25 @@ def kafka_request_log(
         log.read()
     if not log.counts.group_requests:
         raise CommandError(nothing_to_tell(log, files))
+    following = follow(log, {})
+    doubtful, recorded = (*log.doubts(), *followed.doubts(following, UTC)), following.settings.unusual()
+    if not following.is_anything_known:
+        raise CommandError(nothing_to_tell(log, files))
     shards, written_to = settings.config.shards, out or topic
     if topic is not None:
         shards = _prepare_topic(settings.config, topic)
-    events = EventsImport(log, shard_count=shards)
+    events = EventsImport(following, shard_count=shards)
     if out is not None:
         with _writer(out) as write:
             for record in events:
                 write(encode_record(record) + b"\n")
+        followed.keep_settings(out, following.settings.all())
+        doubts.keep(out, doubtful)
     else:
         assert topic is not None
         _write_topic(settings.config, topic, events)
     counts, wrote = log.counts, events.counts
-    if not wrote.events:
-        if out is not None:
-            out.unlink()
-        raise CommandError(nothing_to_tell(log, files))
-    found = log.doubts()
-    if out is not None:
-        doubts.keep(out, found)
-    for line in doubts.lines(found):
+    for line in doubts.lines(doubtful):
         say(line)
     say(
         f"Read {words.count(counts.lines, 'line')}: {words.count(counts.group_requests, 'group request')}, "
@@ -92,8 +93,9 @@ def kafka_request_log(
         f"{counts.damaged_lines} damaged" + (f" (see {letters.path})." if letters.count else ".")
     )
     say(f"Wrote {words.count(wrote.events, 'event')} of {words.count(wrote.groups, 'group')} and {words.count(wrote.ticks, 'tick')} to {written_to}.")
-    if wrote.set_aside:
-        say(f"Left out {words.count(wrote.set_aside, 'request')} that the broker answered without asking the group.")
+    say(followed.agreement(following))
+    if topic is not None and recorded:
+        say(f"The broker's settings, for a replay of this topic: {followed.flags(recorded)}")
 
 
 def nothing_to_tell(log: RequestLog, files: list[Path]) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -18,26 +16,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Struct
 
-from command_line import doubts, history_tables
+from command_line import history_tables
 from command_line.dashboard import dashboard_settings
 from command_line.errors import WRONG_USE, CommandError
+from command_line.followed import given_settings
 from command_line.history_tables import FormatOption, TablesFormat
-from command_line.import_log import DeadLetters, TimeZone, nothing_to_tell, zone
+from command_line.import_log import TimeZone, zone
 from command_line.options import OPERATIONS, Settings, with_settings
-from command_line.progress import Advance, bytes_progress, count_progress
+from command_line.progress import Advance, count_progress
+from command_line.replay_source import ReplaySource, replay_source
 from command_line.spark_jvm import end_jvm, quiet_start
 from command_line.summary import Summary
 from command_line.tables import say
 from command_line.times import parse_moment_ms
 from command_line.topic_reader import partition_count
-from command_line.what_if import EVENTS_FILE, ReplayedLog
+from command_line.what_if import ReplayedLog
 from dashboard.index import Index
 from dashboard.report import report_of_index
 from narrative import words
-from recordings.events_import import EventsImport
-from recordings.kafka_request_log import RequestLog
 from schemas.history import decode_history
-from schemas.records_file import encode_record
 from streaming.config import StreamingConfig
 from streaming.java import require_java
 from streaming.topics import Topics, admin_client, ensure_topics
@@ -47,8 +44,6 @@ if TYPE_CHECKING:
 
     from streaming.rows import OutputRecord
 
-_EVENT_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
-_FILE_SUFFIXES = (*_EVENT_SUFFIXES, ".log", ".gz")
 _PROGRESS_EVERY = 500
 _PYTHON_CAUSE = re.compile(r"^[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
 
@@ -58,17 +53,6 @@ class Format(StrEnum):
 
     jsonl = "jsonl"
     parquet = "parquet"
-
-
-class _Source(Struct, frozen=True, kw_only=True):
-    """Where the log lies: files of events, or one topic."""
-
-    files: tuple[Path, ...] = ()
-    topic: str | None = None
-    kept: tuple[str, ...] = ()
-    """Where the files will be found later."""
-    doubts: tuple[str, ...] = ()
-    """Why what they tell may not be what happened."""
 
 
 class _Wanted(Struct, frozen=True, kw_only=True):
@@ -114,8 +98,11 @@ def replay(
     """Run a recorded log of group events through the coordinator again: what was decided, when, and why.
 
     The log is files of events (.jsonl, .jsonl.gz, .parquet), a Kafka broker's request log (any other file), or an events
-    topic. The same log with the same settings gives the same bytes; with others (`--group-initial-rebalance-delay-ms`,
-    `--group-max-size`) it shows what would have been different.
+    topic. The same log with the same settings gives the same bytes.
+
+    A request log is followed: what is told is what the broker did, with the settings that its answers show. A flag
+    (`--group-initial-rebalance-delay-ms`, `--group-max-size` ...) says what the broker's setting was; where its answers
+    contradict that, the summary begins with it. What would have been with other settings is *What if* in the dashboard.
 
     Examples:
 
@@ -138,8 +125,8 @@ def replay(
     began_s = time.monotonic()
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-coordinator-replay-")))
-        source = _source(sources, scratch, out, zone(time_zone))
-        job.doubt(source.doubts)
+        source = replay_source(sources, scratch, out, zone(time_zone), given_settings(settings), shown_zone)
+        job.prepare(source)
         if in_process:
             job.run_in_process(source)
         else:
@@ -147,7 +134,7 @@ def replay(
         job.note_source(source)
     if report is not None:
         job.write_report(report, ", ".join(sources))
-    for line in job.summary.lines(shown_zone):
+    for line in (*source.told, *job.summary.lines(shown_zone)):
         say(line)
     say()
     say(f"{job.written()} in {words.duration(int((time.monotonic() - began_s) * 1000))}.")
@@ -176,7 +163,7 @@ class _Job:
         self._for_tables: list[bytes] | None = None
         """The history, where this process makes the tables."""
 
-    def run_in_process(self, source: _Source) -> None:
+    def run_in_process(self, source: ReplaySource) -> None:
         from streaming.event_log import read_records
         from streaming.replay import replay_in_process
 
@@ -191,7 +178,7 @@ class _Job:
         if self._wanted.tables is not None:
             history_tables.write_in_process(self._for_tables or (), Path(self._wanted.tables), self._wanted.tables_kind)
 
-    def run_on_spark(self, source: _Source, streaming_directory: Path | None) -> None:
+    def run_on_spark(self, source: ReplaySource, streaming_directory: Path | None) -> None:
         from streaming.packed_outputs import output_records
         from streaming.replay import replay_batch, replay_streaming, write_topics
         from streaming.session import open_session
@@ -224,13 +211,14 @@ class _Job:
             spark.stop()
             end_jvm()
 
-    def doubt(self, sentences: tuple[str, ...]) -> None:
-        """Summary and report say so at their top."""
-        self.summary.doubts = sentences
+    def prepare(self, source: ReplaySource) -> None:
+        """Take the settings that the log was coordinated with; say what is doubtful at the top of summary and report."""
+        self._config = self._config.model_copy(update=source.settings)
+        self.summary.doubts = source.doubts
         if self._index is not None:
-            self._index.doubts = sentences
+            self._index.doubts = source.doubts
 
-    def note_source(self, source: _Source) -> None:
+    def note_source(self, source: ReplaySource) -> None:
         """Say beside the outputs what was replayed, for those who want to play it again."""
         if self._out is not None:
             ReplayedLog(files=source.kept, topic=source.topic, group=self._config.group, doubts=source.doubts).write(self._out)
@@ -246,7 +234,7 @@ class _Job:
         where = f", written to {self._out}/" if self._out else f", written to {self._to_topics}.*" if self._to_topics else ""
         return f"Replayed {words.count(len(self.summary.groups), 'group')}: {counts or 'no outputs'}{where},"
 
-    def _records(self, spark: SparkSession, source: _Source) -> DataFrame:
+    def _records(self, spark: SparkSession, source: ReplaySource) -> DataFrame:
         from streaming.event_log import records_of_files, records_of_topic
 
         if source.topic is not None:
@@ -274,48 +262,6 @@ class _Job:
                 self._index.add(record.value)
         elif record.topic == topics.dead_letters and self._index is not None:
             self._index.add_dead_letter(record.key, record.value, record.headers, 0)
-
-
-# --------------------------------------------------------------------------------------------------------- the source
-
-
-def _source(names: list[str], scratch: Path, out: Path | None, time_zone: tzinfo) -> _Source:
-    paths = [Path(name) for name in names]
-    if len(names) == 1 and not paths[0].exists() and "/" not in names[0] and not names[0].endswith(_FILE_SUFFIXES):
-        return _Source(topic=names[0])
-    absent = [name for name, path in zip(names, paths, strict=True) if not path.is_file()]
-    if absent:
-        raise CommandError(f"{absent[0]} is no file" + (" (and only one topic can be replayed at a time)." if len(names) > 1 else "."))
-    are_events = {path.name.endswith(_EVENT_SUFFIXES) for path in paths}
-    if are_events == {True}:
-        return _Source(files=tuple(paths), kept=tuple(str(path.absolute()) for path in paths), doubts=doubts.kept(paths))
-    if are_events == {True, False}:
-        raise CommandError("Files of events (.jsonl, .parquet) and request logs cannot be replayed together.", WRONG_USE)
-    events, doubtful = _import(paths, scratch, out, time_zone)
-    return _Source(files=(events,), kept=(EVENTS_FILE,), doubts=doubtful)
-
-
-def _import(paths: list[Path], scratch: Path, out: Path | None, time_zone: tzinfo) -> tuple[Path, tuple[str, ...]]:
-    """Turn request logs into a file of events; and why they may not tell what happened."""
-    letters = DeadLetters((out or scratch) / "damaged-lines.jsonl")
-    with bytes_progress("reading the request log") as advance:
-        log = RequestLog(paths, time_zone=time_zone, dead_letter=letters.add, progress=advance)
-        log.read()
-    events = EventsImport(log)
-    file = scratch / "events.jsonl"
-    with file.open("wb") as lines:
-        for record in events:
-            lines.write(encode_record(record) + b"\n")
-    if not events.counts.events:
-        raise CommandError(nothing_to_tell(log, paths))
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        with file.open("rb") as plain, gzip.GzipFile(out / EVENTS_FILE, "wb", compresslevel=1, mtime=0) as packed:
-            shutil.copyfileobj(plain, packed)
-    if letters.count:
-        where = f": see {letters.path}" if out is not None else ""
-        say(f"{words.count(letters.count, 'damaged line')} of the request log left out{where}", error=True)
-    return file, log.doubts()
 
 
 # -------------------------------------------------------------------------------------------- progress and failures

@@ -55,7 +55,8 @@ def _take_over(turn: Turn, said: RecordedGroup) -> None:
         await_sync(turn, member)
     turn.arm(timers.SYNC, group.rebalance_timeout_ms)
     for offset in said.offsets:
-        note_commits(turn, offset.topic, group.offsets.get(offset.topic, offset.partition) is None, None)
+        is_new = group.offsets.get(offset.topic, offset.partition) is None
+        note_commits(turn, offset.topic, int(is_new), None)
         group.offsets.put(
             offset.topic,
             offset.partition,

@@ -20,6 +20,7 @@ PARTITIONS = "offsets_topic_num_partitions"
 DEFAULT_PARTITIONS = 50
 NEVER_MS = 2**53
 DELAY_STEPS_MAX = 20
+NO_EVIDENCE = "the default"
 ROUND_STEPS_MS = (1_000, 500, 100, 50, 10, 1)
 """Settings are round numbers, and the rounder the likelier."""
 
@@ -37,6 +38,16 @@ class BrokerSettings(Struct, kw_only=True):
     partitions: int | None
     """Of the broker's `__consumer_offsets`; None: nothing shows it."""
     notes: list[str] = field(default_factory=list)
+    contradicted: list[str] = field(default_factory=list)
+    """Given ones that the broker's answers contradict: with them a replay is a *what if*."""
+
+    def all(self) -> dict[str, int]:
+        """Those that a replay needs: the broker's, Kafka's defaults where nothing shows another."""
+        return {name: getattr(self.config, name) for name in sorted(SETTINGS)}
+
+    def unusual(self) -> dict[str, int]:
+        """Those of them that are not Kafka's defaults."""
+        return {name: value for name, value in self.all().items() if value != getattr(GroupConfig(), name)}
 
 
 class _Phase(Struct):
@@ -50,9 +61,13 @@ class _Phase(Struct):
     rebalance_timeout_ms: int
 
 
+SETTINGS = frozenset(GroupConfig.__struct_fields__) - _OWN
+"""Those of ours that a broker has too."""
+
+
 def parse_settings(given: Mapping[str, str]) -> dict[str, int]:
     """Settings by our names, from Kafka's names (`group.max.size`) or ours. Raises ValueError with what is wrong."""
-    known = {*GroupConfig.__struct_fields__, PARTITIONS} - _OWN
+    known = {*SETTINGS, PARTITIONS}
     parsed: dict[str, int] = {}
     for name, text in given.items():
         ours = name.replace(".", "_").replace("-", "_")
@@ -88,7 +103,12 @@ def settings_of(
     config = msgspec.convert(settings, GroupConfig)
     if problems := config.problems():
         raise ValueError(" ".join(problems))
-    return BrokerSettings(config=config, partitions=partitions, notes=notes)
+    contradicted = [
+        f"{name.replace('_', '.')} = {given[name]} is given, and the broker's answers say {value}: what is told is what if"
+        for name, (value, why) in inferred.items()
+        if name in given and given[name] != value and NO_EVIDENCE not in why
+    ]
+    return BrokerSettings(config=config, partitions=partitions, notes=notes, contradicted=contradicted)
 
 
 # ------------------------------------------------------------------------------------------------ the initial delay
@@ -101,7 +121,7 @@ def _infer_initial_delay(
     default = GroupConfig().group_initial_rebalance_delay_ms
     phases = [phase for requests in groups.values() for phase in _initial_phases(requests)]
     if not phases:
-        inferred[name] = default, f"group.initial.rebalance.delay.ms = {default} (the default; the log shows no rebalance of an empty group)"
+        inferred[name] = default, f"group.initial.rebalance.delay.ms = {default} ({NO_EVIDENCE}; the log shows no rebalance of an empty group)"
         return
     candidates = [default, 0]
     for phase in phases:

@@ -23,7 +23,9 @@ class ImportCounts(Struct):
     """What an import wrote."""
 
     events: int = 0
-    """Requests, those that are inferred too."""
+    """Requests of the log."""
+    inferred: int = 0
+    """Requests that are not in the log, and that the broker must have got."""
     said: int = 0
     """What the recording says besides requests."""
     ticks: int = 0
@@ -58,7 +60,10 @@ class EventsImport:
         partition = group_partition(group.group_id, len(self._next_offset))
         yield from self._tick(partition, each.clock_ms)
         if isinstance(each.said, GroupRequest):
-            self.counts.events += 1
+            if each.said.is_inferred:
+                self.counts.inferred += 1
+            else:
+                self.counts.events += 1
             value = _request(each.said)
         else:
             self.counts.said += 1

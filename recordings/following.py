@@ -98,6 +98,11 @@ class Following(Struct, kw_only=True):
     end_ms: int | None = None
     """When the log ends; None: there is nothing in it."""
 
+    @property
+    def is_anything_known(self) -> bool:
+        """Whether there is a group that can be told of."""
+        return any(group.parts for group in self.groups)
+
 
 def follow(
     log: RequestLog,

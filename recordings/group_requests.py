@@ -70,6 +70,11 @@ class GroupRequest(Struct, frozen=True, kw_only=True):
     """Why the group coordinator never saw it; None: it did."""
 
     @property
+    def is_inferred(self) -> bool:
+        """It is not in the log."""
+        return self.logged.line_number == 0
+
+    @property
     def envelope(self) -> RequestEnvelope:
         return RequestEnvelope(
             request_id=self.request_id,

@@ -50,7 +50,7 @@ class Event(Row, frozen=True, kw_only=True):
     """`seq` of the record that led to this one."""
     member_id: str | None
     """The member that the record is about; null where it is about the group."""
-    cause_kind: Literal["request", "timer", "topics_deleted"]
+    cause_kind: Literal["request", "timer", "topics_deleted", "recording"]
     """Whether a request, a timer or the event that tells of deleted topics led to it."""
     cause_offset: int
     """The event's offset in the events topic; for a timer, that of the event that armed it."""
