@@ -134,9 +134,11 @@ def replay(
         job.note_source(source)
     if report is not None:
         job.write_report(report, ", ".join(sources))
-    for line in (*source.told, *job.summary.lines(shown_zone)):
+    for line in job.summary.lines(shown_zone):
         say(line)
     say()
+    for line in source.told:
+        say(line)
     say(f"{job.written()} in {words.duration(int((time.monotonic() - began_s) * 1000))}.")
     if report is not None:
         say(f"Look at it: {report}")

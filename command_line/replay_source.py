@@ -96,5 +96,5 @@ def _of_request_logs(
         kept=(EVENTS_FILE,),
         doubts=(*log.doubts(), *followed.doubts(following, shown_zone)),
         settings=following.settings.all(),
-        told=(followed.agreement(following), ""),
+        told=(followed.agreement(following),),
     )

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from coordinator_state import Output
+from coordinator_state import GroupConfig, GroupCoordinator, Output, RecordedEvent
 from schemas.history import History, HistoryRecord
-from schemas.messages import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from schemas.messages import (
+    JoinGroupProtocol,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from schemas.recorded import RecordedGroup, RecordedMember, RecordingGap
 from tests.coordinator_state.harness import DAY_MS, GroupHarness, assignment, of_type, subscription
 
 START_MS = 1_767_225_600_000
@@ -92,7 +98,24 @@ def everything() -> list[History]:
     group.join(new_member_id="s2", group_instance_id="s")
     group.heartbeat("s1", 1, group_instance_id="s")
     records += records_of(group.outputs)
-    return records + crash()
+    return records + crash() + recorded()
+
+
+def recorded() -> list[History]:
+    """A group that a recording knows for a while."""
+    member = RecordedMember(
+        member_id="a",
+        client_id="a",
+        client_host="/127.0.0.1",
+        session_timeout_ms=6_000,
+        rebalance_timeout_ms=6_000,
+        protocols=(JoinGroupProtocol(name="range", metadata=b""),),
+    )
+    known = RecordedGroup(generation_id=7, protocol_type="consumer", protocol_name="range", leader_id="a", members=(member,))
+    coordinator = GroupCoordinator("recorded", GroupConfig())
+    coordinator.handle(RecordedEvent(1, START_MS, START_MS, known))
+    coordinator.handle(RecordedEvent(2, START_MS + 500, START_MS + 500, RecordingGap(reason="lines are missing")))
+    return records_of(coordinator.take_outputs())
 
 
 def _offset_delete() -> OffsetDeleteRequest:

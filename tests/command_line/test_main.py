@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from command_line import doubts
 from command_line.main import app
 from streaming.config import StreamingConfig
 
@@ -185,10 +186,24 @@ def test_a_replay_into_parquet_can_be_explained(tmp_path: Path) -> None:
     assert call(*arguments, table).stdout == call(*arguments, lines).stdout != ""
 
 
-def test_other_settings_show_what_would_have_been_different() -> None:
+def test_other_settings_than_the_broker_s_are_told_to_be_what_if() -> None:
     as_it_was = call("replay", REQUEST_LOG, "--in-process").stdout
-    refused = call("replay", REQUEST_LOG, "--in-process", "--group-max-session-timeout-ms", "6000", "--group-min-session-timeout-ms", "5999").stdout
-    assert as_it_was.splitlines()[1] != refused.splitlines()[1]
+    assert "Followed the broker's log: 348 of 348 answers as the broker gave them, 0 differ" in as_it_was
+    other = call("replay", REQUEST_LOG, "--in-process", "--group-initial-rebalance-delay-ms", "500").stdout
+    assert other.splitlines()[0] == doubts.HEADLINE
+    assert "group.initial.rebalance.delay.ms = 500 is given, and the broker's answers say 1500: what is told is what if" in other
+
+
+def test_events_are_replayed_with_the_settings_of_the_broker_that_they_are_of(tmp_path: Path) -> None:
+    log, events = FIXTURES / "recordings" / "chaos-b.request.log.gz", tmp_path / "events.jsonl.gz"
+    imported = call("import", "kafka-request-log", log, "--out", events)
+    assert "of 680 answers as the broker gave them" in imported.stdout
+    call("replay", log, "--in-process", "--out", tmp_path / "log")
+    call("replay", events, "--in-process", "--out", tmp_path / "events")
+    for name in ("history", "offsets", "responses", "assignments"):
+        assert (tmp_path / "log" / f"{name}.jsonl").read_bytes() == (tmp_path / "events" / f"{name}.jsonl").read_bytes()
+    other = call("replay", events, "--in-process", "--group-initial-rebalance-delay-ms", "500").stdout
+    assert "had 1500: what is told is what if" in other
 
 
 def test_damaged_lines_are_kept_with_the_reason(tmp_path: Path) -> None:

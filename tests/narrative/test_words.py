@@ -63,6 +63,8 @@ def test_a_crash_in_sentences() -> None:
         "the offsets of t-3 (was 4) expire",
         "the offsets of t-0 (was 7) are deleted by client client (/127.0.0.1)",
         "the group is gone: it has no members and no offsets",
+        "the recording tells of the group from here on: generation 7 of a, led by a",
+        "from here on nothing is known of the group: lines are missing",
         "members are still arriving: the rebalance waits until 00:00:06",
     ],
 )

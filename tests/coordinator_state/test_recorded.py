@@ -1,0 +1,126 @@
+"""What a recording says besides requests, heard by the core; whatever else it says is refused before it gets there."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from coordinator_state import GroupConfig, GroupCoordinator, LogRecord, RecordedEvent
+from schemas import history
+from schemas.events import EventError, decode_group_event, encode_json
+from schemas.messages import JoinGroupProtocol
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordedMember, RecordedOffset, RecordingGap
+from tests.coordinator_state.harness import GroupHarness, of_type
+
+NOW_MS = 1_767_225_600_000
+
+
+def member(member_id: str, **fields: object) -> RecordedMember:
+    known = RecordedMember(
+        member_id=member_id,
+        client_id=member_id,
+        client_host="/127.0.0.1",
+        session_timeout_ms=6_000,
+        rebalance_timeout_ms=10_000,
+        protocols=(JoinGroupProtocol(name="range", metadata=b""),),
+    )
+    return replace(known, **fields)
+
+
+KNOWN = RecordedGroup(
+    generation_id=7,
+    protocol_type="consumer",
+    protocol_name="range",
+    leader_id="b",
+    members=(member("a"), member("b", group_instance_id="s")),
+    offsets=(RecordedOffset(topic="t", partition=0, offset=5), RecordedOffset(topic="t", partition=0, offset=6)),
+)
+
+
+def heard(said: RecordedLeader | RecordedGroup | RecordingGap) -> GroupCoordinator:
+    coordinator = GroupCoordinator("g", GroupConfig())
+    coordinator.handle(RecordedEvent(10, NOW_MS, NOW_MS, said))
+    return coordinator
+
+
+def test_a_group_that_is_known_goes_on_from_its_join_phase() -> None:
+    coordinator = heard(KNOWN)
+    (told,) = of_type(coordinator.outputs, history.GroupRecorded)
+    assert (told.epoch, told.generation_id, told.leader_id, told.cause.kind) == (10, 7, "b", "recording")
+    group = coordinator.group
+    assert group is not None
+    assert list(group.members) == ["a", "b"]
+    assert group.static_members == {"s": "b"}
+    assert [(topic, partition, each.offset) for topic, partition, each in group.offsets] == [("t", 0, 6)]
+    assert group.offsets_count == 1
+    coordinator.take_outputs()
+    coordinator.advance_to(NOW_MS + 6_000)  # nobody is heard: both expire, and the group is written as empty
+    assert [type(each).__name__ for each in of_type(coordinator.outputs, history.MemberExpired)] == ["MemberExpired"] * 2
+    assert of_type(coordinator.outputs, LogRecord)
+
+
+def test_what_was_known_before_is_replaced() -> None:
+    coordinator = heard(KNOWN)
+    coordinator.handle(RecordedEvent(20, NOW_MS + 1, NOW_MS + 1, replace(KNOWN, generation_id=9, leader_id="a", members=(member("a"),))))
+    group = coordinator.group
+    assert group is not None
+    assert (group.epoch, group.generation_id, list(group.members)) == (20, 9, ["a"])
+
+
+def test_after_a_gap_nothing_is_known() -> None:
+    coordinator = heard(KNOWN)
+    coordinator.handle(RecordedEvent(20, NOW_MS + 1, NOW_MS + 1, RecordingGap(reason="lines are missing")))
+    (gap,) = of_type(coordinator.outputs, history.RecordingGap)
+    assert (gap.epoch, gap.reason) == (10, "lines are missing")
+    assert coordinator.group is None
+    coordinator.take_outputs()
+    coordinator.advance_to(NOW_MS + 60_000)
+    assert coordinator.take_outputs() == []
+
+
+def test_a_gap_of_a_group_that_was_never_known_is_told() -> None:
+    coordinator = heard(RecordingGap(reason="older"))
+    (gap,) = coordinator.take_outputs()
+    assert isinstance(gap, history.RecordingGap)
+    assert (gap.epoch, gap.seq) == (10, 1)
+
+
+@pytest.mark.parametrize("leader", ["b", "c"])
+def test_the_recorded_leader_is_elected(leader: str) -> None:
+    group = GroupHarness("g", now_ms=NOW_MS)
+    group.stable("a", "b", "c")
+    state = group.coordinator.group
+    assert state is not None
+    assert state.leader_id == "a"
+    group.coordinator.handle(RecordedEvent(10_000, group.now_ms, group.now_ms, RecordedLeader(member_ids=("gone", leader))))
+    group.leave("a")
+    group.join("b")
+    group.join("c")
+    assert state.leader_id == leader
+
+
+def test_a_leader_of_a_group_that_is_not_there_says_nothing() -> None:
+    assert heard(RecordedLeader(member_ids=("a",))).take_outputs() == []
+
+
+@pytest.mark.parametrize("said", [KNOWN, RecordedLeader(member_ids=("a", "b")), RecordingGap(reason="x")])
+def test_read_as_written(said: RecordedGroup | RecordedLeader | RecordingGap) -> None:
+    assert decode_group_event("g", encode_json(said), 1) == said
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        replace(KNOWN, leader_id="nobody"),
+        replace(KNOWN, members=()),
+        replace(KNOWN, members=(member("b"), member("b"))),
+        replace(KNOWN, members=(member("a", group_instance_id="s"), member("b", group_instance_id="s"))),
+        replace(KNOWN, protocol_name="sticky"),
+        replace(KNOWN, members=(member("b", session_timeout_ms=-1),)),
+        replace(KNOWN, members=(member("b", client_id="x" * 40_000),)),
+        RecordedLeader(member_ids=("x" * 40_000,)),
+    ],
+)
+def test_what_no_group_can_be_is_a_dead_letter(wrong: RecordedGroup | RecordedLeader) -> None:
+    with pytest.raises(EventError):
+        decode_group_event("g", encode_json(wrong), 1)
