@@ -14,7 +14,7 @@ from coordinator_state.requests.join_group import first_subscription
 from coordinator_state.retention import note_commits
 from coordinator_state.turn import Turn
 from schemas import history
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordedMember
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordedMember, RecordedOffset
 
 
 def follow_recording(turn: Turn, event: RecordedEvent) -> None:
@@ -55,21 +55,23 @@ def _take_over(turn: Turn, said: RecordedGroup) -> None:
         await_sync(turn, member)
     turn.arm(timers.SYNC, group.rebalance_timeout_ms)
     for offset in said.offsets:
-        is_new = group.offsets.get(offset.topic, offset.partition) is None
-        note_commits(turn, offset.topic, int(is_new), None)
-        group.offsets.put(
-            offset.topic,
-            offset.partition,
-            CommittedOffset(
-                offset.offset, offset.leader_epoch, offset.metadata, turn.timestamp_ms, turn.now_ms, topic_id=offset.topic_id
-            ),
-        )
+        _put_offset(turn, group, offset)
+    group.offsets_bytes = None
     turn.tell(
         history.GroupRecorded,
         leader_id=said.leader_id,
         protocol_name=said.protocol_name,
         members=tuple(_told(member, said.protocol_type) for member in group.members.values()),
     )
+
+
+def _put_offset(turn: Turn, group: Group, offset: RecordedOffset) -> None:
+    is_new = group.offsets.get(offset.topic, offset.partition) is None
+    committed = CommittedOffset(
+        offset.offset, offset.leader_epoch, offset.metadata, turn.timestamp_ms, turn.now_ms, topic_id=offset.topic_id
+    )
+    group.offsets.put(offset.topic, offset.partition, committed)
+    note_commits(turn, offset.topic, int(is_new), None)
 
 
 def _member(recorded: RecordedMember) -> Member:

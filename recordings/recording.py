@@ -19,7 +19,7 @@ from recordings.following import FollowedGroup, follow
 from recordings.following_notes import notes_of
 from recordings.group_requests import GroupRequest
 from recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
-from recordings.offsets_log import LoggedRecord, OffsetsLog, read_offsets_log
+from recordings.offsets_log import OffsetsLog, read_offsets_log
 from schemas.java_hash import group_partition
 
 LETTERS_SHOWN = 10

@@ -14,6 +14,7 @@ from coordinator_state import (
     GroupCoordinator,
     LogRecord,
     Output,
+    RecordedEvent,
     RenewalEvent,
     RequestEvent,
     TopicsDeletedEvent,
@@ -36,6 +37,7 @@ from schemas.messages import (
     SyncGroupAssignment,
     SyncGroupRequest,
 )
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordingGap
 
 T = TypeVar("T")
 MINUTE_MS = 60_000
@@ -98,6 +100,12 @@ class GroupHarness:
         self.offset += 1
         gone = tuple(DeletedTopic(name=name, topic_id=topic_id) for name, topic_id in topics)
         event = TopicsDeletedEvent(self.offset, self.now_ms, self.now_ms, gone)
+        return self._run(lambda coordinator: coordinator.handle(event))
+
+    def recorded(self, said: RecordedLeader | RecordedGroup | RecordingGap) -> list[Output]:
+        """A recording says something; returns everything that came out."""
+        self.offset += 1
+        event = RecordedEvent(self.offset, self.now_ms, self.now_ms, said)
         return self._run(lambda coordinator: coordinator.handle(event))
 
     def send(self, api: str, request: Any, version: int | None = None, **envelope: Any) -> list[Output]:

@@ -52,7 +52,7 @@ def test_a_group_that_is_known_goes_on_from_its_join_phase() -> None:
     assert list(group.members) == ["a", "b"]
     assert group.static_members == {"s": "b"}
     assert [(topic, partition, each.offset) for topic, partition, each in group.offsets] == [("t", 0, 6)]
-    assert group.offsets_count == 1
+    assert group.retention["t"].count == 1
     coordinator.take_outputs()
     coordinator.advance_to(NOW_MS + 6_000)  # nobody is heard: both expire, and the group is written as empty
     assert [type(each).__name__ for each in of_type(coordinator.outputs, history.MemberExpired)] == ["MemberExpired"] * 2
@@ -89,14 +89,13 @@ def test_a_gap_of_a_group_that_was_never_known_is_told() -> None:
 def test_the_recorded_leader_is_elected(leader: str) -> None:
     group = GroupHarness("g", now_ms=NOW_MS)
     group.stable("a", "b", "c")
-    state = group.coordinator.group
-    assert state is not None
-    assert state.leader_id == "a"
-    group.coordinator.handle(RecordedEvent(10_000, group.now_ms, group.now_ms, RecordedLeader(member_ids=("gone", leader))))
+    group.recorded(RecordedLeader(member_ids=("gone", leader)))
     group.leave("a")
     group.join("b")
     group.join("c")
-    assert state.leader_id == leader
+    state = group.group
+    assert state is not None
+    assert (state.state.value, state.leader_id) == ("CompletingRebalance", leader)
 
 
 def test_a_leader_of_a_group_that_is_not_there_says_nothing() -> None:
