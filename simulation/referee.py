@@ -184,6 +184,7 @@ class _Shard:
         elif isinstance(event, TopicsDeletedEvent):
             said = model.forget_topics(event)
         else:
+            assert isinstance(event, RequestEvent), "nothing is recorded in a simulated world"
             said = model.hear(event)
         outputs = coordinator.take_outputs()
         self._judgement.outputs.setdefault((self._shard, group_id), []).extend(outputs)
