@@ -11,6 +11,7 @@ import msgspec
 
 from schemas.events import GroupEventBody, RequestDocument, ResponseDocument, Tick
 from schemas.history import GroupSnapshot, History
+from schemas.known_topics import KnownTopic
 from schemas.messages import APIS
 
 Schema = dict[str, Any]
@@ -25,6 +26,7 @@ def json_schemas() -> dict[str, Schema]:
             "coordinator.responses: the answer to one request", ResponseDocument, {name: api.response for name, api in APIS.items()}
         ),
         "history.schema.json": _plain("coordinator.history: one thing that happened in a group", History),
+        "topic.schema.json": _plain("coordinator.topics: a topic of the cluster, as a shard knows it", KnownTopic),
         "assignment.schema.json": _plain("coordinator.assignments: the group as it is", GroupSnapshot),
     }
 

@@ -1,4 +1,4 @@
-"""The long-running app: topics, Spark session, one query and one ticker for each shard, and their end.
+"""The long-running app: topics, Spark session, one query, one ticker and one watcher of topics for each shard, and their end.
 
 Nothing is restarted silently: when a query fails the app stops everything and raises the cause. Whoever runs the app
 restarts it; the checkpoint brings it back to where it was.
@@ -26,6 +26,7 @@ from streaming.job import coordinate_stream, start_query
 from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.ticker import Ticker
+from streaming.topic_watcher import TopicWatcher
 from streaming.topics import TopicReport, admin_client, ensure_topics
 from streaming.watcher import ShardProgress, Watcher
 
@@ -127,7 +128,7 @@ class Application:
                     raise QueryFailed(f"the {beside.name}", _cause(beside))
         finally:
             for shard in shards:
-                shard.stop_ticking()
+                shard.stop_writing()
             _stop_queries(shards)
             if beside is not None:
                 _stop_between_batches(beside)
@@ -146,7 +147,7 @@ class Application:
 
 
 class _Shard:
-    """One shard at work: its query and its ticker."""
+    """One shard at work: its query, its ticker and its watcher of topics."""
 
     def __init__(self, spark: SparkSession, config: StreamingConfig, report: TopicReport, number: int, on_tick: Callable[[], None]) -> None:
         self.number = number
@@ -174,6 +175,18 @@ class _Shard:
                 on_tick=on_tick,
             )
             self._ticker.start()
+        self._topic_watcher: TopicWatcher | None = None
+        if config.ticker and config.topic_watch_interval_ms:
+            self._topic_watcher = TopicWatcher(
+                topics,
+                number,
+                config.shards,
+                report.partitions[topics.offsets],
+                config.client_properties,
+                interval_ms=config.topic_watch_interval_ms,
+                event_bytes_max=config.event_max_bytes // 2,
+            )
+            self._topic_watcher.start()
 
     def poll(self) -> list[ShardProgress]:
         """The batches since the last call; the ticker is told. Raises QueryFailed, and what ended the ticker."""
@@ -181,6 +194,8 @@ class _Shard:
             raise QueryFailed(f"shard {self.number}", _cause(self.query))
         if self._ticker is not None:
             self._ticker.require_alive()
+        if self._topic_watcher is not None:
+            self._topic_watcher.require_alive()
         last = self.query.lastProgress
         if last is None or (last["batchId"], last["timestamp"]) == self._seen:
             return []
@@ -189,6 +204,9 @@ class _Shard:
         batches = [_progress(self.number, self._topic, each) for each in unseen]
         if self._ticker is not None:
             self._ticker.handled(batches[-1].clock_ms)
+        end_offset = batches[-1].end_offset
+        if self._topic_watcher is not None and end_offset is not None:
+            self._topic_watcher.handled(end_offset)
         return batches
 
     def _unseen(self, last: Any) -> list[Any]:
@@ -198,9 +216,11 @@ class _Shard:
             return [last]
         return [each for each in self.query.recentProgress if seen < each["batchId"] <= last["batchId"]] or [last]
 
-    def stop_ticking(self) -> None:
-        if self._ticker is not None:
-            self._ticker.stop()
+    def stop_writing(self) -> None:
+        """No more events are written: neither ticks nor that topics are gone."""
+        for writer in (self._topic_watcher, self._ticker):
+            if writer is not None:
+                writer.stop()
 
     @property
     def batches_ended(self) -> int:

@@ -77,6 +77,10 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
     """Most events that one batch takes. Default: all that there are."""
     tick_interval_ms: int = 500
     """How often the clock is written to the log: how late a timer may fire, and how often an idle app wakes."""
+    topic_watch_interval_ms: int = 1_000
+    """How often is looked which topics there are: the committed offsets of one that is gone are dropped. A look takes at most a
+    twentieth of the time, so it is less often where there are thousands of topics. 0: never, for clients whose topics are in
+    another cluster."""
     ticker: bool = True
     """Write the clock. Off where the log brings its own ticks, as a recorded one does: without ticks no timer ever fires."""
     metrics_port: int = 0
@@ -172,6 +176,7 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
             "group_buckets": 0,
             "trigger_interval_ms": 0,
             "tick_interval_ms": 10,
+            "topic_watch_interval_ms": 0,
             "metrics_port": 0,
             "metrics_groups": 0,
             "events_retention_ms": -1,

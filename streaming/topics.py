@@ -31,7 +31,7 @@ class TopicError(RuntimeError):
 
 
 class Topics(msgspec.Struct, frozen=True, kw_only=True):
-    """The names of the six topics."""
+    """The names of the coordinator's topics."""
 
     events: str
     responses: str
@@ -39,6 +39,7 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
     offsets: str
     history: str
     dead_letters: str
+    topics: str
 
     @classmethod
     def of_prefix(cls, prefix: str) -> Topics:
@@ -47,7 +48,7 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """All but the events: what the coordinator writes."""
+        """What is decided: a function of the events."""
         return self.responses, self.assignments, self.offsets, self.history, self.dead_letters
 
 
@@ -164,6 +165,7 @@ def _plans(settings: TopicSettings) -> list[_Plan]:
         (topics.offsets, settings.offsets_partitions, compacted),
         (topics.history, settings.history_partitions, {**kept(settings.history_retention_ms), **outputs}),
         (topics.dead_letters, settings.dead_letters_partitions, {**kept(settings.dead_letters_retention_ms), **outputs}),
+        (topics.topics, settings.shards, {"cleanup.policy": "compact"}),
     ]
     return [_Plan(name=name, partitions=partitions, config=config) for name, partitions, config in wanted]
 
@@ -247,6 +249,12 @@ def _mistakes(settings: TopicSettings, found: Mapping[str, _Found]) -> list[str]
         mistakes.append(
             f"{settings.topics.events} has {events.partitions} partitions but --shards is {settings.shards}: "
             "each partition is one shard, and their number is fixed for the life of the topic."
+        )
+    known = found.get(settings.topics.topics)
+    if known and known.partitions != settings.shards:
+        mistakes.append(
+            f"{settings.topics.topics} has {known.partitions} partitions but --shards is {settings.shards}: each shard keeps "
+            "in its own what it knows of the cluster's topics. Delete the topic: it is made anew."
         )
     input_max_bytes = events.max_message_bytes if events else settings.event_max_bytes
     output_max_bytes = max(settings.output_max_bytes, input_max_bytes + RECORD_OVERHEAD_BYTES)

@@ -26,6 +26,7 @@ from schemas.history import (
     SnapshotMember,
     Waited,
 )
+from schemas.known_topics import KnownTopic
 from schemas.messages import APIS, Message
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedMember, RecordedOffset, RecordingGap
 from tests.documents.fields import field_table, first_paragraph
@@ -92,6 +93,8 @@ def generated() -> str:
             f"`{kind.__name__}`: {first_paragraph(kind)}\n\n{field_table(kind)}\n"
             for kind in (MemberIdentity, MemberRecorded, Waited, MemberAssignment, AssignedTopic, OffsetChange)
         ),
+        "## `coordinator.topics`\n",
+        section("A topic of the cluster", KnownTopic),
         "## Reasons of dead letters\n",
         "\n".join(f"- `{problem.value}`" for problem in EventProblem) + "\n",
     ]

@@ -36,10 +36,10 @@ def test_names() -> None:
     )
 
 
-def test_creates_all_six_as_designed(admin: AdminClient, topic_prefix: str) -> None:
+def test_creates_all_of_them_as_designed(admin: AdminClient, topic_prefix: str) -> None:
     report = ensure_topics(admin, TopicSettings(prefix=topic_prefix, shards=3))
     topics = report.topics
-    assert report.created == (topics.events, *topics.outputs)
+    assert report.created == (topics.events, *topics.outputs, topics.topics)
     assert report.warnings == ()
     assert report.partitions == {
         topics.events: 3,
@@ -48,6 +48,7 @@ def test_creates_all_six_as_designed(admin: AdminClient, topic_prefix: str) -> N
         topics.offsets: 50,
         topics.history: 1,
         topics.dead_letters: 1,
+        topics.topics: 3,
     }
     policies = {name: configs_of(admin, name)["cleanup.policy"] for name in report.partitions}
     assert policies == {
@@ -57,6 +58,7 @@ def test_creates_all_six_as_designed(admin: AdminClient, topic_prefix: str) -> N
         topics.offsets: "compact",
         topics.history: "delete",
         topics.dead_letters: "delete",
+        topics.topics: "compact",
     }
     events = configs_of(admin, topics.events)
     assert events["message.timestamp.type"] == "LogAppendTime"
@@ -132,7 +134,7 @@ def test_a_refused_creation_says_what_to_create(admin: AdminClient, topic_prefix
     settings = TopicSettings(prefix=topic_prefix, replication_factor=3, offsets_partitions=1)
     with pytest.raises(TopicError) as raised:
         ensure_topics(admin, settings)
-    assert len(raised.value.mistakes) == 6
+    assert len(raised.value.mistakes) == 7
     assert f"{topic_prefix}.events cannot be created" in raised.value.mistakes[0]
     assert "1 partitions, 3 replicas and cleanup.policy=delete" in raised.value.mistakes[0]
 

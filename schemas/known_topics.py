@@ -1,0 +1,36 @@
+"""What lies on the topics topic: what each shard of the coordinator knows of the cluster's topics.
+
+A record's key is the topic's id, its value a JSON object, null once the topic is gone and every group has been told. It is
+the coordinator's own bookkeeping: no decision about a group reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+from uuid import UUID
+
+from msgspec import Struct
+
+from schemas.foreign_json import json_decoder
+from schemas.messages import UUID_TEXT
+
+
+class KnownTopic(Struct, frozen=True, kw_only=True, gc=False):
+    """A topic of the cluster, as a shard last saw it."""
+
+    name: str
+    topic_id: UUID_TEXT
+    cluster_id: str | None = None
+    """Of which cluster it is. What is known of another cluster says nothing about this one."""
+    schema_version: Literal[1] = 1
+
+
+decode_known_topic: Callable[[bytes], KnownTopic] = json_decoder(KnownTopic)
+"""Read one value of the topics topic. Raises `msgspec.DecodeError`."""
+
+
+def topic_id_text(high: int, low: int) -> str | None:
+    """A topic's id as our events spell it, from its two signed halves; None for no id (brokers before 2.8 have none)."""
+    value = UUID(int=((high % 2**64) << 64) | (low % 2**64))
+    return str(value) if value.int else None

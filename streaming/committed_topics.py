@@ -1,0 +1,153 @@
+"""Which groups have committed offsets for which topics: read from the offsets topic when it is asked, not before.
+
+What was read is kept, so that the next question reads only what came since; where that would be too much to keep, nothing
+is, and each question reads the topic from its beginning. A group that is named has or had such offsets: overwritten and
+deleted ones are not told apart, for whoever asks loses nothing by asking a group too many.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterator
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from schemas.records import GroupMetadataKey, OffsetCommitKey, decode_key, decode_offset_commit_value
+from schemas.wire import DecodeError
+from streaming.events_tail import POLL_INTERVAL_S, POLL_TIMEOUT_S, offset_of
+
+KEPT_BYTES_MAX = 33_554_432
+_ENTRY_BYTES = 400
+"""What an entry takes beside its names, about."""
+
+_IDS_MAX = 8
+"""Ids of one topic of a group, after which they are forgotten but for the last."""
+
+Ids = frozenset[str | None]
+Found = dict[str, dict[str, Ids]]
+"""Group -> topic -> the ids with which its offsets are stored; None: without one."""
+
+
+class CommittedTopics:
+    """The offsets topic, as far as it concerns the groups of one shard."""
+
+    def __init__(
+        self, topic: str, partitions: int, is_ours: Callable[[str], bool], kept_bytes_max: int = KEPT_BYTES_MAX
+    ) -> None:
+        self._topic = topic
+        self._partitions = partitions
+        self._is_ours = is_ours
+        self._max_bytes = kept_bytes_max
+        self._found: Found = {}
+        self._bytes = 0
+        self._next: dict[int, int] = {}
+        self._is_too_large = False
+        self._ids: dict[str | None, Ids] = {}
+
+    def of(self, consumer: Consumer, names: Collection[str], is_wanted: Callable[[], bool] = lambda: True) -> Iterator[Found]:
+        """The groups that have offsets of these topics, in pieces of bounded size. Raises KafkaException."""
+        if not self._is_too_large:
+            for message in self._read(consumer, self._next, is_wanted):
+                self._take(message, None)
+                self._next[message.partition() or 0] = offset_of(message) + 1
+                if self._bytes > self._max_bytes:
+                    self._is_too_large = True
+                    self._forget_all()
+                    break
+            else:
+                yield {
+                    group_id: {name: topics[name] for name in topics.keys() & names}
+                    for group_id, topics in self._found.items()
+                    if topics.keys() & names
+                }
+                return
+        for message in self._read(consumer, {}, is_wanted):
+            self._take(message, names)
+            if self._bytes > self._max_bytes:
+                yield self._forget_all()
+        yield self._forget_all()
+
+    def told(self, group_id: str, name: str) -> None:
+        """The group drops what it has of this topic; what it commits from now on is new."""
+        topics = self._found.get(group_id)
+        if topics is not None and topics.pop(name, None) is not None:
+            self._bytes -= _size(group_id, name)
+            if not topics:
+                del self._found[group_id]
+
+    def _forget_all(self) -> Found:
+        found, self._found, self._bytes = self._found, {}, 0
+        return found
+
+    def _take(self, message: Message, names: Collection[str] | None) -> None:
+        key, value = message.key(), message.value()
+        if not isinstance(key, bytes):
+            return
+        try:
+            decoded = decode_key(key)
+            if isinstance(decoded, GroupMetadataKey) and value is None:
+                self._forget_group(decoded.group_id)
+            if not isinstance(decoded, OffsetCommitKey) or value is None or not self._is_ours(decoded.group_id):
+                return
+            if names is None or decoded.topic in names:
+                self._add(decoded.group_id, decoded.topic, decode_offset_commit_value(bytes(value)).topic_id)
+        except DecodeError:
+            return  # none of ours
+
+    def _add(self, group_id: str, name: str, topic_id: str | None) -> None:
+        topics = self._found.setdefault(group_id, {})
+        ids = topics.get(name)
+        if ids is None:
+            topics[sys.intern(name)] = self._ids_of(frozenset((topic_id,)))
+            self._bytes += _size(group_id, name)
+        elif topic_id not in ids:
+            # Who makes a topic again and again must not make this grow.
+            topics[name] = self._ids_of(ids | {topic_id} if len(ids) < _IDS_MAX else frozenset((topic_id, None)))
+
+    def _ids_of(self, ids: Ids) -> Ids:
+        """One object for the many that are equal."""
+        if len(ids) > 1:
+            return ids
+        (only,) = ids
+        if len(self._ids) > 100_000:
+            self._ids.clear()
+        return self._ids.setdefault(only, ids)
+
+    def _forget_group(self, group_id: str) -> None:
+        for name in list(self._found.get(group_id, ())):
+            self.told(group_id, name)
+
+    def _read(self, consumer: Consumer, since: dict[int, int], is_wanted: Callable[[], bool]) -> Iterator[Message]:
+        """The records of all partitions from `since` (where nothing is said, the beginning) to the ends that they have now."""
+        ends: dict[int, int] = {}
+        begin = []
+        for partition in range(self._partitions):
+            low, high = consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=POLL_TIMEOUT_S)
+            start = max(low, since.get(partition, 0))
+            if start < high:
+                ends[partition] = high
+                begin.append(TopicPartition(self._topic, partition, start))
+        if not begin:
+            return
+        consumer.assign(begin)
+        silent_s = 0.0
+        try:
+            while ends:
+                polled = consumer.consume(num_messages=1_000, timeout=POLL_INTERVAL_S)
+                silent_s = 0.0 if polled else silent_s + POLL_INTERVAL_S
+                if silent_s > POLL_TIMEOUT_S or not is_wanted():
+                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+                for message in polled:
+                    error, partition = message.error(), message.partition() or 0
+                    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                        raise KafkaException(error)
+                    if error is None and partition in ends and offset_of(message) < ends[partition]:
+                        yield message
+                    if error is not None or offset_of(message) + 1 >= ends.get(partition, 0):
+                        ends.pop(partition, None)
+        finally:
+            consumer.unassign()
+
+
+def _size(group_id: str, name: str) -> int:
+    return _ENTRY_BYTES + len(group_id) + len(name)

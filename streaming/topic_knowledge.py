@@ -1,0 +1,116 @@
+"""Which topics are there and which are gone: what `streaming.topic_watcher` concludes from what brokers tell. Pure.
+
+A topic is known by its id: one that is made again under its name is another. It counts as gone when two looks in a row
+say so: the name is unknown, or has another id. No answer, no right to see it, or an answer from a broker that is behind
+(it names an id that is gone already) says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+LOOKS_TO_BE_GONE = 2
+_BURIED_MAX = 10_000
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """What the brokers told at one moment."""
+
+    topics: Mapping[str, str]
+    """Name -> id, of topics that are there."""
+    absent: frozenset[str] = frozenset()
+    """Names that were asked for and that the brokers do not know. A name that is in neither was not answered for."""
+
+
+class TopicKnowledge:
+    """The topics of the cluster by id."""
+
+    def __init__(self, known: Mapping[str, str]) -> None:
+        """`known`: id -> name, as last kept."""
+        self._live = dict(known)
+        self._missed: dict[str, int] = {}
+        """Looks in a row that did not find it."""
+        self._gone: dict[str, str] = {}
+        self._buried: dict[str, None] = {}
+        self._last = Look(topics={})
+        self._before = self._last
+        self._is_where_groups_read = False
+        """Whether groups were seen to have offsets of topics that are known here. Their clients' topics may lie in another cluster."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names that must be asked for: whoever lists all topics is not told which are missing."""
+        return frozenset(self._live.values())
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the next look decides."""
+        return bool(self._missed)
+
+    def learn(self, look: Look) -> tuple[dict[str, str], dict[str, str]]:
+        """What is new since the last look: (topics that came, topics that are gone), id -> name."""
+        self._before, self._last = self._last, look
+        gone: dict[str, str] = {}
+        for topic_id, name in list(self._live.items()):
+            missed = self._missed.pop(topic_id, 0)
+            if not self._misses(topic_id, name, look):
+                continue
+            if missed + 1 < LOOKS_TO_BE_GONE:
+                self._missed[topic_id] = missed + 1
+                continue
+            del self._live[topic_id]
+            gone[topic_id] = name
+        self._gone |= gone
+        came = {
+            topic_id: name
+            for name, topic_id in look.topics.items()
+            if topic_id not in self._live and not self._is_dead(topic_id)
+        }
+        self._live |= came
+        return came, gone
+
+    def bury(self, topic_id: str) -> None:
+        """Every group has been told of it. Its id is remembered for a while, against answers that are behind."""
+        self._gone.pop(topic_id, None)
+        self._buried[topic_id] = None
+        if len(self._buried) > _BURIED_MAX:
+            del self._buried[next(iter(self._buried))]
+
+    def dead_ids(self, name: str, gone_id: str, stored: frozenset[str | None], *, is_first: bool) -> tuple[str | None, ...]:
+        """With which ids a group is to be told that a topic is gone, given those with which its offsets are stored.
+
+        Beside the id that is known to be gone: any other that is not the topic's present one, where nobody saw the topic
+        between being made and deleted. An offset without an id counts at `is_first`, when what had been committed for the
+        old topic is looked at; later only while there is no topic of that name, for it may be one of the new topic.
+        """
+        with_id = sorted(filter(None, stored))
+        if any(self.is_alive(each) or self._is_dead(each) for each in with_id):
+            self._is_where_groups_read = True
+        found = [each for each in with_id if each == gone_id or self._is_foreign(name, each)]
+        if not found and None in stored and (is_first or self._is_absent(name)):
+            found = [gone_id]
+        return tuple(found)
+
+    def is_alive(self, topic_id: str) -> bool:
+        return topic_id in self._live
+
+    def _misses(self, topic_id: str, name: str, look: Look) -> bool:
+        present = look.topics.get(name)
+        if present is None:
+            return name in look.absent
+        return present != topic_id and not self._is_dead(present)
+
+    def _is_dead(self, topic_id: str) -> bool:
+        return topic_id in self._gone or topic_id in self._buried
+
+    def _is_absent(self, name: str) -> bool:
+        return name in self._last.absent and name in self._before.absent
+
+    def _is_foreign(self, name: str, topic_id: str) -> bool:
+        """Whether two looks agree that the topic of this name is not the one with this id."""
+        if not self._is_where_groups_read or self.is_alive(topic_id):
+            return False
+        last, before = self._last.topics.get(name), self._before.topics.get(name)
+        return self._is_absent(name) or (last is not None and last == before and not self._is_dead(last) and last != topic_id)

@@ -1,0 +1,352 @@
+"""The watcher of topics: tells the groups of a shard when topics of which they have offsets are gone.
+
+It looks at the cluster's topics, keeps on the topics topic which ones it knows, and writes `topics_deleted` events. What it
+concludes is `streaming.topic_knowledge`'s; which groups it must tell, `streaming.committed_topics` says. A topic is struck
+from what it keeps only when all groups have been told, so whatever breaks off in between is done again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from schemas.events import DeletedTopic, TopicsDeleted, encode_json
+from schemas.java_hash import group_partition
+from schemas.known_topics import KnownTopic, decode_known_topic, topic_id_text
+from streaming.committed_topics import CommittedTopics, Ids
+from streaming.events_tail import POLL_TIMEOUT_S, open_reader, read_events
+from streaming.topic_knowledge import Look, TopicKnowledge
+from streaming.topics import Topics
+
+LOOK_TIMEOUT_S = 5.0
+CONFIRM_S = 0.5
+"""A topic that was missed is looked for again after this."""
+SETTLE_S = 60.0
+"""So long after a topic is gone something may still be committed for it: by a gateway that knew it, from a queue on the way."""
+_NAMES_PER_REQUEST = 1_000
+_REST_PER_LOOK = 20
+"""A look costs by the topics of the cluster; after it the watcher rests for so many times what it took, at the least."""
+_EVENT_BYTES_MAX = 50_000
+_DELIVERY_TIMEOUT_MS = 10_000
+
+_log = logging.getLogger(__name__)
+
+
+class Burial:
+    """A topic that is gone, until every group has been told, in three rounds through what is committed.
+
+    The first is at once; the second when all is handled that was in the log then; the third when nobody can still commit
+    for it in good faith, and all of that is handled, too.
+    """
+
+    def __init__(self, topic_id: str, name: str, settles_s: float) -> None:
+        self.topic_id, self.name = topic_id, name
+        self.rounds = 0
+        self._settles_s = settles_s
+        self._wait_for: int | None = None
+        """The next round waits until the events are handled up to here."""
+
+    @property
+    def is_new(self) -> bool:
+        """What is committed without a topic's id was committed for this one."""
+        return self.rounds < 2
+
+    def wants_end(self, now_s: float) -> bool:
+        """Whether it is to be told where the log ends."""
+        return self._wait_for is None and (self.is_new or now_s >= self._settles_s)
+
+    def log_ends_at(self, offset: int) -> None:
+        self._wait_for = offset
+
+    def is_ready(self, handled: int) -> bool:
+        """Whether the next round can begin, where so much of the log is handled."""
+        return self._wait_for is not None and (self.rounds == 0 or handled >= self._wait_for)
+
+    def end_round(self) -> bool:
+        """Whether it was the last."""
+        if self.rounds:
+            self._wait_for = None
+        self.rounds += 1
+        return self.rounds == 3
+
+
+class TopicWatcher:
+    """Watches for one shard, from `start` until `stop`. Survives every outage of Kafka."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        shard: int,
+        shards: int,
+        offsets_partitions: int,
+        client_properties: Mapping[str, str],
+        *,
+        interval_ms: int,
+        event_bytes_max: int = _EVENT_BYTES_MAX,
+        settle_s: float = SETTLE_S,
+    ) -> None:
+        """`interval_ms`: how often to look at the least. `event_bytes_max`: bound of one event that it writes."""
+        self._topics, self._shard = topics, shard
+        self._properties = dict(client_properties)
+        self._interval_s = interval_ms / 1_000
+        self._event_bytes_max = min(event_bytes_max, _EVENT_BYTES_MAX)
+        self._settle_s = settle_s
+        self._committed = CommittedTopics(
+            topics.offsets, offsets_partitions, lambda group_id: group_partition(group_id, shards) == shard
+        )
+        self._knowledge: TopicKnowledge | None = None
+        self._burials: dict[str, Burial] = {}
+        self._unsaved: dict[str, KnownTopic | None] = {}
+        """What the topics topic does not say yet, by id."""
+        self._handled = 0
+        self._answers = True
+        self._invisible: frozenset[str] = frozenset()
+        self._failure: Exception | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"topics-{shard}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop watching; what was begun is done again at the next start."""
+        self._stopping.set()
+        self._thread.join(2 * LOOK_TIMEOUT_S)
+
+    def handled(self, end_offset: int) -> None:
+        """Tell how far the query has got in the events."""
+        self._handled = end_offset
+
+    def require_alive(self) -> None:
+        """Raises what ended the thread: without it offsets would outlive their topics, and nobody would say so."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            self._watch()
+        except Exception as problem:
+            self._failure = problem
+
+    def _watch(self) -> None:
+        quiet: dict[str, str | int | float | bool] = {"log_level": 0, "reconnect.backoff.max.ms": 1_000, **self._properties}
+        admin = AdminClient(quiet)
+        producer = Producer({**quiet, "acks": "all", "message.timeout.ms": _DELIVERY_TIMEOUT_MS})
+        rest_s = 0.0
+        while not self._stopping.wait(rest_s):
+            rest_s = self._interval_s
+            try:
+                took_s = self._turn(admin, producer)
+                self._tell(answered=True)
+            except KafkaException as problem:
+                self._tell(answered=False, problem=problem)
+                continue
+            if self._is_in_haste:
+                rest_s = min(CONFIRM_S, rest_s)
+            rest_s = max(rest_s, _REST_PER_LOOK * took_s)
+
+    @property
+    def _is_in_haste(self) -> bool:
+        in_doubt = self._knowledge is not None and self._knowledge.in_doubt
+        return in_doubt or any(each.is_new for each in self._burials.values())
+
+    def _turn(self, admin: AdminClient, producer: Producer) -> float:
+        """Returns how long the look took, in seconds. Raises KafkaException."""
+        began_s = time.monotonic()
+        cluster_id, listed = _list(admin)
+        if self._knowledge is None:
+            self._knowledge = TopicKnowledge(self._load(cluster_id))
+        look = self._look(admin, listed | self._knowledge.names)
+        took_s = time.monotonic() - began_s
+        came, gone = self._knowledge.learn(look)
+        for topic_id, name in came.items():
+            self._unsaved[topic_id] = KnownTopic(name=name, topic_id=topic_id, cluster_id=cluster_id)
+        for topic_id, name in gone.items():
+            self._burials[topic_id] = Burial(topic_id, name, time.monotonic() + self._settle_s)
+        self._save(producer)
+        self._bury(producer)
+        return took_s
+
+    # ---------------------------------------------------------------------------------------------------- what is there
+
+    def _look(self, admin: AdminClient, names: frozenset[str]) -> Look:
+        """Ask for topics by their names. Raises KafkaException where there is no answer at all."""
+        topics: dict[str, str] = {}
+        absent: set[str] = set()
+        hidden: set[str] = set()
+        in_order = sorted(names)
+        for start in range(0, len(in_order), _NAMES_PER_REQUEST):
+            asked = TopicCollection(in_order[start : start + _NAMES_PER_REQUEST])
+            for name, future in admin.describe_topics(asked, request_timeout=LOOK_TIMEOUT_S).items():
+                try:
+                    found = future.result().topic_id
+                except KafkaException as problem:
+                    code = problem.args[0].code()
+                    if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        absent.add(name)
+                    elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        hidden.add(name)
+                    elif code in _NO_ANSWER:
+                        raise
+                    continue
+                topic_id = topic_id_text(found.get_most_significant_bits(), found.get_least_significant_bits())
+                if topic_id is not None:
+                    topics[name] = topic_id
+        if hidden - self._invisible:
+            _log.warning(
+                "Topic %s may not be described any more (%d such topics): whether they are deleted cannot be seen. "
+                "Allow Describe on them.", min(hidden - self._invisible), len(hidden),
+            )  # fmt: skip
+        self._invisible = frozenset(hidden)
+        return Look(topics=topics, absent=frozenset(absent))
+
+    # ---------------------------------------------------------------------------------------------------- what is known
+
+    def _load(self, cluster_id: str | None) -> dict[str, str]:
+        """What the topics topic says: id -> name. Raises KafkaException."""
+        known: dict[str, KnownTopic | None] = {}
+        with open_reader(self._properties) as consumer:
+            place = TopicPartition(self._topics.topics, self._shard)
+            low, high = consumer.get_watermark_offsets(place, timeout=POLL_TIMEOUT_S)
+            for message in read_events(consumer, self._topics.topics, self._shard, low, high):
+                key, value = message.key(), message.value()
+                topic_id = key.decode(errors="replace") if isinstance(key, bytes) else ""
+                try:
+                    known[topic_id] = None if value is None else decode_known_topic(bytes(value))
+                except msgspec.DecodeError:
+                    _log.warning("Offset %s of %s is not understood and passed over.", message.offset(), self._topics.topics)
+        elsewhere = [each for each, topic in known.items() if topic is not None and topic.cluster_id != cluster_id]
+        if elsewhere:
+            _log.warning(
+                "%s knows %d topics of another cluster: they are forgotten, and no offsets are dropped for them.",
+                self._topics.topics, len(elsewhere),
+            )  # fmt: skip
+            self._unsaved |= dict.fromkeys(elsewhere)
+        return {each.topic_id: each.name for each in known.values() if each is not None and each.cluster_id == cluster_id}
+
+    def _save(self, producer: Producer) -> None:
+        saved = list(self._unsaved)
+        records = (
+            (topic_id.encode(), None if topic is None else encode_json(topic)) for topic_id, topic in self._unsaved.items()
+        )
+        if saved and self._write(producer, self._topics.topics, records):
+            for topic_id in saved:
+                del self._unsaved[topic_id]
+
+    # ---------------------------------------------------------------------------------------------------- who is told
+
+    def _bury(self, producer: Producer) -> None:
+        """Begin and finish rounds through the groups, for all topics that are ready for one."""
+        now_s = time.monotonic()
+        without_end = [each for each in self._burials.values() if each.wants_end(now_s)]
+        if not without_end and not any(each.is_ready(self._handled) for each in self._burials.values()):
+            return
+        with open_reader(self._properties) as consumer:
+            if without_end:
+                place = TopicPartition(self._topics.events, self._shard)
+                _, end = consumer.get_watermark_offsets(place, timeout=POLL_TIMEOUT_S)
+                for burial in without_end:
+                    burial.log_ends_at(end)
+            ready = [each for each in self._burials.values() if each.is_ready(self._handled)]
+            if not ready or not self._tell_groups(consumer, producer, ready):
+                return
+        assert self._knowledge is not None
+        for burial in ready:
+            if burial.end_round():
+                self._knowledge.bury(burial.topic_id)
+                self._unsaved[burial.topic_id] = None
+                del self._burials[burial.topic_id]
+
+    def _tell_groups(self, consumer: Consumer, producer: Producer, burials: list[Burial]) -> bool:
+        """Whether every group that has offsets of these topics has been told. Told twice, nothing happens."""
+        by_name: dict[str, list[Burial]] = {}
+        for burial in burials:
+            by_name.setdefault(burial.name, []).append(burial)
+        told = 0
+        for found in self._committed.of(consumer, by_name, lambda: not self._stopping.is_set()):
+            entries = {group_id: self._entries(topics, by_name) for group_id, topics in found.items()}
+            concerned = {group_id: gone for group_id, gone in entries.items() if gone}
+            if not self._write(producer, self._topics.events, self._events(concerned)):
+                return False
+            for group_id, gone in concerned.items():
+                for topic in gone:
+                    self._committed.told(group_id, topic.name)
+            told += len(concerned)
+        for burial in burials:
+            if not burial.rounds:
+                _log.info("Topic %s (id %s) is gone.", burial.name, burial.topic_id)
+        if told:
+            _log.info("%d groups are told of deleted topics: their offsets of them are dropped.", told)
+        return True
+
+    def _entries(self, topics: Mapping[str, Ids], by_name: Mapping[str, list[Burial]]) -> list[DeletedTopic]:
+        assert self._knowledge is not None
+        found: dict[DeletedTopic, None] = {}
+        for name, stored in topics.items():
+            for burial in by_name[name]:
+                ids = self._knowledge.dead_ids(name, burial.topic_id, stored, is_first=burial.is_new)
+                found |= dict.fromkeys(DeletedTopic(name=name, topic_id=each) for each in ids)
+        return list(found)
+
+    def _events(self, concerned: Mapping[str, list[DeletedTopic]]) -> Iterable[tuple[bytes, bytes]]:
+        """Of bounded size: more topics are more events."""
+        for group_id, gone in concerned.items():
+            chunk: list[DeletedTopic] = []
+            size = 0
+            for topic in gone:
+                each = len(encode_json(topic)) + 1
+                if chunk and size + each > self._event_bytes_max - 200:
+                    yield group_id.encode(), encode_json(TopicsDeleted(topics=tuple(chunk)))
+                    chunk, size = [], 0
+                chunk.append(topic)
+                size += each
+            yield group_id.encode(), encode_json(TopicsDeleted(topics=tuple(chunk)))
+
+    # ---------------------------------------------------------------------------------------------------------- writing
+
+    def _write(self, producer: Producer, topic: str, records: Iterable[tuple[bytes, bytes | None]]) -> bool:
+        """Whether the shard's partition of a topic has taken them all."""
+        asked = taken = 0
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            nonlocal taken
+            taken += error is None
+
+        for key, value in records:
+            asked += 1
+            while not self._stopping.is_set():
+                try:
+                    producer.produce(topic, key=key, value=value, partition=self._shard, on_delivery=on_delivery)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            if self._stopping.is_set():
+                return False
+        producer.flush()
+        return taken == asked
+
+    def _tell(self, *, answered: bool, problem: KafkaException | None = None) -> None:
+        if self._answers and not answered:
+            _log.warning("The cluster's topics cannot be watched at the moment: %s", problem)
+        elif answered and not self._answers:
+            _log.warning("The cluster's topics are watched again.")
+        self._answers = answered
+
+
+_NO_ANSWER = (
+    KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT, KafkaError._RESOLVE,
+    KafkaError._AUTHENTICATION,
+)  # fmt: skip
+
+
+def _list(admin: AdminClient) -> tuple[str | None, frozenset[str]]:
+    """The cluster and the topics in it that may be seen."""
+    metadata = admin.list_topics(timeout=LOOK_TIMEOUT_S)
+    return metadata.cluster_id, frozenset(metadata.topics)

@@ -1,0 +1,120 @@
+"""When a topic counts as gone, and with which ids groups are told of it."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from schemas.known_topics import topic_id_text
+from streaming.topic_knowledge import Look, TopicKnowledge
+
+A1, A2, A3, B1, X = (f"00000000-0000-0000-0000-0000000000{name}" for name in ("a1", "a2", "a3", "b1", "ff"))
+
+
+def look(*absent: str, **topics: str) -> Look:
+    return Look(topics=topics, absent=frozenset(absent))
+
+
+def known(*looks: Look, **topics: str) -> TopicKnowledge:
+    knowledge = TopicKnowledge({topic_id: name for name, topic_id in topics.items()})
+    for each in looks:
+        knowledge.learn(each)
+    return knowledge
+
+
+def test_a_topic_that_two_looks_do_not_find_is_gone() -> None:
+    knowledge = known(look(a=A1))
+    assert knowledge.learn(look("a")) == ({}, {})
+    assert knowledge.in_doubt
+    assert knowledge.learn(look("a")) == ({}, {A1: "a"})
+    assert knowledge.learn(look("a")) == ({}, {}), "it is told once"
+    assert not knowledge.in_doubt
+
+
+def test_one_that_is_made_again_between_two_looks_is_another() -> None:
+    knowledge = known(look(a=A1))
+    assert knowledge.learn(look(a=A2)) == ({A2: "a"}, {})
+    assert knowledge.learn(look(a=A2)) == ({}, {A1: "a"})
+    assert knowledge.is_alive(A2)
+
+
+def test_what_was_known_before_the_start_counts() -> None:
+    knowledge = TopicKnowledge({A1: "a", B1: "b"})
+    assert knowledge.names == {"a", "b"}
+    knowledge.learn(look("b", a=A2))
+    assert knowledge.learn(look("b", a=A2))[1] == {A1: "a", B1: "b"}
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        [look()] * 5,  # nobody answers, or the right to see it is gone
+        [look("a"), look(a=A1), look("a"), look(a=A1)],
+        [look("a"), look(), look("a"), look()],
+        [look("b")] * 3,
+    ],
+    ids=["no answer", "found again", "one look each", "another"],
+)
+def test_what_does_not_make_it_gone(looks: list[Look]) -> None:
+    knowledge = known(look(a=A1))
+    for each in looks:
+        assert knowledge.learn(each)[1] == {}
+    assert knowledge.is_alive(A1)
+
+
+def test_a_broker_that_is_behind_brings_nothing_back_and_takes_nothing_away() -> None:
+    knowledge = known(look(a=A1), look(a=A2), look(a=A2))
+    for _ in range(3):
+        assert knowledge.learn(look(a=A1)) == ({}, {}), "it still shows the old one"
+    knowledge.bury(A1)
+    for _ in range(3):
+        assert knowledge.learn(look(a=A1)) == ({}, {})
+    assert knowledge.is_alive(A2)
+
+
+def ids(*stored: str | None) -> frozenset[str | None]:
+    return frozenset(stored)
+
+
+def test_groups_are_told_the_id_with_which_their_offsets_are_stored() -> None:
+    knowledge = known(look(a=A1), look("a"), look("a"))
+    assert knowledge.dead_ids("a", A1, ids(A1), is_first=True) == (A1,)
+    assert knowledge.dead_ids("a", A1, ids(None), is_first=True) == (A1,)
+    assert knowledge.dead_ids("a", A1, ids(A1, None), is_first=True) == (A1,)
+    assert knowledge.dead_ids("a", A1, ids(), is_first=True) == ()
+
+
+def test_offsets_of_the_topic_that_was_made_again_are_left_alone() -> None:
+    knowledge = known(look(a=A1), look(a=A2), look(a=A2))
+    assert knowledge.dead_ids("a", A1, ids(A2), is_first=True) == ()
+    assert knowledge.dead_ids("a", A1, ids(A1, A2), is_first=True) == (A1,)
+    assert knowledge.dead_ids("a", A1, ids(None), is_first=False) == (), "it may be of the new one"
+
+
+def test_without_a_topic_of_that_name_late_offsets_without_an_id_go_too() -> None:
+    knowledge = known(look(a=A1), look("a"), look("a"))
+    assert knowledge.dead_ids("a", A1, ids(None), is_first=False) == (A1,)
+
+
+def test_a_topic_that_came_and_went_between_two_looks_is_told_by_what_was_stored() -> None:
+    knowledge = known(look(a=A1), look(a=A3), look(a=A3))
+    assert knowledge.dead_ids("a", A1, ids(A1, A2, A3), is_first=True) == (A1, A2)
+    assert knowledge.dead_ids("a", A1, ids(A2), is_first=True) == (A2,)
+
+
+def test_but_not_where_the_clients_topics_are_in_another_cluster() -> None:
+    knowledge = known(look(a=A1), look("a"), look("a"))
+    assert knowledge.dead_ids("a", A1, ids(X), is_first=True) == (), "none of its ids was ever seen here"
+
+
+def test_nor_on_one_look_alone() -> None:
+    knowledge = known(look(a=A1), look(a=A2), look(a=A2), look(a=A3))
+    assert knowledge.dead_ids("a", A1, ids(A1, X), is_first=True) == (A1,)
+
+
+@pytest.mark.parametrize("value", [UUID(int=1), UUID("7a58ff1e-4724-4503-ba92-4596969749f7"), UUID("ffffffff-ffff-ffff-8000-000000000000")])
+def test_ids_from_two_signed_halves(value: UUID) -> None:
+    high, low = (half - 2**64 if half >= 2**63 else half for half in divmod(value.int, 2**64))
+    assert topic_id_text(high, low) == str(value)
+    assert topic_id_text(0, 0) is None

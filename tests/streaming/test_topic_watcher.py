@@ -1,0 +1,331 @@
+"""The watcher of topics on a real broker: which groups it tells, and what it keeps over its own end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from schemas.events import DeletedTopic, TopicsDeleted, decode_group_event, encode_json
+from schemas.java_hash import group_partition
+from schemas.known_topics import KnownTopic, decode_known_topic, topic_id_text
+from schemas.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
+from streaming.committed_topics import CommittedTopics
+from streaming.embedded_kafka import EmbeddedKafka
+from streaming.events_tail import open_reader
+from streaming.topic_watcher import TopicWatcher
+from streaming.topics import TopicSettings, ensure_topics
+
+OFFSETS_PARTITIONS = 4
+TIMEOUT_S = 60.0
+EVERYTHING = 2**62
+GARBAGE = b"garbage"
+
+
+def wait_for(look: Callable[[], Any], what: str) -> Any:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"not in time: {what}"
+        time.sleep(0.05)
+    return found
+
+
+class Cluster:
+    """A broker with a coordinator's topics and none of its other parts."""
+
+    def __init__(self, bootstrap_servers: str, prefix: str, shards: int = 1) -> None:
+        self.properties = {"bootstrap.servers": bootstrap_servers, "log_level": "0"}
+        self.admin = AdminClient(self.properties)
+        settings = TopicSettings(prefix=prefix, shards=shards, responses_partitions=1, offsets_partitions=OFFSETS_PARTITIONS)
+        self.topics = ensure_topics(self.admin, settings).topics
+        self.shards = shards
+        self._producer = Producer(self.properties)
+
+    @contextmanager
+    def watched(self, shard: int = 0, handled: int = EVERYTHING, **settings: Any) -> Iterator[TopicWatcher]:
+        watcher = TopicWatcher(
+            self.topics, shard, self.shards, OFFSETS_PARTITIONS, self.properties,
+            **{"interval_ms": 100, "settle_s": 0.3, **settings},
+        )  # fmt: skip
+        watcher.handled(handled)
+        watcher.start()
+        try:
+            yield watcher
+        finally:
+            watcher.stop()
+            watcher.require_alive()
+
+    def make(self, name: str) -> str:
+        """A topic, and its id."""
+        self.admin.create_topics([NewTopic(name, 1)])[name].result()
+
+        def found() -> str | None:
+            try:
+                topic = self.admin.describe_topics(TopicCollection([name]))[name].result()
+            except Exception:
+                return None
+            return topic_id_text(topic.topic_id.get_most_significant_bits(), topic.topic_id.get_least_significant_bits())
+
+        return str(wait_for(found, f"{name} is there"))
+
+    def delete(self, name: str) -> None:
+        self.admin.delete_topics([name])[name].result()
+        wait_for(lambda: name not in self.admin.list_topics().topics, f"{name} is gone")
+
+    def commit(self, group_id: str, topic: str, topic_id: str | None, partition: int = 0) -> None:
+        """As the coordinator's sink writes it."""
+        value = OffsetCommitValue(offset=50, commit_timestamp_ms=1, topic_id=topic_id)
+        key = encode_key(OffsetCommitKey(group_id, topic, partition))
+        self.put(group_id, key, encode_offset_commit_value(value, 4))
+
+    def put(self, group_id: str, key: bytes, value: bytes | None) -> None:
+        place = group_partition(group_id, OFFSETS_PARTITIONS)
+        self._producer.produce(self.topics.offsets, key=key, value=value, partition=place)
+        self._producer.flush()
+
+    def told(self, shard: int = 0) -> list[tuple[str, tuple[DeletedTopic, ...]]]:
+        """The events, in order: group and topics."""
+        found = []
+        for key, value in self.read(self.topics.events, shard):
+            event = decode_group_event((key or b"").decode(), value, 1)
+            assert isinstance(event, TopicsDeleted)
+            found.append(((key or b"").decode(), event.topics))
+        return found
+
+    def kept(self, shard: int = 0) -> dict[str, KnownTopic]:
+        """What the topics topic says."""
+        found: dict[str, KnownTopic] = {}
+        for key, value in self.read(self.topics.topics, shard):
+            found.pop((key or b"").decode(), None)
+            if value not in (None, GARBAGE):
+                found[(key or b"").decode()] = decode_known_topic(value or b"")
+        return found
+
+    def read(self, topic: str, partition: int) -> list[tuple[bytes | None, bytes | None]]:
+        reader = Consumer({**self.properties, "group.id": "test"})
+        try:
+            _, high = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT_S)
+            reader.assign([TopicPartition(topic, partition, 0)])
+            messages = [reader.poll(TIMEOUT_S) for _ in range(high)]
+        finally:
+            reader.close()
+        return [(each.key(), each.value()) for each in messages if each is not None]  # type: ignore[misc]
+
+
+@pytest.fixture
+def cluster(kafka: EmbeddedKafka, topic_prefix: str) -> Cluster:
+    return Cluster(kafka.bootstrap_servers, topic_prefix)
+
+
+def test_groups_with_offsets_of_a_deleted_topic_are_told_and_no_others(cluster: Cluster, topic_prefix: str) -> None:
+    orders, clicks = f"{topic_prefix}-orders", f"{topic_prefix}-clicks"
+    old, other = cluster.make(orders), cluster.make(clicks)
+    cluster.commit("reader", orders, old)
+    cluster.commit("reader", clicks, other)
+    cluster.commit("without id", orders, None)
+    cluster.commit("elsewhere", clicks, other)
+    with cluster.watched():
+        wait_for(lambda: {old, other} <= cluster.kept().keys(), "both are kept")
+        assert cluster.told() == []
+        cluster.delete(orders)
+        wait_for(lambda: old not in cluster.kept(), "all are told")
+    gone = (DeletedTopic(name=orders, topic_id=old),)
+    assert set(cluster.told()) == {("reader", gone), ("without id", gone)}
+    assert other in cluster.kept()
+
+
+def test_a_topic_made_again_between_two_looks_is_another(cluster: Cluster, topic_prefix: str) -> None:
+    name = f"{topic_prefix}-orders"
+    old = cluster.make(name)
+    cluster.commit("g", name, old)
+    with cluster.watched(interval_ms=1_500):
+        wait_for(lambda: old in cluster.kept(), "it is kept")
+        cluster.delete(name)
+        between = cluster.make(name)
+        cluster.commit("between", name, between)
+        cluster.delete(name)
+        new = cluster.make(name)
+        cluster.commit("new", name, new)
+        wait_for(lambda: old not in cluster.kept(), "all are told")
+        assert cluster.kept()[new].name == name
+    told = {group_id: {each.topic_id for each in gone} for group_id, gone in cluster.told()}
+    assert told["g"] == {old}
+    assert "new" not in told
+    assert told.get("between", {between}) == {between}, "told where it was seen by two looks, or by none"
+
+
+def test_topics_that_went_while_nobody_watched(cluster: Cluster, topic_prefix: str) -> None:
+    gone, again, stays = (f"{topic_prefix}-{name}" for name in ("gone", "again", "stays"))
+    ids = {name: cluster.make(name) for name in (gone, again, stays)}
+    with cluster.watched():
+        wait_for(lambda: set(ids.values()) <= cluster.kept().keys(), "they are kept")
+    for name in ids:
+        cluster.commit("g", name, None)
+    cluster.delete(gone)
+    cluster.delete(again)
+    new = cluster.make(again)
+    with cluster.watched():
+        wait_for(lambda: not {ids[gone], ids[again]} & cluster.kept().keys(), "all are told")
+    told = {each for _, topics in cluster.told() for each in topics}
+    assert told == {DeletedTopic(name=gone, topic_id=ids[gone]), DeletedTopic(name=again, topic_id=ids[again])}
+    assert {ids[stays], new} <= cluster.kept().keys()
+
+
+def test_a_commit_that_is_on_its_way_is_found_when_it_is_handled(cluster: Cluster, topic_prefix: str) -> None:
+    name = f"{topic_prefix}-orders"
+    old = cluster.make(name)
+    producer = Producer(cluster.properties)
+    with cluster.watched(handled=0) as watcher:
+        wait_for(lambda: old in cluster.kept(), "it is kept")
+        producer.produce(cluster.topics.events, key="late", value=b'{"type":"topics_deleted","topics":[]}', partition=0)
+        producer.flush()
+        cluster.commit("early", name, old)
+        cluster.delete(name)
+        wait_for(lambda: len(cluster.told()) == 2, "the first is told at once")
+        cluster.commit("late", name, None)
+        assert old in cluster.kept(), "it is not over while the log is not handled"
+        watcher.handled(2)
+        wait_for(lambda: len(cluster.told()) == 3, "the second when the log is handled")
+        cluster.commit("very late", name, old)
+        watcher.handled(EVERYTHING)
+        wait_for(lambda: old not in cluster.kept(), "and the last when all has settled")
+    assert [group_id for group_id, topics in cluster.told() if topics] == ["early", "late", "very late"]
+
+
+def test_each_shard_tells_its_own_groups(kafka: EmbeddedKafka, topic_prefix: str) -> None:
+    cluster = Cluster(kafka.bootstrap_servers, topic_prefix, shards=2)
+    name = f"{topic_prefix}-orders"
+    old = cluster.make(name)
+    groups = [f"g{number}" for number in range(12)]
+    for group_id in groups:
+        cluster.commit(group_id, name, old)
+    with cluster.watched(0):
+        wait_for(lambda: old in cluster.kept(0), "the first keeps it")
+        with cluster.watched(1):
+            wait_for(lambda: old in cluster.kept(1), "so does the second")
+        cluster.delete(name)
+        wait_for(lambda: old not in cluster.kept(0), "the first has told its own")
+        assert cluster.told(1) == []
+    with cluster.watched(1):
+        wait_for(lambda: old not in cluster.kept(1), "the second comes back and tells its own")
+    for shard in (0, 1):
+        assert {group_id for group_id, _ in cluster.told(shard)} == {each for each in groups if group_partition(each, 2) == shard}
+
+
+def test_many_topics_are_told_in_events_of_bounded_size(cluster: Cluster, topic_prefix: str) -> None:
+    names = [f"{topic_prefix}-{'x' * 100}-{number}" for number in range(30)]
+    for future in cluster.admin.create_topics([NewTopic(name, 1) for name in names]).values():
+        future.result()
+    for name in names:
+        cluster.commit("g", name, None)
+    with cluster.watched(event_bytes_max=1_200):
+        wait_for(lambda: set(names) <= {each.name for each in cluster.kept().values()}, "all are kept")
+        for future in cluster.admin.delete_topics(names).values():
+            future.result()
+        wait_for(lambda: not set(names) & {each.name for each in cluster.kept().values()}, "all are told")
+    assert {each.name for _, topics in cluster.told() for each in topics} == set(names)
+    assert max(len(value or b"") for _, value in cluster.read(cluster.topics.events, 0)) <= 1_200
+
+
+def test_what_another_cluster_had_says_nothing(cluster: Cluster, topic_prefix: str) -> None:
+    """As after a move: the topics are copies, with ids of their own."""
+    name = f"{topic_prefix}-orders"
+    new, foreign = cluster.make(name), "00000000-0000-0000-0000-0000000000aa"
+    cluster.commit("g", name, foreign)
+    producer = Producer(cluster.properties)
+    topic = KnownTopic(name=name, topic_id=foreign, cluster_id="elsewhere")
+    producer.produce(cluster.topics.topics, key=foreign, value=GARBAGE, partition=0)
+    producer.produce(cluster.topics.topics, key=foreign, value=encode_json(topic), partition=0)
+    producer.flush()
+    with cluster.watched():
+        wait_for(lambda: new in cluster.kept() and foreign not in cluster.kept(), "it begins anew")
+        time.sleep(0.5)
+    assert cluster.told() == []
+
+
+def test_an_outage_deletes_nothing_and_is_survived(kafka_jars: object) -> None:
+    with EmbeddedKafka() as broker:
+        cluster = Cluster(broker.bootstrap_servers, "c")
+        stays, goes = cluster.make("stays"), cluster.make("goes")
+        cluster.commit("g", "stays", stays)
+        cluster.commit("g", "goes", goes)
+        with cluster.watched():
+            wait_for(lambda: {stays, goes} <= cluster.kept().keys(), "they are kept")
+            broker.kill()
+            time.sleep(7)
+            broker.start()
+            cluster.delete("goes")
+            wait_for(lambda: goes not in cluster.kept(), "the one that is gone is told")
+        assert cluster.told() == [("g", (DeletedTopic(name="goes", topic_id=goes),))] * len(cluster.told())
+
+
+def test_a_topic_that_may_not_be_seen_any_more_is_not_gone(kafka_jars: object) -> None:
+    properties = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+        "super.users": "User:admin",
+    }
+    with EmbeddedKafka(properties=properties) as broker:
+        cluster = Cluster(broker.bootstrap_servers, "c")
+        hidden, goes = cluster.make("hidden"), cluster.make("goes")
+        cluster.commit("g", "hidden", hidden)
+        cluster.commit("g", "goes", goes)
+        with cluster.watched():
+            wait_for(lambda: {hidden, goes} <= cluster.kept().keys(), "they are kept")
+            deny = AclBinding(
+                ResourceType.TOPIC, "hidden", ResourcePatternType.LITERAL, "User:ANONYMOUS", "*",
+                AclOperation.DESCRIBE, AclPermissionType.DENY,
+            )  # fmt: skip
+            for future in cluster.admin.create_acls([deny]).values():
+                future.result()
+            wait_for(lambda: "hidden" not in cluster.admin.list_topics().topics, "it is not listed")
+            cluster.delete("goes")
+            wait_for(lambda: goes not in cluster.kept(), "the other is told")
+        assert {each.name for _, topics in cluster.told() for each in topics} == {"goes"}
+        assert hidden in cluster.kept()
+
+
+@pytest.mark.parametrize("kept_bytes_max", [33_554_432, 2_000], ids=["kept", "too much to keep"])
+def test_who_has_offsets_of_a_topic(cluster: Cluster, kept_bytes_max: int) -> None:
+    committed = CommittedTopics(cluster.topics.offsets, OFFSETS_PARTITIONS, lambda group_id: group_id != "not ours", kept_bytes_max)
+
+    def of(*names: str) -> dict[str, dict[str, frozenset[str | None]]]:
+        with open_reader(cluster.properties) as consumer:
+            merged: dict[str, dict[str, frozenset[str | None]]] = {}
+            for found in committed.of(consumer, names):
+                for group_id, topics in found.items():
+                    for name, ids in topics.items():
+                        mine = merged.setdefault(group_id, {})
+                        mine[name] = mine.get(name, frozenset()) | ids
+            return merged
+
+    first, second = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
+    for number in range(20):
+        cluster.commit(f"g{number}", "t" if number % 2 else "u", first, number)
+    cluster.commit("g1", "t", None, 3)
+    cluster.commit("g1", "v", second)
+    cluster.commit("not ours", "t", None)
+    cluster.put("g1", encode_key(GroupMetadataKey("g1")), b"damaged")
+    cluster.put("g1", b"no key of ours", b"x")
+    cluster.put("g1", encode_key(OffsetCommitKey("g3", "t", 3)), b"damaged")
+    odd = {f"g{number}": {"t": frozenset({first})} for number in range(1, 20, 2)}
+    assert of("t") == odd | {"g1": {"t": frozenset({first, None})}}
+    assert of("v", "w") == {"g1": {"v": frozenset({second})}}
+    assert of("w") == {}
+    cluster.commit("g2", "t", second)
+    assert of("t")["g2"] == {"t": frozenset({second})}
+    cluster.put("g2", encode_key(GroupMetadataKey("g2")), None)
+    assert "g2" not in of("t") or kept_bytes_max < 10_000
