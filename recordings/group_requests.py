@@ -132,7 +132,7 @@ def _group_request(
         if isinstance(request, OffsetCommitRequest):
             if not request.topics:
                 set_aside = "the broker refused all of its topics before it asked the group"
-            request = _with_topic_ids(request, topic_ids)
+            request = with_topic_ids(request, topic_ids)
     return GroupRequest(
         logged=logged,
         group_id=group_id,
@@ -249,7 +249,7 @@ def _without_partitions(
     return replace(request, topics=tuple(topic for topic in topics if topic.partitions))
 
 
-def _with_topic_ids(request: OffsetCommitRequest, topic_ids: Mapping[str, str]) -> OffsetCommitRequest:
+def with_topic_ids(request: OffsetCommitRequest, topic_ids: Mapping[str, str]) -> OffsetCommitRequest:
     """From Kafka 4.1 on the broker looks up the ids of the topics that a commit names, and stores them."""
     topics = tuple(
         replace(topic, topic_id=topic.topic_id or topic_ids.get(topic.name)) for topic in request.topics

@@ -1,6 +1,6 @@
 """Histories recorded from another coordinator under a virtual clock: replayed step by step and compared.
 
-A file holds one history a line: settings, steps (requests at exact milliseconds), every answer, every record of the
+A file holds one history a line: settings, steps (requests and changes of the cluster's topics at exact milliseconds), every answer, every record of the
 offsets log, and the state of each group after each step as a JSON merge patch (RFC 7386).
 """
 
@@ -15,13 +15,29 @@ from typing import Any
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
-from coordinator_state import Answer, Coordinator, Group, GroupConfig, LogRecord, Output, RequestEvent
+from coordinator_state import (
+    Answer,
+    Coordinator,
+    Group,
+    GroupConfig,
+    LogRecord,
+    Output,
+    RequestEvent,
+    TopicsDeletedEvent,
+)
 from coordinator_state import timers as timer_names
-from recordings.kafka_json import list_groups_from_kafka, merge, request_from_kafka, response_to_kafka
+from recordings.group_requests import with_topic_ids
+from recordings.kafka_json import (
+    list_groups_from_kafka,
+    merge,
+    request_from_kafka,
+    response_to_kafka,
+    topic_id_from_kafka,
+)
 from recordings.text_files import lines_of
 from schemas.bounded_lines import too_long
-from schemas.events import RequestEnvelope
-from schemas.messages import ListGroupsResponse
+from schemas.events import DeletedTopic, RequestEnvelope
+from schemas.messages import ListGroupsResponse, OffsetCommitRequest
 from schemas.records import GroupMetadataValue, decode_record, encode_group_metadata_value
 
 Json = dict[str, Any]
@@ -108,6 +124,8 @@ class _Replay:
         self.coordinator = Coordinator(history_config(history["config"]))
         self.recorded_groups: Json = {}
         self.members_made = 0
+        self.topic_ids: dict[str, str] = {}
+        """Of the topics that the cluster has, where the history tells."""
         self.never_answered = set(history.get("never_answered", ()))
         for step in self.steps:
             self.never_answered |= set(step.get("never_answered", ()))
@@ -117,6 +135,8 @@ class _Replay:
             self.recorded_groups = merge_patch(self.recorded_groups, step.get("groups", {}))
             outputs = self.coordinator.advance_to(step["at_ms"])
             answers: list[Json] = []
+            if "cluster" in step:
+                outputs += self._change_cluster(step)
             if "api" in step:
                 self._compare(step, "state_before", step.get("state_before"), self._state_before(step))
                 outputs += self._handle(step, answers)
@@ -129,6 +149,19 @@ class _Replay:
             self.report.steps += 1
             self.report.answers += len(recorded)
             self.report.records += len(step.get("records", ()))
+
+    def _change_cluster(self, step: Json) -> list[Output]:
+        """From now on these topics exist and no others; whoever has offsets of one that is gone is told."""
+        topics = {each["name"]: topic_id_from_kafka(each["topic_id"]) or "" for each in step["cluster"]["topics"]}
+        gone = tuple(
+            DeletedTopic(name=name, topic_id=topic_id) for name, topic_id in self.topic_ids.items() if topics.get(name) != topic_id
+        )
+        self.topic_ids = topics
+        outputs: list[Output] = []
+        for group_id in list(self.coordinator.groups) if gone else ():
+            event = TopicsDeletedEvent(step["id"], step["at_ms"], step["at_ms"], gone)
+            outputs += self.coordinator.handle(group_id, event)
+        return outputs
 
     def _compare(self, step: Json, what: str, recorded: Any, actual: Any) -> None:
         if recorded != actual:
@@ -152,6 +185,8 @@ class _Replay:
         outputs: list[Output] = []
         requests = request_from_kafka(api, version, step["request"])
         for group_id, request in requests:
+            if isinstance(request, OffsetCommitRequest):
+                request = with_topic_ids(request, self.topic_ids)
             envelope = RequestEnvelope(
                 request_id=str(step["id"]),
                 reply_partition=0,

@@ -2,13 +2,17 @@
 
 import gzip
 import json
+from base64 import b64encode
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from coordinator_state import Coordinator, GroupCoordinator, decode_group, encode_group
 from recordings import history
 from recordings.history import merge_patch, verify_histories
+from recordings.kafka_json import topic_id_to_kafka
+from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "histories"
 FAMILIES = sorted(FOLDER.glob("*.jsonl.gz"))
@@ -73,3 +77,46 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path) -> None:
 
 def test_merge_patch() -> None:
     assert merge_patch({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": None}, "e": 4}) == {"a": {"c": 2}, "d": 3, "e": 4}
+
+
+def _offset_record(at_ms: int, partition: int, topic_id: str | None, offset: int) -> dict[str, object]:
+    """A commit of group g for topic t, or its tombstone (without a topic id)."""
+    key = encode_key(OffsetCommitKey("g", "t", partition))
+    value = OffsetCommitValue(offset=offset, commit_timestamp_ms=at_ms, topic_id=topic_id)
+    encoded = None if topic_id is None else b64encode(encode_offset_commit_value(value, 4)).decode()
+    return {"at_ms": at_ms, "key": {"group": "g"}, "key_b64": b64encode(key).decode(), "value_b64": encoded}
+
+
+def _commit(step: int, at_ms: int, topic_id: str, offset: int) -> dict[str, object]:
+    partitions = [{"partitionIndex": 0, "committedOffset": offset, "committedLeaderEpoch": -1, "committedMetadata": ""}]
+    request = {"groupId": "g", "generationIdOrMemberEpoch": -1, "memberId": "", "groupInstanceId": None}
+    answer = {"topics": [{"name": "t", "partitions": [{"partitionIndex": 0, "errorCode": 0}]}]}
+    return {
+        "id": step, "at_ms": at_ms, "api": "OffsetCommit", "version": 9, "client_id": "c",
+        "request": {**request, "topics": [{"name": "t", "partitions": partitions}]},
+        "answers": [{"id": step, "at_ms": at_ms, "response": answer}],
+        "records": [_offset_record(at_ms, 0, topic_id, offset)],
+    }  # fmt: skip
+
+
+def test_a_topic_that_goes_and_comes_back_with_another_id(tmp_path: Path) -> None:
+    """A step may change the cluster's topics; from then on the named ones exist and no others."""
+    old, new = str(UUID(int=1)), str(UUID(int=2))
+
+    def cluster(step: int, at_ms: int, *topics: str) -> dict[str, object]:
+        named = [{"name": "t", "topic_id": topic_id_to_kafka(each), "partitions": 1} for each in topics]
+        return {"id": step, "at_ms": at_ms, "cluster": {"version": step, "topics": named}, "answers": []}
+
+    steps = [
+        cluster(0, 1_000, old),
+        _commit(1, 2_000, old, 50) | {"groups": {"g": {"state": "Empty", "state_since_ms": 2_000, "generation": 0}}},
+        cluster(2, 3_000, new) | {"records": [_offset_record(3_000, 0, None, 0)]},
+        _commit(3, 4_000, new, 7),
+        cluster(4, 5_000, new),
+        cluster(5, 6_000) | {"records": [_offset_record(6_000, 0, None, 0)]},
+    ]
+    path = tmp_path / "topics.jsonl"
+    path.write_text(json.dumps({"name": "topics", "config": {"start_ms": 0}, "steps": steps}) + "\n")
+    report = verify_histories([path])
+    assert [line for each in report.differences for line in each.lines()] == []
+    assert (report.steps, report.records) == (6, 4)
