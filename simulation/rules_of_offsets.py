@@ -79,7 +79,7 @@ class CommitsKept(Rule):
         self._good_until_ms: dict[tuple[str, int], int] = {}
 
     def check(self, step: Step) -> str | None:
-        if step.event is None and not step.outputs:
+        if step.event is None and not step.outputs and not step.gone:
             return None
         self._commit(step)
         wrong = self._remove(step)
