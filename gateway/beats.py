@@ -16,8 +16,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from gateway.digests import digest
+from gateway.published_groups import PublishedGroup
 from schemas.error_codes import ErrorCode
-from schemas.history import GroupSnapshot
 from schemas.messages import HeartbeatRequest
 
 _MEMBERS_MAX = 100_000
@@ -38,15 +39,16 @@ class _Member(Struct):
 class DoorBeats:
     """What members are told at the door. Pure: time comes with each call."""
 
-    def __init__(self, published: Callable[[str], GroupSnapshot | None], patience_ms: float) -> None:
+    def __init__(self, published: Callable[[str], PublishedGroup | None], patience_ms: float) -> None:
         """`published`: a group as last published. `patience_ms`: how long an answer of the coordinator may take."""
         self._published = published
         self._patience_ms = patience_ms
-        self._members: dict[tuple[str, str], _Member] = {}
+        self._members: dict[bytes, _Member] = {}
+        """By digest of group and member."""
 
     def answer(self, request: HeartbeatRequest, now_ms: float) -> ErrorCode | None:
         """What to tell a member at once; None: what the coordinator will say."""
-        member = self._members.get((request.group_id, request.member_id))
+        member = self._members.get(digest(request.group_id, request.member_id))
         if member is None or member.generation_id != request.generation_id:
             return None
         if member.said not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
@@ -62,7 +64,7 @@ class DoorBeats:
 
     def sent(self, request: HeartbeatRequest, now_ms: float) -> None:
         """A heartbeat is on its way to the coordinator."""
-        key = (request.group_id, request.member_id)
+        key = digest(request.group_id, request.member_id)
         member = self._members.get(key)
         if member is None or member.generation_id != request.generation_id:
             self._members.pop(key, None)
@@ -73,7 +75,7 @@ class DoorBeats:
 
     def heard(self, request: HeartbeatRequest, said: ErrorCode) -> None:
         """What the coordinator has said to it."""
-        member = self._members.get((request.group_id, request.member_id))
+        member = self._members.get(digest(request.group_id, request.member_id))
         if member is None or member.generation_id != request.generation_id:
             return
         if member.unanswered_ms:
@@ -82,7 +84,7 @@ class DoorBeats:
             member.said = said
 
 
-def _has(group: GroupSnapshot, request: HeartbeatRequest) -> bool:
+def _has(group: PublishedGroup, request: HeartbeatRequest) -> bool:
     return any(
         member.member_id == request.member_id
         and (request.group_instance_id is None or request.group_instance_id == member.group_instance_id)

@@ -16,12 +16,23 @@ class Node(Struct, frozen=True):
     """The address that clients are told."""
 
 
-def coordinator_of(group_id: str, nodes: tuple[Node, ...]) -> Node | None:
-    """The broker that is named as a group's coordinator: an existing one, by Kafka's hash; None: there is no broker.
+class Coordinators:
+    """Who is named as coordinator of which group: an existing broker, by Kafka's hash.
 
     Every gateway of a cluster names the same one, each with its own address.
     """
-    if not nodes:
-        return None
-    in_order = sorted(nodes, key=lambda node: node.node_id)
-    return in_order[group_partition(group_id, len(in_order))]
+
+    def __init__(self, nodes: tuple[Node, ...]) -> None:
+        self._in_order = sorted(nodes, key=lambda node: node.node_id)
+
+    def of(self, group_id: str) -> Node | None:
+        """None: there is no broker."""
+        in_order = self._in_order
+        if len(in_order) < 2:
+            return in_order[0] if in_order else None
+        return in_order[group_partition(group_id, len(in_order))]
+
+
+def coordinator_of(group_id: str, nodes: tuple[Node, ...]) -> Node | None:
+    """Of one group."""
+    return Coordinators(nodes).of(group_id)

@@ -24,7 +24,7 @@ class Address(NamedTuple):
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
-    """How much one connection may ask for."""
+    """How much clients may ask for: each connection, but where all of them are named."""
 
     request_bytes_max: int = 104_857_600
     """Longest request; Kafka's `socket.request.max.bytes`."""
@@ -41,6 +41,18 @@ class Bounds(Struct, frozen=True, kw_only=True):
     """How long a client may take until the broker has authenticated it, where it must be."""
     held_bytes_max: int = 1_048_576
     """Bytes of answers that wait behind a held one, after which no more of the broker's are read."""
+    answer_bytes_max: int = 16_777_216
+    """Longest answer over several groups; those that find no room in it are answered COORDINATOR_LOAD_IN_PROGRESS."""
+    under_way_bytes_max: int = 67_108_864
+    """Of all connections: bytes of requests at the coordinator, of the answers that are expected to them, after which only small
+    requests of connections that wait for nothing are sent on. One connection may have an eighth of it."""
+    buffered_bytes_max: int = 134_217_728
+    """Of all connections: bytes of unfinished requests and of answers that are not read, after which those are closed that
+    hold the most for the longest."""
+    listed_bytes_max: int = 134_217_728
+    """Of all groups: bytes of what is kept to list them, some four hundred thousand groups; those beyond it are not listed."""
+    request_timeout_ms: int = 30_000
+    """How long a group request may take to come from its first byte to its last, after which its connection is closed."""
 
 
 class Route(Struct, frozen=True):

@@ -12,27 +12,23 @@ from functools import partial
 
 from msgspec import Struct
 
+from gateway.answer_order import AnswerOrder, Slot
 from gateway.config import Bounds
 from gateway.frames import CORRELATION, FrameError, FrameSplitter, RequestHead, frame, parse_request_head
 from gateway.produce import BEGINNING_BYTES_MAX, NO_ACKS, acks_of
+from gateway.request_bounds import PROMPT_COST, SASL_APIS, TURN_COST, cost_of_bytes, cost_of_groups, events_of, insist_on_size
 from gateway.rewriting import Locate, Rewrite, refuse_api_versions, rewrite_of
 from gateway.sasl import ANONYMOUS, SaslSession
 from gateway.translation import GroupRequest, GroupResponse, read_request, write_response
 from gateway.versions import API_VERSIONS_MAX, GROUP_APIS, OtherApi, Versions
-from schemas.events import groups_named
-from schemas.messages import FindCoordinatorRequest, JoinGroupRequest, ListGroupsRequest, SyncGroupRequest
+from schemas.messages import FindCoordinatorRequest, JoinGroupRequest, SyncGroupRequest
 from schemas.wire import DecodeError, EncodeError
 
-_SASL_BYTES_MAX = 524_288
-"""Longest request of who has not said who it is; Kafka's `sasl.server.max.receive.size`."""
-_GROUPS_MAX = 10_000
-"""Most groups that one request may name: to take it apart and to refuse them one by one is work for the one loop."""
 _KEY_TYPE_GROUP = 0
 _PARKED_BYTES_MAX = 65_536
 """How much of what a client says behind a request that may wait for others is taken from its socket."""
 _ANSWER_BYTES_MAX = 2**31 - 1
-_SASL_APIS = frozenset({OtherApi.SASL_HANDSHAKE, OtherApi.SASL_AUTHENTICATE})
-_BEFORE_AUTHENTICATION = _SASL_APIS | {OtherApi.API_VERSIONS}
+_BEFORE_AUTHENTICATION = SASL_APIS | {OtherApi.API_VERSIONS}
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -47,23 +43,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     """The client's address."""
     principal: str
     request: GroupRequest
-
-
-class _Slot:
-    """One request's place in the order of answers."""
-
-    __slots__ = ("done", "events", "head", "held", "number", "rewrite")
-
-    def __init__(self, head: RequestHead, number: int, events: int) -> None:
-        self.head = head
-        self.number = number
-        self.events = events
-        """What it counts for: one for each group that it is about."""
-        self.held: list[bytes] = []
-        """What is there of the answer and could not leave yet."""
-        self.done = False
-        self.rewrite: Rewrite | None = None
-        """What to do with the broker's answer; None: it goes through as it comes."""
+    size: int = 0
+    """Its bytes on the wire."""
 
 
 class Connection:
@@ -86,7 +67,8 @@ class Connection:
         now_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`locate`: where the gateway stands for a broker; None: the brokers say so themselves."""
-        self.to_client: list[bytes] = []
+        self._order = AnswerOrder()
+        self.to_client = self._order.to_client
         self.to_broker: list[bytes] = []
         self.asked: list[Asked] = []
         self.closing: str | None = None
@@ -97,15 +79,13 @@ class Connection:
         self._sasl = SaslSession(now_s) if requires_sasl else None
         self._from_client = FrameSplitter(bounds.request_bytes_max)
         self._from_broker = FrameSplitter(_ANSWER_BYTES_MAX)
-        self._order: deque[_Slot] = deque()
-        self._forwarded: deque[_Slot] = deque()
+        self._forwarded: deque[Slot] = deque()
         """Those of the order that the broker will answer."""
-        self._asked_slots: dict[int, _Slot] = {}
-        self._number = 0
-        self._pending_events = 0
+        self._asked_slots: dict[int, Slot] = {}
+        self._turn_left = 0
+        """What may be begun before others have their turn."""
         self._last_parked = 0
         """Number of the latest JoinGroup or SyncGroup."""
-        self._held_bytes = 0
         self._broker_was_lost = False
         self._is_unconfirmed = False
         """Whether the last thing for the broker was a Produce that has no answer."""
@@ -113,8 +93,14 @@ class Connection:
     # ------------------------------------------------------------------------------------------------ what comes in
 
     def from_client(self, data: bytes) -> None:
-        """Bytes from the client."""
+        """Bytes from the client. What of them is not begun now waits for `go_on`, see `has_more`."""
         self._from_client.feed(data)
+        self._turn_left = PROMPT_COST
+        self._guarded(self._read_requests)
+
+    def go_on(self) -> None:
+        """A new turn: begin what waits."""
+        self._turn_left = TURN_COST
         self._guarded(self._read_requests)
 
     def from_broker(self, data: bytes) -> None:
@@ -146,9 +132,8 @@ class Connection:
         except EncodeError as error:
             self._close(f"an answer cannot be said in version {head.api_version}: {error}")
             return
-        self._hold(slot, frame(payload))
-        slot.done = True
-        self._release()
+        self._order.hold(slot, frame(payload), done=True)
+        self._order.release()
         self._guarded(self._read_requests)
 
     def end(self) -> None:
@@ -158,9 +143,30 @@ class Connection:
     # ------------------------------------------------------------------------------------------------ what is wanted
 
     @property
+    def steps(self) -> int:
+        """Rises with every request that is taken and every piece of an answer that may leave."""
+        return self._order.steps
+
+    @property
     def has_logged_in(self) -> bool:
         """Whether the client has been authenticated, where it must be."""
         return self._sasl is None or self._sasl.has_begun
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a request waits for the connection's next turn."""
+        return self._turn_left <= 0 and self._begins_requests and self._from_client.buffered > 0 and not self.closing
+
+    @property
+    def awaits_rest(self) -> bool:
+        """Whether a request has begun to come that is taken when it is whole."""
+        return self._from_client.buffered > 0 and not self.has_more and self._begins_requests
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What lies here: of requests that are not whole, wait, or find no broker, and of answers that wait or are not whole."""
+        unsent = sum(map(len, self.to_broker)) if self.to_broker else 0
+        return self._from_client.buffered + self._from_broker.buffered + self._order.held_bytes + unsent
 
     @property
     def is_waited_for(self) -> bool:
@@ -172,7 +178,7 @@ class Connection:
         """Whether more should be read from the client."""
         if self._is_parked:
             return self._from_client.buffered < _PARKED_BYTES_MAX  # what comes may be its end
-        return self._begins_requests
+        return self._begins_requests and not self.has_more
 
     @property
     def _begins_requests(self) -> bool:
@@ -186,7 +192,7 @@ class Connection:
             return False
         if self._sasl is not None and self._sasl.awaits_answer:
             return False  # who the client is for what follows, the answer will tell
-        return self._pending_events < self._bounds.pending_requests_max
+        return self._order.pending_events < self._bounds.pending_requests_max
 
     @property
     def _is_parked(self) -> bool:
@@ -196,7 +202,7 @@ class Connection:
     @property
     def reads_broker(self) -> bool:
         """Whether more of the broker's answers should be read."""
-        return self._held_bytes < self._bounds.held_bytes_max
+        return self._order.held_bytes < self._bounds.held_bytes_max
 
     # ----------------------------------------------------------------------------------------------------- requests
 
@@ -205,7 +211,7 @@ class Connection:
             if self._from_client.mid_frame:
                 if not self._pass_on_request():
                     return
-            elif not self._begins_requests or not self._begin_request():
+            elif self._turn_left <= 0 or not self._begins_requests or not self._begin_request():
                 return
 
     def _begin_request(self) -> bool:
@@ -218,14 +224,15 @@ class Connection:
             if self._from_client.is_complete:
                 raise FrameError("a request without a whole header")
             return False
-        self._insist_on_size(head)
+        insist_on_size(head, self._from_client.size, self._bounds)
         if head.api_key == OtherApi.API_VERSIONS and head.api_version > API_VERSIONS_MAX:
             return self._refuse_api_versions(head)
         if not self._may_go_on(head):
             return False
         if head.api_key in GROUP_APIS:
-            return self._take_group_request(head)
-        if head.api_key in _SASL_APIS and self._sasl is not None:
+            return self._has_turn(self._from_client.size) and self._take_group_request(head)
+        self._turn_left -= 1
+        if head.api_key in SASL_APIS and self._sasl is not None:
             return self._take_sasl(head)
         if head.api_key == OtherApi.PRODUCE:
             acks = acks_of(head, beginning)
@@ -246,27 +253,24 @@ class Connection:
             self.closing = self._sasl.objection
         return not self.closing
 
-    def _insist_on_size(self, head: RequestHead) -> None:
-        """What is held in memory until it is whole, and what strangers send, is bounded more tightly than all else."""
-        if head.api_key == OtherApi.API_VERSIONS:
-            size_max = BEGINNING_BYTES_MAX
-        elif head.api_key in _SASL_APIS:
-            size_max = _SASL_BYTES_MAX
-        elif head.api_key in GROUP_APIS:
-            size_max = self._bounds.group_request_bytes_max
-        else:
-            return
-        if self._from_client.size > size_max:
-            raise FrameError(f"a request of {self._from_client.size} bytes to API {head.api_key}; at most {size_max} are taken")
-
     def _refuse_api_versions(self, head: RequestHead) -> bool:
         """ApiVersions alone has a way to say that a version is not known; the client asks again in another one."""
         if self._from_client.whole() is None:
             return False
-        slot = self._place(head)
-        self._hold(slot, frame(refuse_api_versions(head.correlation_id, self._ours)))
-        slot.done = True
-        self._release()
+        answer = frame(refuse_api_versions(head.correlation_id, self._ours))
+        self._order.hold(self._order.place(head), answer, done=True)
+        self._order.release()
+        return True
+
+    def _has_turn(self, size: int) -> bool:
+        """Whether a request of this size may be begun now. In a turn of its own, the first may, however large it is."""
+        if not self._from_client.is_complete:
+            return False
+        cost = cost_of_bytes(size)
+        if cost > self._turn_left < TURN_COST:
+            self._turn_left = 0
+            return False
+        self._turn_left -= cost
         return True
 
     def _take_group_request(self, head: RequestHead) -> bool:
@@ -279,14 +283,15 @@ class Connection:
             self._forward(head, self._rewrite_of(head))
             self.to_broker.append(frame(payload))
             return True
-        slot = self._place(head, _events(request))
+        slot = self._order.place(head, events_of(request))
+        self._turn_left -= cost_of_groups(request)
         self._asked_slots[slot.number] = slot
         if isinstance(request, JoinGroupRequest | SyncGroupRequest):
             self._last_parked = slot.number
-        self.asked.append(self._asked(slot.number, head, request))
+        self.asked.append(self._asked(slot.number, head, request, len(payload)))
         return True
 
-    def _asked(self, number: int, head: RequestHead, request: GroupRequest) -> Asked:
+    def _asked(self, number: int, head: RequestHead, request: GroupRequest, size: int) -> Asked:
         return Asked(
             number=number,
             api=GROUP_APIS[head.api_key],
@@ -295,6 +300,7 @@ class Connection:
             client_host=self.client_host,
             principal=self.principal,
             request=request,
+            size=size,
         )
 
     def _take_sasl(self, head: RequestHead) -> bool:
@@ -319,17 +325,9 @@ class Connection:
     def _rewrite_of(self, head: RequestHead) -> Rewrite | None:
         return rewrite_of(head, self._locate, self._ours, taps=self.taps)
 
-    def _place(self, head: RequestHead, events: int = 1) -> _Slot:
-        """A place at the end of the order."""
-        self._number += 1
-        self._pending_events += events
-        slot = _Slot(head, self._number, events)
-        self._order.append(slot)
-        return slot
-
     def _forward(self, head: RequestHead, rewrite: Rewrite | None) -> None:
         """A place in the order that the broker will fill."""
-        slot = self._place(head)
+        slot = self._order.place(head)
         slot.rewrite = rewrite
         self._forwarded.append(slot)
         self._is_unconfirmed = False
@@ -354,42 +352,26 @@ class Connection:
             elif not self._read_answer(self._forwarded[0]):
                 return
 
-    def _read_answer(self, slot: _Slot) -> bool:
+    def _read_answer(self, slot: Slot) -> bool:
         """Take the broker's next answer, or what is here of it; False: more of it is needed."""
         if slot.rewrite is not None:
             payload = self._from_broker.whole()
             if payload is None:
                 return False
             _insist_on_correlation(slot, payload)
-            self._hold(slot, frame(slot.rewrite(payload)))
+            self._order.hold(slot, frame(slot.rewrite(payload)), done=True)
         else:
             if not self._from_broker.mid_frame:
                 beginning = self._from_broker.peek(CORRELATION.size)
                 if beginning is None or len(beginning) < CORRELATION.size:
                     return False
                 _insist_on_correlation(slot, beginning)
-            self._hold(slot, self._from_broker.piece())
-        slot.done = not self._from_broker.mid_frame
+            piece = self._from_broker.piece()
+            self._order.hold(slot, piece, done=not self._from_broker.mid_frame)
         if slot.done:
             self._forwarded.popleft()
-        self._release()
+        self._order.release()
         return slot.done
-
-    def _hold(self, slot: _Slot, data: bytes) -> None:
-        slot.held.append(data)
-        self._held_bytes += len(data)
-
-    def _release(self) -> None:
-        """Let go what is at the head of the order."""
-        while self._order and not self.closing:
-            slot = self._order[0]
-            self.to_client += slot.held
-            self._held_bytes -= sum(map(len, slot.held))
-            slot.held.clear()
-            if not slot.done:
-                return
-            self._order.popleft()
-            self._pending_events -= slot.events
 
     @property
     def principal(self) -> str:
@@ -409,16 +391,6 @@ class Connection:
         self.closing = reason
 
 
-def _insist_on_correlation(slot: _Slot, payload: bytes) -> None:
+def _insist_on_correlation(slot: Slot, payload: bytes) -> None:
     if len(payload) < CORRELATION.size or CORRELATION.unpack_from(payload)[0] != slot.head.correlation_id:
         raise FrameError("the broker's answer is not the one to the oldest request")
-
-
-def _events(request: GroupRequest) -> int:
-    """How many events may become of a request. Raises FrameError where it names more groups than are taken."""
-    if isinstance(request, ListGroupsRequest):
-        return 1
-    groups = len(groups_named(request))
-    if groups > _GROUPS_MAX:
-        raise FrameError(f"a request over {groups} groups; at most {_GROUPS_MAX} are taken")
-    return 1 if isinstance(request, FindCoordinatorRequest) else max(1, groups)

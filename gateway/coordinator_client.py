@@ -17,13 +17,15 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 from msgspec import Struct
+from msgspec.structs import replace
 
+from gateway.answer_sizes import AnswerSizes
 from gateway.config import GatewayConfig, GatewayError
 from gateway.door import GroupEvent
-from gateway.late_beats import LateBeats
+from gateway.late_beats import LateBeats, name_of_beat
 from gateway.metrics import GatewayMetrics
 from gateway.refusals import refusal
-from gateway.topic_reader import TopicReader, TopicRecord
+from gateway.topic_reader import Handover, TopicReader, TopicRecord
 from schemas.error_codes import ErrorCode
 from schemas.events import (
     MEMBER_ID_SUFFIX_BYTES,
@@ -50,6 +52,8 @@ _HELD_JOIN_MARGIN_MS = 15_000
 _HELD_SYNC_MS = 310_000
 """A SyncGroup waits for the leader, for no longer than members wait for a rebalance (by default 300 s)."""
 _SWEEP_INTERVAL_S = 0.5
+_UNSENT_KBYTES = 131_072
+"""Events that Kafka has not taken yet; what is beyond is in doubt at once."""
 
 OnAnswer = Callable[[Response], None]
 
@@ -66,8 +70,11 @@ class _Pending(Struct):
 class EventsClient:
     """Sends events and hands out their answers."""
 
-    def __init__(self, config: GatewayConfig, metrics: GatewayMetrics, on_failure: Callable[[GatewayError], None]) -> None:
-        """`on_failure`: called, in any thread, when events can be written or answers be read no more."""
+    def __init__(
+        self, config: GatewayConfig, metrics: GatewayMetrics, sizes: AnswerSizes, on_failure: Callable[[GatewayError], None]
+    ) -> None:
+        """`sizes` learns how long answers are. `on_failure`: called, in any thread, when events can be written or answers be read no more."""
+        self._sizes = sizes
         self._on_failure = on_failure
         self._config = config
         self._metrics = metrics
@@ -79,6 +86,7 @@ class EventsClient:
         self._responses_partitions = 0
         self._producer: Producer | None = None
         self._reader: TopicReader | None = None
+        self._handover: Handover | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -92,6 +100,7 @@ class EventsClient:
         # Gateways that happen to share a partition tell their answers by the request ids.
         self._reply_partition = random.randrange(self._responses_partitions)
         self._loop = loop
+        self._handover = Handover(loop, self._take)
         self._reader = TopicReader(properties, responses_topic, [self._reply_partition], self._read, on_failure=self._on_failure)
         self._reader.start()
         self._producer = Producer(
@@ -101,6 +110,7 @@ class EventsClient:
                 "linger.ms": "1",  # a request of its own for each event would cost broker and gateway far more
                 "message.timeout.ms": str(self._config.answer_timeout_ms),
                 "message.max.bytes": str(_EVENT_BYTES_MAX + 20_000),
+                "queue.buffering.max.kbytes": str(_UNSENT_KBYTES),
                 "delivery.report.only.error": True,
                 "on_delivery": self._not_written,
                 "error_cb": self._producer_failed,
@@ -154,7 +164,7 @@ class EventsClient:
             on_answer(cast(Response, refusal(event.request, problem)))
             return
         self._pending[request_id] = _Pending(
-            event=event,
+            event=_without_bulk(event),
             on_answer=on_answer,
             sent_ms=time.time() * 1_000,
             deadline_s=self._loop.time() + self._patience_ms(event) / 1_000,
@@ -211,7 +221,7 @@ class EventsClient:
             return
         assert self._loop is not None
         if isinstance(pending.event.request, HeartbeatRequest):
-            self._late.keep(request_id, pending.event.request, self._loop.time())
+            self._late.keep(request_id, name_of_beat(pending.event.request), self._loop.time())
         self._metrics.in_doubt += 1
         self._metrics.pending = len(self._pending)
         pending.on_answer(cast(Response, refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE)))
@@ -220,11 +230,11 @@ class EventsClient:
 
     def _read(self, records: list[TopicRecord]) -> None:
         """In the reader's thread."""
-        assert self._loop is not None
+        assert self._handover is not None
         ours = [record for record in records if self._is_ours(record.key.decode(errors="replace"))]
         self._metrics.answers_unexpected += len(records) - len(ours)
         if ours:
-            self._loop.call_soon_threadsafe(self._take, ours)
+            self._handover.give(ours, lambda: self._reader is not None and self._reader.is_stopping)
 
     def _is_ours(self, request_id: str) -> bool:
         return request_id in self._pending or request_id in self._late
@@ -242,6 +252,7 @@ class EventsClient:
                 continue
             self._metrics.coordinator_ms.add(max(0.0, record.timestamp_ms - pending.sent_ms))
             self._metrics.reading_ms.add(max(0.0, now_ms - record.timestamp_ms))
+            self._sizes.learn(pending.event.api, pending.event.group_id, len(record.value))
             try:
                 _, response = decode_response_event(record.value)
             except EventError:
@@ -254,10 +265,10 @@ class EventsClient:
     def _take_late(self, records: list[TopicRecord]) -> None:
         """Heartbeats that were given up hear nothing; a newer one of the same member in the same generation may."""
         assert self._loop is not None
-        waiting: dict[HeartbeatRequest, str] = {}
+        waiting: dict[bytes, str] = {}
         for request_id, pending in self._pending.items():
             if isinstance(pending.event.request, HeartbeatRequest):
-                waiting.setdefault(pending.event.request, request_id)
+                waiting.setdefault(name_of_beat(pending.event.request), request_id)
         for record in records:
             try:
                 response = None if record.value is None else decode_response_event(record.value)[1]
@@ -271,6 +282,16 @@ class EventsClient:
                 continue
             self._late.keep(newer, beat, self._loop.time())  # its own answer may serve the next
             self._pending.pop(newer).on_answer(HeartbeatResponse(error_code=said))
+
+
+def _without_bulk(event: GroupEvent) -> GroupEvent:
+    """What is needed of an event to refuse it. A JoinGroup or SyncGroup may wait for minutes."""
+    request = event.request
+    if isinstance(request, JoinGroupRequest):
+        return replace(event, request=replace(request, protocols=()))
+    if isinstance(request, SyncGroupRequest):
+        return replace(event, request=replace(request, assignments=()))
+    return event
 
 
 class _RequestId(Struct):

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 from typing import Protocol, cast
 from uuid import uuid4
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gateway.answer_sizes import AnswerSizes
 from gateway.authorization import Authorizer
 from gateway.beats import DoorBeats
-from gateway.brokers import Node, coordinator_of
+from gateway.brokers import Coordinators, Node
+from gateway.config import Bounds
 from gateway.connection import Asked
+from gateway.gathering import Gathering
+from gateway.handed_out import HandedOutIds
 from gateway.refusals import refusal
 from gateway.translation import GroupResponse
 from schemas.error_codes import ErrorCode
@@ -46,8 +51,9 @@ from schemas.messages import (
 Reply = Callable[[GroupResponse], None]
 
 _MEMBER_ID_REQUIRED_VERSION = 4
+_WEIGHED_MAX = 100
+"""Of so many groups of a request the answers are reckoned with; of more, each is asked when there is room for its answer."""
 _UNVOUCHED_VERSION = _MEMBER_ID_REQUIRED_VERSION - 1
-_HANDED_OUT_MAX = 100_000
 
 
 class GroupEvent(Struct, frozen=True, kw_only=True):
@@ -86,28 +92,32 @@ class Door:
         authorizer: Authorizer,
         *,
         hands_out_member_ids: bool = True,
-        groups_per_request_max: int = 1_000,
+        bounds: Bounds | None = None,
+        sizes: AnswerSizes | None = None,
         beats: DoorBeats | None = None,
         now_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`beats`: answers heartbeats at once, by the time that `now_ms` tells; None: the coordinator answers them."""
+        """`sizes`: is told, by whoever reads them, how long answers are. `beats`: answers heartbeats at once, by the time that
+        `now_ms` tells; None: the coordinator answers them."""
         self._coordinator = coordinator
         self._groups = groups
         self._nodes = nodes
         self._authorizer = authorizer
         self._hands_out_member_ids = hands_out_member_ids
-        self._groups_max = groups_per_request_max
+        self._bounds = bounds or Bounds()
+        self._sizes = sizes or AnswerSizes()
         self._beats = beats
         self._now_ms = now_ms
-        self._handed_out: dict[tuple[str, str], None] = {}
-        """(group, member id) given out here and not used yet, the oldest first."""
+        self._handed_out = HandedOutIds(now_ms)
 
     def ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
         """Answer a request, now or later. `node_id`: the broker for which the gateway stands; None: any."""
         visit = _Visit(asked=asked, reply=reply)
         match asked.request:
             case FindCoordinatorRequest() as request:
-                reply(FindCoordinatorResponse(coordinators=tuple(self._find(visit, key) for key in request.coordinator_keys)))
+                brokers = Coordinators(self._nodes())
+                coordinators = [self._find(visit, key, brokers) for key in request.coordinator_keys]
+                reply(FindCoordinatorResponse(coordinators=tuple(coordinators)))
             case ListGroupsRequest() as request:
                 reply(self._list(visit, request, node_id))
             case JoinGroupRequest() as request:
@@ -123,26 +133,31 @@ class Door:
             case request:
                 self._each(visit, [request])
 
+    def weigh(self, asked: Asked) -> int:
+        """About how many bytes of answers will come of a request."""
+        request = asked.request
+        if not isinstance(request, DescribeGroupsRequest | OffsetFetchRequest):
+            return 0  # an answer that is about as long as its request, or is given here, or must not wait for others
+        groups = dict.fromkeys(groups_named(request))
+        expected = sum([self._sizes.expect(asked.api, group_id) for group_id in islice(groups, _WEIGHED_MAX)])
+        return min(expected, self._bounds.answer_bytes_max)
+
     # -------------------------------------------------------------------------------------------------- to the groups
 
     def _each(self, visit: _Visit, requests: list[Request]) -> None:
-        """One event for each group, as far as a request may go; the reply when all have their answer."""
-        answers: list[Response | None] = [None] * len(requests)
-        left = len(requests)
-        if not left:
-            visit.reply(_merged(visit, []))
-
-        def take(index: int, answer: Response) -> None:
-            nonlocal left
-            answers[index] = answer
-            left -= 1
-            if not left:
-                visit.reply(_merged(visit, cast(list[Response], answers)))
-
-        for index, request in enumerate(requests[: self._groups_max]):
-            self._one(visit, request, partial(take, index))
-        for index, request in enumerate(requests[self._groups_max :], start=self._groups_max):
-            take(index, cast(Response, refusal(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)))
+        """Ask the groups; the reply when all have their answer."""
+        if len(requests) == 1:
+            self._one(visit, requests[0], lambda answer: visit.reply(_merged(visit, [answer])))
+            return
+        gathering = Gathering(
+            visit.asked.api,
+            requests,
+            partial(self._one, visit),
+            self._sizes,
+            self._bounds.answer_bytes_max,
+            self._bounds.groups_per_request_max,
+        )
+        gathering.begin(lambda answers: visit.reply(_merged(visit, answers)))
 
     def _one(self, visit: _Visit, request: Request, on_answer: Callable[[Response], None]) -> None:
         (group_id,) = groups_named(request)
@@ -186,13 +201,12 @@ class Door:
             prefix = asked.client_id if request.group_instance_id is None else request.group_instance_id
             new_member_id = f"{prefix}-{uuid4()}"
             if self._only_wants_an_id(version, request):
-                self._remember(group_id, new_member_id)
+                self._handed_out.remember(group_id, new_member_id)
                 visit.reply(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=new_member_id))
                 return
-        elif (group_id, request.member_id) in self._handed_out:
+        elif self._handed_out.take(group_id, request.member_id):
             # The coordinator has not heard of this id: it is told as the one to give out, in a version that takes a
             # new member without asking it back.
-            del self._handed_out[group_id, request.member_id]
             new_member_id = request.member_id
             request, version = replace(request, member_id=""), _UNVOUCHED_VERSION
         event = visit.event(group_id, request, version=version, new_member_id=new_member_id)
@@ -201,18 +215,12 @@ class Door:
     def _only_wants_an_id(self, version: int, request: JoinGroupRequest) -> bool:
         return self._hands_out_member_ids and version >= _MEMBER_ID_REQUIRED_VERSION and request.group_instance_id is None
 
-    def _remember(self, group_id: str, member_id: str) -> None:
-        """An id that is forgotten costs its client one more round: the coordinator does not know it either."""
-        self._handed_out[group_id, member_id] = None
-        if len(self._handed_out) > _HANDED_OUT_MAX:
-            del self._handed_out[next(iter(self._handed_out))]
-
     # --------------------------------------------------------------------------------------------- without the groups
 
-    def _find(self, visit: _Visit, group_id: str) -> Coordinator:
+    def _find(self, visit: _Visit, group_id: str, brokers: Coordinators) -> Coordinator:
         if not self._allows(visit, group_id):
             return _no_coordinator(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        node = coordinator_of(group_id, self._nodes())
+        node = brokers.of(group_id)
         if node is None:
             return _no_coordinator(group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return Coordinator(key=group_id, node_id=node.node_id, host=node.address.host, port=node.address.port, error_message="")
@@ -224,12 +232,12 @@ class Door:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         states = {state.strip().lower() for state in request.states_filter}
         types = {kind.lower() for kind in request.types_filter}
-        nodes = self._nodes()
+        brokers = None if node_id is None else Coordinators(self._nodes())
 
         def is_wanted(group: ListedGroup) -> bool:
-            coordinator = coordinator_of(group.group_id, nodes)
+            coordinator = None if brokers is None else brokers.of(group.group_id)
             return (
-                (node_id is None or coordinator is None or coordinator.node_id == node_id)
+                (coordinator is None or coordinator.node_id == node_id)
                 and (not states or group.group_state.lower() in states)
                 and (not types or group.group_type in types)
                 and self._allows(visit, group.group_id)

@@ -11,18 +11,28 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from gateway import tls
+from gateway.buffered import Buffered
 from gateway.config import Address, GatewayConfig, GatewayError
 from gateway.connection import Asked, Connection
 from gateway.door import Reply
 from gateway.metrics import GatewayMetrics
 from gateway.ports import Ports
 from gateway.rewriting import Locate
-from gateway.session import Backing, Session
+from gateway.room import Room
+from gateway.session import Backing, Commons, Session
+from gateway.turns import Turns
 
 _METADATA_TIMEOUT_S = 15.0
 _LOOK_INTERVAL_S = 30.0
 """How often is looked which brokers there are."""
 _LOOK_DELAY_S = 1.0
+_SWEEP_INTERVAL_S = 1.0
+_REQUEST_BYTES = 2_048
+"""What a request takes besides its bytes."""
+_DECODED_FACTOR = 8
+"""How much larger a request is in memory, and as an event."""
+_CONNECTION_SHARE = 8
+"""One connection may have an eighth of what may be under way."""
 _log = logging.getLogger(__name__)
 
 
@@ -42,6 +52,7 @@ class Front:
         self._sessions: set[Session] = set()
         self._admin: AdminClient | None = None
         self._ports: Ports | None = None
+        self._commons: Commons | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -104,6 +115,11 @@ class Front:
     def _ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
         raise NotImplementedError
 
+    def _weigh(self, asked: Asked) -> int:
+        """How much of what may be under way a request takes, with its answer."""
+        # No more than half of it: else it would wait until nothing at all is under way.
+        return min(_REQUEST_BYTES + _DECODED_FACTOR * asked.size, self._config.bounds.under_way_bytes_max // 2)
+
     # ------------------------------------------------------------------------------------------------------ the event loop
 
     def _run(self) -> None:
@@ -116,19 +132,24 @@ class Front:
         stop = asyncio.Event()
         look_now = asyncio.Event()
         ports = Ports(self._config, self._accept, tls.client_side(self._config), tls.broker_side(self._config), look_now.set)
-        looking: asyncio.Task[None] | None = None
-        self._stop = asyncio.get_running_loop(), stop
+        tasks: list[asyncio.Task[None]] = []
+        loop = asyncio.get_running_loop()
+        bounds = self._config.bounds
+        buffered = Buffered(bounds.buffered_bytes_max, bounds.request_timeout_ms / 1_000, loop.time)
+        room = Room(bounds.under_way_bytes_max, bounds.under_way_bytes_max // _CONNECTION_SHARE)
+        self._commons = Commons(Turns(loop), room, buffered, self._weigh)
+        self._stop = loop, stop
         self._ports = ports
         try:
             await self._begin(ports)
             ports.are_present(await asyncio.to_thread(self._find_brokers))
             ports.open()
-            looking = asyncio.create_task(self._keep_looking(ports, look_now))
+            tasks += [asyncio.create_task(self._keep_looking(ports, look_now)), asyncio.create_task(_keep_sweeping(buffered))]
             self._ready.set()
             await stop.wait()
         finally:
-            if looking is not None:
-                looking.cancel()
+            for task in tasks:
+                task.cancel()
             await ports.close()
             for session in list(self._sessions):
                 session.end()
@@ -140,8 +161,11 @@ class Front:
             self.metrics.connections_refused += 1
             return _Refusing()
         assert self._ports is not None
+        assert self._commons is not None
         machine = self._machine(None if self._config.routes else self._ports.locate)
-        return Session(machine, backing, self._config.bounds, self._ask, self.metrics, self._begun, self._forget)
+        return Session(
+            machine, backing, self._config.bounds, self._ask, self.metrics, self._commons, self._begun, self._forget
+        )
 
     def _begun(self, session: Session) -> bool:
         """A client is there, its TLS handshake included; False: it is one too many."""
@@ -182,6 +206,12 @@ class Front:
                 ports.are_present(await asyncio.to_thread(self._find_brokers))
             except GatewayError as problem:
                 _log.warning("%s", problem)
+
+
+async def _keep_sweeping(buffered: Buffered) -> None:
+    while True:
+        await asyncio.sleep(_SWEEP_INTERVAL_S)
+        buffered.sweep()
 
 
 class _Refusing(asyncio.Protocol):

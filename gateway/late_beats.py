@@ -8,6 +8,7 @@ true of the log: the member was current there. What else a late answer says is d
 
 from __future__ import annotations
 
+from gateway.digests import digest
 from schemas.error_codes import ErrorCode
 from schemas.messages import HeartbeatRequest
 
@@ -16,19 +17,24 @@ _KEPT_MAX = 10_000
 _SAID_TO_OTHERS = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
+def name_of_beat(request: HeartbeatRequest) -> bytes:
+    """The same for all heartbeats of a member in a generation, however long the names are."""
+    return digest(request.group_id, str(request.generation_id), request.member_id, request.group_instance_id)
+
+
 class LateBeats:
     """Pure: time comes with each call."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[HeartbeatRequest, float]] = {}
-        """By request id, the oldest first: the heartbeat, and until when it is kept."""
+        self._kept: dict[str, tuple[bytes, float]] = {}
+        """By request id, the oldest first: the heartbeat's name, and until when it is kept."""
 
     def __contains__(self, request_id: str) -> bool:
         return request_id in self._kept
 
-    def keep(self, request_id: str, request: HeartbeatRequest, now_s: float) -> None:
+    def keep(self, request_id: str, beat: bytes, now_s: float) -> None:
         """A heartbeat has been answered without the coordinator."""
-        self._kept[request_id] = request, now_s + _KEPT_S
+        self._kept[request_id] = beat, now_s + _KEPT_S
         if len(self._kept) > _KEPT_MAX:
             del self._kept[next(iter(self._kept))]
 
@@ -40,7 +46,7 @@ class LateBeats:
                 return
             del self._kept[oldest]
 
-    def heard(self, request_id: str, said: ErrorCode) -> HeartbeatRequest | None:
+    def heard(self, request_id: str, said: ErrorCode) -> bytes | None:
         """The heartbeat that the coordinator answers now; None: it is not kept, or its answer is for nobody else."""
         kept = self._kept.pop(request_id, None)
         return None if kept is None or said not in _SAID_TO_OTHERS else kept[0]

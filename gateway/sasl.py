@@ -18,6 +18,8 @@ ANONYMOUS = "User:ANONYMOUS"
 
 _ROUNDS = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
 """How many SaslAuthenticate requests the broker answers without an error before the client is authenticated."""
+_NAME_CHARACTERS_MAX = 1_000
+"""It is kept for as long as the connection lives."""
 
 
 class SaslSession:
@@ -102,7 +104,12 @@ def _decoded(message: str, head: RequestHead, payload: bytes) -> dict[str, Any]:
 
 
 def _user(mechanism: str | None, token: bytes) -> str | None:
-    """The name in a client's first token; None where it cannot be read."""
+    """The name in a client's first token; None where it cannot be read, or is longer than a name is."""
+    name = _name_in(mechanism, token)
+    return None if name is None or len(name) > _NAME_CHARACTERS_MAX else name
+
+
+def _name_in(mechanism: str | None, token: bytes) -> str | None:
     try:
         text = token.decode()
     except UnicodeDecodeError:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from gateway.answer_sizes import AnswerSizes
 from gateway.authorization import Authorizer, RulesError, is_loopback, parse_rules
 from gateway.beats import DoorBeats
 from gateway.config import GatewayConfig, GatewayError
@@ -18,8 +19,9 @@ from gateway.front import Front
 from gateway.ports import Ports
 from gateway.published_groups import PublishedGroups
 from gateway.rewriting import Locate
-from gateway.topic_reader import TopicReader, TopicRecord
+from gateway.topic_reader import Handover, TopicReader, TopicRecord
 from gateway.versions import taken
+from schemas.messages import JoinGroupRequest, SyncGroupRequest
 
 _ASSIGNMENTS_TIMEOUT_S = 60.0
 _log = logging.getLogger(__name__)
@@ -31,8 +33,9 @@ class Gateway(Front):
     def __init__(self, config: GatewayConfig) -> None:
         super().__init__(config)
         self._ours = taken(rewrites_addresses=not config.routes, taps=False)
-        self._events = EventsClient(config, self.metrics, self.give_up)
-        self._published = PublishedGroups()
+        self._sizes = AnswerSizes()
+        self._events = EventsClient(config, self.metrics, self._sizes, self.give_up)
+        self._published = PublishedGroups(config.bounds.listed_bytes_max, keeps_members=config.answers_heartbeats)
         self._assignments: TopicReader | None = None
         self._door: Door | None = None
 
@@ -45,7 +48,8 @@ class Gateway(Front):
             ports.nodes,
             _authorizer(config),
             hands_out_member_ids=config.hands_out_member_ids,
-            groups_per_request_max=config.bounds.groups_per_request_max,
+            bounds=config.bounds,
+            sizes=self._sizes,
             beats=DoorBeats(self._published.group, config.heartbeat_patience_ms) if config.answers_heartbeats else None,
             now_ms=lambda: loop.time() * 1_000,
         )
@@ -71,17 +75,25 @@ class Gateway(Front):
         assert self._door is not None
         self._door.ask(asked, node_id, reply)
 
+    def _weigh(self, asked: Asked) -> int:
+        assert self._door is not None
+        if isinstance(asked.request, JoinGroupRequest | SyncGroupRequest):
+            return 0  # others of the group may wait for it
+        return min(super()._weigh(asked) + self._door.weigh(asked), self._config.bounds.under_way_bytes_max // 2)
+
     def _read_assignments(self, loop: asyncio.AbstractEventLoop, are_read: asyncio.Event) -> None:
         properties = self._config.coordinator_client_properties
         topic = f"{self._config.topic_prefix}.assignments"
         partitions = list(range(partition_counts(properties, [topic])[topic]))
 
+        handover = Handover(loop, self._published.take)
+
         def take(records: list[TopicRecord]) -> None:
-            loop.call_soon_threadsafe(self._published.take, records)
+            handover.give(records, lambda: self._assignments is None or self._assignments.is_stopping)
 
         def complete() -> None:
-            loop.call_soon_threadsafe(self._published.complete)
-            loop.call_soon_threadsafe(are_read.set)
+            handover.when_taken(self._published.complete)
+            handover.when_taken(are_read.set)
 
         self._assignments = TopicReader(
             properties, topic, partitions, take, from_beginning=True, on_caught_up=complete, on_failure=self.give_up

@@ -12,17 +12,18 @@ from typing import cast
 
 from msgspec import Struct
 
+from gateway.buffered import Buffered
 from gateway.config import Address, Bounds
 from gateway.connection import Asked, Connection
 from gateway.door import Reply
 from gateway.metrics import GatewayMetrics
+from gateway.room import Room
 from gateway.translation import GroupResponse
+from gateway.turns import SLICE_S, Turns
 
 _CONNECT_TIMEOUT_S = 10.0
 _UNSENT_BYTES_MAX = 1_048_576
 """Bytes for a broker that is not connected yet, after which no more are read."""
-_TURN_REQUESTS = 50
-"""Requests of one client that are asked in one go, before others have their turn."""
 _log = logging.getLogger(__name__)
 
 Ask = Callable[[Asked, int | None, Reply], None]
@@ -40,6 +41,16 @@ class Backing(Struct, frozen=True):
     on_unreachable: Callable[[], None]
 
 
+class Commons(Struct, frozen=True):
+    """What all connections of a gateway share."""
+
+    turns: Turns
+    room: Room
+    buffered: Buffered
+    weigh: Callable[[Asked], int]
+    """How much room a request takes."""
+
+
 class Session(asyncio.Protocol):
     """The client's side; made for each connection that is accepted."""
 
@@ -50,6 +61,7 @@ class Session(asyncio.Protocol):
         bounds: Bounds,
         ask: Ask,
         metrics: GatewayMetrics,
+        commons: Commons,
         on_begin: Callable[[Session], bool],
         on_end: Callable[[Session], None],
     ) -> None:
@@ -60,6 +72,7 @@ class Session(asyncio.Protocol):
         self._backing = backing
         self._ask = ask
         self._metrics = metrics
+        self._commons = commons
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._client: asyncio.Transport | None = None
@@ -68,6 +81,9 @@ class Session(asyncio.Protocol):
         self._broker: _BrokerSide | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._is_carrying = False
+        self._waits_for_room = False
+        self._weight = 0
+        """Of the request that waits for room."""
         self._moved_s = self._loop.time()
         """When the client last sent or took something."""
         self._watch: asyncio.TimerHandle | None = None
@@ -122,20 +138,31 @@ class Session(asyncio.Protocol):
         if self._is_carrying:
             return  # an answer that was given at once: whoever carries sees it
         self._is_carrying = True
+        ends_s = self._loop.time() + SLICE_S
         try:
-            for _ in range(_TURN_REQUESTS):
-                if not self._has_something_to_ask:
-                    break
-                self._ask_one(self._machine.asked.pop(0))
+            while self._has_something_to_ask and self._ask_next():
                 self._write()
+                if self._loop.time() >= ends_s:
+                    break
         finally:
             self._is_carrying = False
-        if self._has_something_to_ask:
-            self.carry_soon()
         self._write()
         self._pace()
         if self._machine.closing:
             self._break(self._machine.closing)
+            return
+        if self._has_something_to_ask:
+            if not self._waits_for_room:
+                self._commons.turns.ask_for(self.take_turn)
+        elif self._machine.has_more and not self._client_is_full:
+            self._commons.turns.ask_for(self.take_turn)
+        self._note_buffered()
+
+    def take_turn(self) -> None:
+        """Begin what did not have to be begun at once, now that the others were seen to."""
+        if not self._machine.asked:
+            self._machine.go_on()
+        self.carry()
 
     def carry_soon(self) -> None:
         """The same, when others had their turn; and from within a transport, which does not expect to be written to there."""
@@ -144,6 +171,8 @@ class Session(asyncio.Protocol):
     def end(self) -> None:
         """Let go of both sides."""
         self._machine.end()
+        self._commons.turns.forget(self.take_turn)
+        self._commons.room.forget(self)
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -156,7 +185,12 @@ class Session(asyncio.Protocol):
         if self._client is not None:
             self._client.close()
             self._client = None
+        self._commons.buffered.forget(self)
         self._on_end(self)
+
+    def give_up(self, reason: str) -> None:
+        """Close the connection, for it holds what others need."""
+        self._break(reason)
 
     @property
     def _has_something_to_ask(self) -> bool:
@@ -164,14 +198,34 @@ class Session(asyncio.Protocol):
         is_there = self._client is not None and not self._client.is_closing()
         return bool(self._machine.asked) and is_there and not self._machine.closing and not self._client_is_full
 
-    def _ask_one(self, asked: Asked) -> None:
+    def _ask_next(self) -> bool:
+        """Ask the next request; False: it must wait until others have their answers."""
+        asked = self._machine.asked[0]
+        if not self._waits_for_room:
+            self._weight = self._commons.weigh(asked)
+        weight = self._weight
+        self._waits_for_room = not self._commons.room.admits(self, weight)
+        if self._waits_for_room:
+            return False
+        del self._machine.asked[0]
         self._metrics.count_request(asked.api)
-        self._ask(asked, self._backing.node_id, partial(self._reply, asked, self._loop.time()))
+        self._ask(asked, self._backing.node_id, partial(self._reply, asked.api, asked.number, weight, self._loop.time()))
+        return True
 
-    def _reply(self, asked: Asked, since_s: float, response: GroupResponse) -> None:
-        self._metrics.add_answer(asked.api, (self._loop.time() - since_s) * 1_000)
-        self._machine.answer(asked.number, response)
+    def _reply(self, api: str, number: int, weight: int, since_s: float, response: GroupResponse) -> None:
+        self._commons.room.release(self, weight)
+        self._metrics.add_answer(api, (self._loop.time() - since_s) * 1_000)
+        self._machine.answer(number, response)
         self.carry()
+
+    def _note_buffered(self) -> None:
+        """Tell what lies here for this connection."""
+        if self._client is None:
+            return
+        size = self._machine.buffered_bytes
+        if self._client_is_full:  # else it is little, and on its way
+            size += self._client.get_write_buffer_size()
+        self._commons.buffered.note(self, size, self._machine.steps, is_unfinished=self._machine.awaits_rest)
 
     def _write(self) -> None:
         machine = self._machine
@@ -197,7 +251,7 @@ class Session(asyncio.Protocol):
             is_full = self._broker.is_full
         else:
             is_full = sum(map(len, self._machine.to_broker)) > _UNSENT_BYTES_MAX
-        reads = self._machine.reads_client and not is_full and not self._client_is_full
+        reads = self._machine.reads_client and not (is_full or self._client_is_full or self._waits_for_room)
         if self._client is not None and reads != self._client_is_read:
             self._client_is_read = reads
             if reads:

@@ -157,7 +157,7 @@ class TapConnection(Connection):
             request = read_request(GROUP_APIS[head.api_key], head, payload)
         except DecodeError:
             return None  # the broker will say what it thinks of it
-        return self._note(self._asked(0, head, request))
+        return self._note(self._asked(0, head, request, len(payload)))
 
     def _listen(self, head: RequestHead, tapped: Tapped, payload: bytes) -> bytes:
         """The answer goes on as it is."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -16,6 +19,13 @@ _POLL_S = 0.5
 _BATCH_MAX = 1_000
 _TIMEOUT_S = 15.0
 _RETRY_S = 0.1
+_QUEUED_KBYTES = 16_384
+"""What librdkafka reads ahead, at most; so much may be handed over in one go."""
+_HANDED_OVER_BYTES_MAX = 8_388_608
+"""What the event loop may not have taken yet, after which no more is read."""
+_SLICE_BYTES = 262_144
+_SLICE_RECORDS = 100
+"""What the event loop takes in one go, before it looks what else there is to do."""
 _log = logging.getLogger(__name__)
 
 
@@ -25,6 +35,69 @@ class TopicRecord(NamedTuple):
     key: bytes
     value: bytes | None
     timestamp_ms: int
+
+
+class Handover:
+    """From a reader's thread to the event loop's: in slices, and the reader waits while the loop does not follow."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, take: Callable[[list[TopicRecord]], None]) -> None:
+        """`take` is called in the loop's thread."""
+        self._loop = loop
+        self._take = take
+        self._pieces: deque[tuple[int, Callable[[], None]]] = deque()
+        """How large, and what is done with it."""
+        self._bytes = 0
+        self._changed = threading.Condition()
+
+    def give(self, records: list[TopicRecord], is_over: Callable[[], bool]) -> None:
+        """In the reader's thread; returns without having handed over everything when `is_over`."""
+        for size, piece in _slices(records):
+            with self._changed:
+                while self._bytes and self._bytes + size > _HANDED_OVER_BYTES_MAX:
+                    if is_over():
+                        return
+                    self._changed.wait(_POLL_S)
+            self._append(size, partial(self._take, piece))
+
+    def when_taken(self, call: Callable[[], None]) -> None:
+        """Have it called in the loop's thread when everything up to here was taken."""
+        self._append(0, call)
+
+    def _append(self, size: int, call: Callable[[], None]) -> None:
+        with self._changed:
+            self._bytes += size
+            self._pieces.append((size, call))
+            is_first = len(self._pieces) == 1
+        if is_first:
+            self._loop.call_soon_threadsafe(self._next)
+
+    def _next(self) -> None:
+        """One piece; the next when the loop has looked what else there is to do."""
+        size, call = self._pieces[0]
+        try:
+            call()
+        finally:
+            with self._changed:
+                self._pieces.popleft()
+                self._bytes -= size
+                self._changed.notify()
+                are_more = bool(self._pieces)
+            if are_more:
+                self._loop.call_soon(self._next)
+
+
+def _slices(records: list[TopicRecord]) -> Iterator[tuple[int, list[TopicRecord]]]:
+    """(bytes, records)."""
+    piece: list[TopicRecord] = []
+    size = 0
+    for record in records:
+        piece.append(record)
+        size += len(record.key) + len(record.value or b"")
+        if size >= _SLICE_BYTES or len(piece) >= _SLICE_RECORDS:
+            yield size, piece
+            piece, size = [], 0
+    if piece:
+        yield size, piece
 
 
 class TopicReader:
@@ -62,6 +135,7 @@ class TopicReader:
                 "enable.partition.eof": "true" if from_beginning else "false",  # compaction may have taken the last records
                 "auto.offset.reset": "earliest" if from_beginning else "latest",
                 "fetch.error.backoff.ms": "50",
+                "queued.max.messages.kbytes": str(_QUEUED_KBYTES),
                 "reconnect.backoff.max.ms": "1000",
             }
         )
@@ -76,6 +150,11 @@ class TopicReader:
             self._consumer.close()
             raise GatewayError(f"{self._topic} cannot be read: {problem.args[0].str()}.") from problem
         self._thread.start()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was asked to end."""
+        return self._stopping.is_set()
 
     def stop(self) -> None:
         self._stopping.set()

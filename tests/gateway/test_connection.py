@@ -22,9 +22,18 @@ from tests.gateway import wire
 ALL_IS_WELL = HeartbeatResponse()
 
 
+class AloneConnection(Connection):
+    """Nobody else wants a turn."""
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        super()._guarded(step)
+        while self.has_more and step != self.go_on:
+            self.go_on()
+
+
 def connection(bounds: Bounds | None = None, *, requires_sasl: bool = False, now_s: Callable[[], float] = lambda: 0.0) -> Connection:
     ours = taken(rewrites_addresses=True, taps=False)
-    return Connection(
+    return AloneConnection(
         ours, lambda node_id, _: Address("gateway", 20_000 + node_id), bounds or Bounds(), requires_sasl=requires_sasl, now_s=now_s
     )
 

@@ -9,11 +9,12 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaError
 
+from gateway.answer_sizes import AnswerSizes
 from gateway.config import GatewayConfig, GatewayError
 from gateway.coordinator_client import EventsClient
 from gateway.door import GroupEvent
 from gateway.metrics import GatewayMetrics
-from gateway.topic_reader import TopicRecord
+from gateway.topic_reader import Handover, TopicRecord
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json
 from schemas.java_hash import group_partition
@@ -65,15 +66,19 @@ class Loop:
     def call_soon_threadsafe(self, call: Any, *arguments: Any) -> None:
         call(*arguments)
 
+    call_soon = call_soon_threadsafe
+
 
 class Bench:
     def __init__(self) -> None:
         self.metrics = GatewayMetrics()
         self.failures: list[GatewayError] = []
-        self.client = EventsClient(GatewayConfig(bootstrap_servers="unused"), self.metrics, self.failures.append)
+        self.sizes = AnswerSizes()
+        self.client = EventsClient(GatewayConfig(bootstrap_servers="unused"), self.metrics, self.sizes, self.failures.append)
         self.producer, self.loop = Producer(), Loop()
         self.client._producer = self.producer  # type: ignore[assignment]
         self.client._loop = self.loop  # type: ignore[assignment]
+        self.client._handover = Handover(self.loop, self.client._take)  # type: ignore[arg-type]
         self.client._shards, self.client._responses_partitions, self.client._reply_partition = SHARDS, 8, 3
         self.answers: list[Response] = []
 

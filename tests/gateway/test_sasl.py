@@ -204,3 +204,13 @@ def test_an_authentication_does_not_begin_with_one_connection_and_end_with_anoth
     machine.from_broker(token_answer(2))
     machine.from_client(wire.heartbeat(3))
     assert machine.closing == "the client has not authenticated"
+
+
+@pytest.mark.parametrize("length", [1_000, 1_001, 400_000])
+def test_a_name_is_kept_only_if_it_is_one(length: int) -> None:
+    """It stays in memory for as long as the connection; a broker that takes any name must not make it megabytes."""
+    machine = authenticating("PLAIN", b"\x00" + b"a" * length + b"\x00secret")
+    machine.from_broker(token_answer(2))
+    machine.from_client(wire.heartbeat(3))
+    assert len(machine.asked) == (length <= 1_000)
+    assert machine.closing == (None if length <= 1_000 else "the client has not authenticated")

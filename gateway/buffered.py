@@ -1,0 +1,84 @@
+"""What lies in the gateway for its connections: requests that are not whole, and answers that nobody reads.
+
+Bounded over all connections. Beyond it those go that hold the most for the longest: honest requests come in one piece and honest
+answers are read, so what is theirs lies here for a moment.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+
+_LEFT_SHARE = 0.75
+"""How full it is when enough have gone."""
+_log = logging.getLogger(__name__)
+
+
+class Holder(Protocol):
+    """A connection for which something lies here."""
+
+    def give_up(self, reason: str) -> None: ...
+
+
+class _Held(Struct):
+    bytes: int
+    steps: int
+    since_s: float
+    """When its connection last made a step."""
+    is_unfinished: bool
+    """A request has begun to come and has no end."""
+
+
+class Buffered:
+    """One for a gateway. Time is told."""
+
+    def __init__(self, bytes_max: int, request_timeout_s: float, now_s: Callable[[], float]) -> None:
+        self._bytes_max = bytes_max
+        self._request_timeout_s = request_timeout_s
+        self._now_s = now_s
+        self._held: dict[Holder, _Held] = {}
+        self.bytes = 0
+
+    def note(self, holder: Holder, size: int, steps: int, *, is_unfinished: bool) -> None:
+        """So much lies here for a connection; `steps` differs from the last time where a request was taken or an answer left."""
+        if not size:
+            self.forget(holder)
+            return
+        held = self._held.get(holder)
+        if held is None:
+            held = self._held[holder] = _Held(0, steps, self._now_s(), is_unfinished)
+        elif held.steps != steps or is_unfinished != held.is_unfinished:
+            held.steps, held.since_s, held.is_unfinished = steps, self._now_s(), is_unfinished
+        self.bytes += size - held.bytes
+        held.bytes = size
+        if self.bytes > self._bytes_max:
+            self._make_room()
+
+    def forget(self, holder: Holder) -> None:
+        """Nothing lies here for it."""
+        held = self._held.pop(holder, None)
+        if held is not None:
+            self.bytes -= held.bytes
+
+    def sweep(self) -> None:
+        """Let those go whose request takes too long to come."""
+        latest_s = self._now_s() - self._request_timeout_s
+        for holder, held in list(self._held.items()):
+            if held.is_unfinished and held.since_s <= latest_s:
+                holder.give_up(f"unfinished: a request has not come to its end within {self._request_timeout_s:.0f} s")
+
+    def _make_room(self) -> None:
+        now_s = self._now_s()
+        by_weight = sorted(self._held.items(), key=lambda each: each[1].bytes * (now_s - each[1].since_s + 0.001), reverse=True)
+        before = self.bytes
+        gone = 0
+        for holder, held in by_weight:
+            if self.bytes <= self._bytes_max * _LEFT_SHARE:
+                break
+            gone += 1
+            self.forget(holder)
+            holder.give_up(f"no room: {held.bytes} bytes lie here for it, and {before} for all, where {self._bytes_max} may")
+        _log.warning("%d bytes of requests and answers that did not move on were too many: %d connections closed", before, gone)

@@ -1,0 +1,62 @@
+"""How large a request may be, and what it costs to handle: looked at before anything is done for it."""
+
+from __future__ import annotations
+
+from gateway.config import Bounds
+from gateway.frames import FrameError, RequestHead
+from gateway.produce import BEGINNING_BYTES_MAX
+from gateway.translation import GroupRequest
+from gateway.versions import GROUP_APIS, OtherApi
+from schemas.events import groups_named
+from schemas.messages import FindCoordinatorRequest, ListGroupsRequest
+
+SASL_APIS = frozenset({OtherApi.SASL_HANDSHAKE, OtherApi.SASL_AUTHENTICATE})
+_SASL_BYTES_MAX = 524_288
+"""Longest request of who has not said who it is; Kafka's `sasl.server.max.receive.size`."""
+_GROUPS_MAX = 10_000
+"""Most groups that one request may name: to take it apart and to refuse them one by one is work for the one loop."""
+PROMPT_COST = 2
+"""So much is begun when it comes: as many small requests. All else waits for the connection's turn."""
+TURN_COST = 50
+"""So much is begun in a turn: as many small requests, or one with very many groups or bytes."""
+_BYTES_PER_COST = 1_000
+_GROUPS_PER_COST = 10
+
+
+def insist_on_size(head: RequestHead, size: int, bounds: Bounds) -> None:
+    """What is held in memory until it is whole, and what strangers send, is bounded more tightly than all else. Raises FrameError."""
+    if head.api_key == OtherApi.API_VERSIONS:
+        size_max = BEGINNING_BYTES_MAX
+    elif head.api_key in SASL_APIS:
+        size_max = _SASL_BYTES_MAX
+    elif head.api_key in GROUP_APIS:
+        size_max = bounds.group_request_bytes_max
+    else:
+        return
+    if size > size_max:
+        raise FrameError(f"a request of {size} bytes to API {head.api_key}; at most {size_max} are taken")
+
+
+def groups_of(request: GroupRequest) -> int:
+    """How many groups a request is about. Raises FrameError where it names more than are taken."""
+    if isinstance(request, ListGroupsRequest):
+        return 1
+    groups = len(groups_named(request))
+    if groups > _GROUPS_MAX:
+        raise FrameError(f"a request over {groups} groups; at most {_GROUPS_MAX} are taken")
+    return max(1, groups)
+
+
+def events_of(request: GroupRequest) -> int:
+    """How many events may become of it."""
+    return 1 if isinstance(request, FindCoordinatorRequest) else groups_of(request)
+
+
+def cost_of_bytes(size: int) -> int:
+    """How much work it is at least to take a request of so many bytes, a small one being 1."""
+    return 1 + size // _BYTES_PER_COST
+
+
+def cost_of_groups(request: GroupRequest) -> int:
+    """What comes to it for the groups that it names."""
+    return groups_of(request) // _GROUPS_PER_COST

@@ -1,0 +1,64 @@
+"""How much may be under way at once: requests that the coordinator has been asked, and the answers that will come of them.
+
+What is beyond waits in its connection, which is read no further meanwhile. Who has nothing under way and asks for little never
+waits: a heartbeat or a small commit passes whatever others have asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+LIGHT_BYTES = 32_768
+"""What weighs no more is little."""
+
+
+class Waiting(Protocol):
+    """Who waits for room."""
+
+    def carry_soon(self) -> None: ...
+
+
+class Room:
+    """One for a gateway."""
+
+    def __init__(self, bytes_max: int, connection_bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._connection_bytes_max = connection_bytes_max
+        self._taken: dict[Waiting, int] = {}
+        self._waiting: dict[Waiting, None] = {}
+        """In the order in which they came."""
+        self.bytes = 0
+
+    def admits(self, who: Waiting, weight: int) -> bool:
+        """Take room for a request; False: there is none yet, and `who` is told when to try again."""
+        own = self._taken.get(who, 0)
+        fits = self.bytes + weight <= self._bytes_max and (own == 0 or own + weight <= self._connection_bytes_max)
+        is_first = next(iter(self._waiting), who) is who
+        if not (own == 0 and (weight <= LIGHT_BYTES or self.bytes == 0)) and not (fits and (is_first or weight <= LIGHT_BYTES)):
+            self._waiting.setdefault(who)
+            return False
+        self._taken[who] = own + weight
+        self.bytes += weight
+        if self._waiting.pop(who, self) is None:
+            self._wake()
+        return True
+
+    def release(self, who: Waiting, weight: int) -> None:
+        """A request has its answer."""
+        left = self._taken.get(who, 0) - weight
+        if left > 0:
+            self._taken[who] = left
+        else:
+            self._taken.pop(who, None)
+        self.bytes -= weight
+        self._wake()
+
+    def forget(self, who: Waiting) -> None:
+        """The connection is over; what its requests had taken is free with their answers."""
+        self._waiting.pop(who, None)
+        self._wake()
+
+    def _wake(self) -> None:
+        first = next(iter(self._waiting), None)
+        if first is not None:
+            first.carry_soon()
