@@ -23,7 +23,9 @@ from schemas.wire import (
     INT16,
     INT32,
     INT64,
+    DecodeError,
     EncodeError,
+    Item,
     Reader,
     encode_count,
     encode_nullable_blob,
@@ -40,13 +42,35 @@ _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 _EVER = 2**15
 
 
-def decode(message: str, version: int, payload: bytes, start: int = 0) -> dict[str, Any]:
+class _BoundedReader(Reader):
+    """A reader that takes only so many items of arrays: each costs far more than its bytes."""
+
+    __slots__ = ("_items_left", "_items_max")
+
+    def __init__(self, data: bytes, items_max: int) -> None:
+        super().__init__(data)
+        self._items_max = self._items_left = items_max
+
+    def array(self, item: Callable[[], Item], item_size_min: int, compact: bool = False) -> list[Item]:
+        return [self._counted(item) for _ in range(self._count(item_size_min, compact))]
+
+    def nullable_array(self, item: Callable[[], Item], item_size_min: int, compact: bool = False) -> list[Item] | None:
+        return super().nullable_array(lambda: self._counted(item), item_size_min, compact)
+
+    def _counted(self, item: Callable[[], Item]) -> Item:
+        self._items_left -= 1
+        if self._items_left < 0:
+            raise DecodeError(f"more than {self._items_max} items", self.position)
+        return item()
+
+
+def decode(message: str, version: int, payload: bytes, start: int = 0, items_max: int | None = None) -> dict[str, Any]:
     """Read a message, `JoinGroupRequest` for example, whose body begins at `start` and ends with the payload.
 
     Names are Kafka's in snake case, structs are dictionaries, arrays tuples; tagged fields are skipped. Raises
-    `DecodeError`.
+    `DecodeError`, also where arrays have more than `items_max` items altogether.
     """
-    reader = Reader(payload)
+    reader = Reader(payload) if items_max is None else _BoundedReader(payload, items_max)
     reader.position = start
     values: dict[str, Any] = _struct_reader(message, version)(reader)
     reader.end()

@@ -16,7 +16,7 @@ from gateway.answer_order import AnswerOrder, Slot
 from gateway.config import Bounds
 from gateway.frames import CORRELATION, FrameError, FrameSplitter, RequestHead, frame, parse_request_head
 from gateway.produce import BEGINNING_BYTES_MAX, NO_ACKS, acks_of
-from gateway.request_bounds import PROMPT_COST, SASL_APIS, TURN_COST, cost_of_bytes, cost_of_groups, events_of, insist_on_size
+from gateway.request_bounds import ITEMS_MAX, PROMPT_COST, SASL_APIS, TURN_COST, cost_of_bytes, insist_on_size, work_of
 from gateway.rewriting import Locate, Rewrite, refuse_api_versions, rewrite_of
 from gateway.sasl import ANONYMOUS, SaslSession
 from gateway.translation import GroupRequest, GroupResponse, read_request, write_response
@@ -278,13 +278,14 @@ class Connection:
         payload = self._from_client.whole()
         if payload is None:
             return False
-        request = read_request(GROUP_APIS[head.api_key], head, payload)
+        request = read_request(GROUP_APIS[head.api_key], head, payload, ITEMS_MAX)
         if isinstance(request, FindCoordinatorRequest) and request.key_type != _KEY_TYPE_GROUP:
             self._forward(head, self._rewrite_of(head))
             self.to_broker.append(frame(payload))
             return True
-        slot = self._order.place(head, events_of(request))
-        self._turn_left -= cost_of_groups(request)
+        events, cost = work_of(request)
+        slot = self._order.place(head, events)
+        self._turn_left -= cost
         self._asked_slots[slot.number] = slot
         if isinstance(request, JoinGroupRequest | SyncGroupRequest):
             self._last_parked = slot.number

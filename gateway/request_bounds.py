@@ -15,6 +15,8 @@ _SASL_BYTES_MAX = 524_288
 """Longest request of who has not said who it is; Kafka's `sasl.server.max.receive.size`."""
 _GROUPS_MAX = 10_000
 """Most groups that one request may name: to take it apart and to refuse them one by one is work for the one loop."""
+ITEMS_MAX = 25_000
+"""Most items (groups, members, topics, partitions) of one request. A commit of more would not fit into an event."""
 PROMPT_COST = 2
 """So much is begun when it comes: as many small requests. All else waits for the connection's turn."""
 TURN_COST = 50
@@ -37,26 +39,19 @@ def insist_on_size(head: RequestHead, size: int, bounds: Bounds) -> None:
         raise FrameError(f"a request of {size} bytes to API {head.api_key}; at most {size_max} are taken")
 
 
-def groups_of(request: GroupRequest) -> int:
-    """How many groups a request is about. Raises FrameError where it names more than are taken."""
-    if isinstance(request, ListGroupsRequest):
-        return 1
-    groups = len(groups_named(request))
-    if groups > _GROUPS_MAX:
-        raise FrameError(f"a request over {groups} groups; at most {_GROUPS_MAX} are taken")
-    return max(1, groups)
-
-
-def events_of(request: GroupRequest) -> int:
-    """How many events may become of it."""
-    return 1 if isinstance(request, FindCoordinatorRequest) else groups_of(request)
-
-
 def cost_of_bytes(size: int) -> int:
     """How much work it is at least to take a request of so many bytes, a small one being 1."""
     return 1 + size // _BYTES_PER_COST
 
 
-def cost_of_groups(request: GroupRequest) -> int:
-    """What comes to it for the groups that it names."""
-    return groups_of(request) // _GROUPS_PER_COST
+def work_of(request: GroupRequest) -> tuple[int, int]:
+    """How many events may become of a request, and what its groups add to its cost.
+
+    Raises FrameError where it names more groups than are taken.
+    """
+    if isinstance(request, ListGroupsRequest):
+        return 1, 0
+    groups = len(groups_named(request))
+    if groups > _GROUPS_MAX:
+        raise FrameError(f"a request over {groups} groups; at most {_GROUPS_MAX} are taken")
+    return 1 if isinstance(request, FindCoordinatorRequest) else max(1, groups), groups // _GROUPS_PER_COST

@@ -37,11 +37,11 @@ _ERROR_CODES = frozenset(ErrorCode)
 _Struct = TypeVar("_Struct", bound=Struct)
 
 
-def read_request(api: str, head: RequestHead, payload: bytes) -> GroupRequest:
-    """The request in a frame's payload. Raises `schemas.wire.DecodeError`."""
+def read_request(api: str, head: RequestHead, payload: bytes, items_max: int | None = None) -> GroupRequest:
+    """The request in a frame's payload. Raises `schemas.wire.DecodeError`, also for one of more than `items_max` items."""
     message = api + "Request"
     version = head.api_version
-    values = codec.decode(message, version, payload, codec.body_start(message, head, payload))
+    values = codec.decode(message, version, payload, codec.body_start(message, head, payload), items_max)
     if api == "FindCoordinator" and version < 4:
         values["coordinator_keys"] = (values["key"],)
     elif api == "LeaveGroup" and version < 3:
