@@ -41,9 +41,9 @@ class AnswerOrder:
         self._number = 0
         self._slots: deque[Slot] = deque()
 
-    def __bool__(self) -> bool:
-        """Whether a request has no answer yet."""
-        return bool(self._slots)
+    def __len__(self) -> int:
+        """Requests without an answer."""
+        return len(self._slots)
 
     def place(self, head: RequestHead, events: int = 1) -> Slot:
         """A place at the end."""
