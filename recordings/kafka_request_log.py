@@ -23,7 +23,7 @@ from recordings.log_clock import FileClock, FileStep, link_files
 from recordings.log_contents import LogContents
 from recordings.request_lines import LineError, LoggedRequest, ReadLine, read_line
 from recordings.request_order import ConnectionOrder, RequestSorter
-from recordings.text_files import GZIP_ERRORS, unpacked
+from recordings.text_files import BUFFER_BYTES, GZIP_ERRORS, unpacked
 from schemas.bounded_lines import bounded_lines, too_long
 from schemas.events import EventProblem
 
@@ -69,7 +69,7 @@ class RequestLog:
         sort_memory_bytes: int = SORT_MEMORY_BYTES,
     ) -> None:
         """`time_zone`: that of lines which do not name theirs. `progress` gets the bytes read so far and in all."""
-        self.paths = tuple(sorted(paths, key=lambda path: _first_time_us(path, time_zone)))
+        self.paths = tuple(paths if len(paths) == 1 else sorted(paths, key=lambda path: _first_time_us(path, time_zone)))
         """The files, the oldest first: rotated logs come in any order."""
         self.counts = LogCounts()
         self.topic_ids: dict[str, str] = {}
@@ -93,7 +93,7 @@ class RequestLog:
         done = 0
         for file_index, path in enumerate(self.paths):
             self.clocks.append(FileClock())
-            with path.open("rb") as raw:
+            with path.open("rb", BUFFER_BYTES) as raw:
                 for line_number, (line, length) in enumerate(self._lines(file_index, raw), 1):
                     self._take(file_index, line_number, line, length)
                     if not line_number % _PROGRESS_EVERY_LINES:
@@ -205,7 +205,7 @@ class RequestLog:
 
 def _first_time_us(path: Path, time_zone: tzinfo) -> int:
     """The time of the first request in a file."""
-    with path.open("rb") as raw:
+    with path.open("rb", BUFFER_BYTES) as raw:
         try:
             for line, length in islice(bounded_lines(unpacked(raw)), _FIRST_LINES):
                 with suppress(LineError):

@@ -2,10 +2,10 @@
 
 A broker reads the next request of a connection when the last one is answered. So a line whose request came before the
 one in front of it on its connection was answered, though its correlation id is the later one, shows a clock that was
-set back (or summer time that ended); and a member that is told that all is well, though it was silent for longer than
-its session, shows one that was set forward. What is far apart in time on the same connection has no other bound, so
-how far the clock was set is known as exactly as the connections were busy; a step that is nearly whole quarters of an
-hour is taken to be whole ones.
+set back (or summer time that ended). One that was set forward is shown by a member that is told that all is well, though
+it was silent for longer than its session, and by a connection that goes on after more silence than brokers allow. How far
+the clock was set is known as exactly as the connections were busy; a step of nearly whole quarters of an hour is taken to
+be whole ones.
 
 The order of the files is found in the same way: what goes on in another file carries the greater correlation ids.
 """
@@ -21,6 +21,10 @@ from msgspec import Struct
 
 from recordings.request_lines import ReadLine
 
+IDLE_MAX_US = 11 * 60 * 1_000_000
+"""Brokers close a connection on which there was nothing for ten minutes."""
+IDLE_REQUESTS_US = 60 * 1_000_000
+"""With so long from one request to the next a connection is idle indeed; with less, lines are missing."""
 TOLERANCE_US = 20_000
 """Times of lines are rounded to the millisecond; what contradicts them by more is no rounding."""
 FALL_US = 300_000
@@ -190,12 +194,14 @@ class FileClock:
 
 
 def _too_silent(known: Connection, now: Edge, since_us: int) -> bool:
-    """Whether a member is told that it still is one, though it was silent for longer than a broker allows.
+    """Whether a member is told that it still is one, or a connection goes on, after more silence than a broker allows.
 
     Where lines are missing it seems so, too; but then there are as many correlation ids between as it takes to stay a member.
     """
     session_us = SESSION_MAX_US if known.session_us is None else known.session_us
     missing = now.correlation_id - known.high.correlation_id
+    if since_us > IDLE_MAX_US and since_us > missing * IDLE_REQUESTS_US:
+        return True
     return now.is_well and since_us > session_us + SESSION_SLACK_US and since_us > missing * session_us // 2
 
 

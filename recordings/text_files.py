@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from schemas.bounded_lines import ByteStream, bounded_lines
 
 GZIP_ERRORS = (EOFError, zlib.error, gzip.BadGzipFile)
 """What comes of a gzip file that is damaged or breaks off."""
+BUFFER_BYTES = 256 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -19,7 +21,7 @@ def unpacked(raw: IO[bytes]) -> ByteStream:
     """A plain or gzip file, to be read as plain."""
     compressed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     raw.seek(0)
-    return gzip.GzipFile(fileobj=raw) if compressed else raw
+    return io.BufferedReader(gzip.GzipFile(fileobj=raw), BUFFER_BYTES) if compressed else raw
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes, int]]:
@@ -28,7 +30,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes, int]]:
     Raises ValueError for a gzip file that is damaged, OSError for one that cannot be read.
     """
     number = 0
-    with path.open("rb") as raw:
+    with path.open("rb", BUFFER_BYTES) as raw:
         try:
             for number, (line, length) in enumerate(bounded_lines(unpacked(raw)), 1):
                 yield number, line, length

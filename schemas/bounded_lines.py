@@ -41,7 +41,10 @@ def too_long(length: int) -> str:
 
 
 def longest_line_exceeds(stream: ByteStream, max_bytes: int = LINE_MAX_BYTES) -> int | None:
-    """The number of the first line that is longer; None if none is. Quicker than to take every line."""
+    """The number of the first line that is longer; None if none is. Quicker than to take every line.
+
+    `max_bytes`: at least a piece, so that a line that is too long reaches over the end of one.
+    """
     since, number = 0, 1
     while piece := stream.read(_PIECE_BYTES):
         first = piece.find(b"\n")

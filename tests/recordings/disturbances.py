@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 Lines = list[bytes]
 Files = list[bytes]
@@ -13,6 +14,14 @@ Disturbance = Callable[[Lines], Files]
 
 _TIME = re.compile(rb"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]")
 _GROUP = re.compile(rb'("groupId":"|"groups":\["|"coordinatorKeys":\["|"key":")')
+
+
+_ISO_TIME = re.compile(rb"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.(\d{3})Z")
+
+
+def as_kafka_writes(lines: Lines) -> Lines:
+    """With times in Kafka's own layout, which names no zone: what is done to times here is done to these."""
+    return [_ISO_TIME.sub(rb"[\1 \2,\3]", line) for line in lines]
 
 
 def one(lines: Lines) -> Files:
@@ -133,8 +142,7 @@ def zone_in_each_line(lines: Lines) -> Files:
 
 def _zoned(line: bytes, hours: int) -> bytes:
     found = _TIME.match(line)
-    if found is None:
-        return line
+    assert found is not None
     moved = datetime.fromisoformat(found[1].decode()) + timedelta(hours=hours)
     return f"{moved:%Y-%m-%dT%H:%M:%S}.{found[2].decode()}+{hours:02}:00".encode() + line[found.end() :]
 
@@ -207,6 +215,19 @@ def _renamed(lines: Lines, number: int) -> Lines:
     if not number:
         return lines
     return [_GROUP.sub(lambda found: found[1] + b"copy-%d-" % number, line) for line in lines]
+
+
+def at_the_change(lines: Lines, change: datetime, zone: ZoneInfo) -> tuple[Lines, Lines]:
+    """The log moved so that a change of the clocks lies in its middle: in UTC, and as a broker of that zone writes it."""
+    middle = _TIME.match(lines[len(lines) // 2])
+    assert middle is not None
+    moved = later(lines, change - datetime.fromisoformat(middle[1].decode()))
+    return moved, [_TIME.sub(lambda found: _local(found, zone), line) for line in moved]
+
+
+def _local(found: re.Match[bytes], zone: ZoneInfo) -> bytes:
+    local = datetime.fromisoformat(found[1].decode()).replace(tzinfo=UTC).astimezone(zone)
+    return f"[{local:%Y-%m-%d %H:%M:%S},{found[2].decode()}]".encode()
 
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

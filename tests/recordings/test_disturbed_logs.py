@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -18,16 +20,17 @@ Story = dict[str, list[tuple[object, ...]]]
 
 
 def lines_of(name: str) -> list[bytes]:
-    return gzip.decompress((FIXTURES / f"{name}.request.log.gz").read_bytes()).splitlines(keepends=True)
+    log = gzip.decompress((FIXTURES / f"{name}.request.log.gz").read_bytes())
+    return disturbances.as_kafka_writes(log.splitlines(keepends=True))
 
 
-def read(directory: Path, files: Files) -> tuple[Story, RequestLog]:
+def read(directory: Path, files: Files, time_zone: tzinfo = UTC) -> tuple[Story, RequestLog]:
     """What each group was asked and what it answered, in its order and at its times; and the log."""
     directory.mkdir(exist_ok=True)
     paths = [directory / f"request.log.{number}" for number, _ in enumerate(files)]
     for path, content in zip(paths, files, strict=True):
         path.write_bytes(content)
-    log = RequestLog(paths)
+    log = RequestLog(paths, time_zone=time_zone)
     log.read()
     story: Story = {}
     for request in log.group_requests():
@@ -77,3 +80,36 @@ def test_recordings_with_equal_connections_do_not_disturb_each_other(
 def test_members_that_go_on_show_that_lines_are_missing(name: str, tmp_path: Path) -> None:
     _, log = read(tmp_path, disturbances.stretch_missing(lines_of(name)))
     assert any("lines are missing" in doubt for doubt in log.doubts())
+
+
+BERLIN, LORD_HOWE = ZoneInfo("Europe/Berlin"), ZoneInfo("Australia/Lord_Howe")
+CHANGES = [
+    pytest.param(datetime(2026, 10, 25, 1), BERLIN, id="summer time ends"),
+    pytest.param(datetime(2026, 3, 29, 1), BERLIN, id="summer time begins"),
+    pytest.param(datetime(2026, 4, 4, 15), LORD_HOWE, id="summer time of half an hour ends"),
+]
+
+
+@pytest.mark.parametrize(("change", "zone"), CHANGES)
+def test_a_log_of_a_known_zone_is_read_over_a_change_of_the_clocks(
+    lines: list[bytes], change: datetime, zone: ZoneInfo, tmp_path: Path
+) -> None:
+    in_utc, local = disturbances.at_the_change(lines, change, zone)
+    story, _ = read(tmp_path / "utc", disturbances.one(in_utc))
+    told, log = read(tmp_path / "local", disturbances.one(local), zone)
+    assert told == story
+    assert log.doubts() == ()
+    half = len(local) // 2
+    told, _ = read(tmp_path / "halves", [b"".join(local[half:]), b"".join(local[:half])], zone)
+    assert told == story
+
+
+@pytest.mark.parametrize(("change", "zone"), CHANGES)
+def test_a_change_of_the_clocks_in_a_zone_that_was_not_named_is_noticed(
+    lines: list[bytes], change: datetime, zone: ZoneInfo, tmp_path: Path
+) -> None:
+    in_utc, local = disturbances.at_the_change(lines, change, zone)
+    story, _ = read(tmp_path / "utc", disturbances.one(in_utc))
+    told, log = read(tmp_path / "local", disturbances.one(local))
+    since = {group: [request[0] - story[group][0][0] for request in of_group] for group, of_group in story.items()}  # type: ignore[operator]
+    assert log.doubts() or {group: [each[0] - told[group][0][0] for each in told[group]] for group in told} == since  # type: ignore[operator]
