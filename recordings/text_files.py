@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ def unpacked(raw: IO[bytes]) -> ByteStream:
     """A plain or gzip file, to be read as plain."""
     compressed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     raw.seek(0)
-    return io.BufferedReader(gzip.GzipFile(fileobj=raw), BUFFER_BYTES) if compressed else raw
+    return gzip.GzipFile(fileobj=raw) if compressed else raw
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes, int]]:
