@@ -113,6 +113,12 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
         return self.client_properties.get("security.protocol", "plaintext").upper()
 
     @property
+    def broker_client_properties(self) -> dict[str, str]:
+        """librdkafka's properties for the cluster behind the gateway, where the brokers themselves are met."""
+        servers = ",".join(str(route.broker) for route in self.routes) if self.routes else self.bootstrap_servers
+        return {**self.client_properties, "bootstrap.servers": servers}
+
+    @property
     def coordinator_client_properties(self) -> dict[str, str]:
         """librdkafka's properties for the cluster with the coordinator's topics."""
         properties = self.client_properties if self.coordinator_properties is None else self.coordinator_properties

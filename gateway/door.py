@@ -67,6 +67,8 @@ class GroupEvent(Struct, frozen=True, kw_only=True):
     """As Java prints an address: with a leading slash."""
     new_member_id: str | None
     request: Request
+    size: int = 0
+    """Bytes of the client's request on the wire."""
 
 
 class CoordinatorClient(Protocol):
@@ -263,6 +265,7 @@ class _Visit(Struct, frozen=True, kw_only=True):
             client_host=f"/{self.asked.client_host}",
             new_member_id=new_member_id,
             request=request,
+            size=self.asked.size,
         )
 
 

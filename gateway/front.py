@@ -183,14 +183,13 @@ class Front:
 
     def _find_brokers(self) -> list[tuple[int, Address]]:
         """Blocks; raises GatewayError."""
-        routes = self._config.routes
-        servers = ",".join(str(route.broker) for route in routes) if routes else self._config.bootstrap_servers
+        properties = self._config.broker_client_properties
         if self._admin is None:
-            self._admin = AdminClient({"log_level": "3", **self._config.client_properties, "bootstrap.servers": servers})
+            self._admin = AdminClient({"log_level": "3", **properties})
         try:
             brokers = self._admin.list_topics(timeout=_METADATA_TIMEOUT_S).brokers
         except KafkaException as problem:
-            raise GatewayError(f"Kafka at {servers} does not answer: {problem.args[0].str()}.") from problem
+            raise GatewayError(f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}.") from problem
         return [(node_id, Address(str(broker.host), int(broker.port))) for node_id, broker in brokers.items()]
 
     async def _keep_looking(self, ports: Ports, look_now: asyncio.Event) -> None:

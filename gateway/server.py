@@ -11,6 +11,8 @@ from collections.abc import Callable
 from gateway.answer_sizes import AnswerSizes
 from gateway.authorization import Authorizer, RulesError, is_loopback, parse_rules
 from gateway.beats import DoorBeats
+from gateway.broker_topics import BrokerTopics
+from gateway.checked_commits import CheckedCommits
 from gateway.config import GatewayConfig, GatewayError
 from gateway.connection import Asked, Connection
 from gateway.coordinator_client import EventsClient, partition_counts
@@ -19,6 +21,7 @@ from gateway.front import Front
 from gateway.ports import Ports
 from gateway.published_groups import PublishedGroups
 from gateway.rewriting import Locate
+from gateway.topic_book import TopicBook
 from gateway.topic_reader import Handover, TopicReader, TopicRecord
 from gateway.versions import taken
 from schemas.messages import JoinGroupRequest, SyncGroupRequest
@@ -42,8 +45,9 @@ class Gateway(Front):
     async def _begin(self, ports: Ports) -> None:
         loop = asyncio.get_running_loop()
         config = self._config
+        topics = TopicBook(BrokerTopics(config.broker_client_properties, loop).ask, loop.call_later, loop.time)
         self._door = Door(
-            self._events,
+            CheckedCommits(self._events, topics),
             self._published,
             ports.nodes,
             _authorizer(config),

@@ -1,0 +1,227 @@
+"""Which topics the brokers have, as far as commits need to know it: asked in batches, remembered for moments. Pure.
+
+A topic that is there is believed for `FRESH_S`, then asked for again. One that is not there is asked for once more before
+that is believed, and for no longer than `ABSENT_S`. At any time one request is on its way, of bounded size; topics that were
+there before go first, so that names that nobody knows keep nobody else waiting for long. Where no broker answers nothing is
+known, and nobody waits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+FRESH_S = 2.0
+ABSENT_S = 1.0
+BLIND_S = 5.0
+"""So long nobody is asked after no broker has answered."""
+PACE_S = 0.02
+"""From an answer to the next question."""
+NAMES_PER_QUESTION = 500
+NEW_NAMES_MAX = 5_000
+"""Names that wait to be asked for and were never found, after which no more are taken."""
+_FOUND_MAX = 10_000
+_ABSENT_MAX = 1_000
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class Topic(Struct, frozen=True):
+    """A topic that is there."""
+
+    topic_id: str | None
+    """None: brokers before 2.8 have no ids."""
+    partitions: int
+
+
+class Absent:
+    """There is no such topic."""
+
+
+class Unknown:
+    """Nobody could say: no broker has answered, or the gateway may not see it."""
+
+
+ABSENT: Final = Absent()
+UNKNOWN: Final = Unknown()
+Verdict = Topic | Absent | Unknown
+Answers = Mapping[str, Verdict]
+"""Of the names that were asked for; one that is missing was not answered for."""
+
+
+class _Waiting(Struct):
+    """Somebody who wants to know of some topics."""
+
+    missing: set[str]
+    verdicts: dict[str, Verdict]
+    on_known: Callable[[Answers], None]
+
+
+class TopicBook:
+    """All methods are for one thread."""
+
+    def __init__(
+        self,
+        ask: Callable[[list[str], Callable[[Answers], None]], None],
+        call_later: Callable[[float, Callable[[], None]], object],
+        now_s: Callable[[], float],
+    ) -> None:
+        """`ask`: ask the brokers; the answers come once, later. `call_later`: after so many seconds, in the same thread."""
+        self._ask = ask
+        self._call_later = call_later
+        self._now_s = now_s
+        self._found: dict[str, tuple[Topic, float]] = {}
+        """With the time of the answer; the oldest first."""
+        self._absent: dict[str, float] = {}
+        self._unseen: dict[str, float] = {}
+        """What brokers do not answer for: the gateway may not see it."""
+        self._again: dict[str, int] = {}
+        """What is to be asked for: name -> the largest partition that is wanted. These were found before."""
+        self._new: dict[str, int] = {}
+        self._asked: dict[str, int] = {}
+        """What is on its way."""
+        self._doubted: dict[str, None] = {}
+        """Names that were once answered to be absent, or too small."""
+        self._waiting: dict[str, list[_Waiting]] = {}
+        self._is_paused = False
+        self._blind_until_s = 0.0
+
+    def known(self, wanted: Mapping[str, int]) -> Answers | None:
+        """Of each topic whether it is there; `wanted`: name -> the largest partition that is asked for. None: ask with `look_up`."""
+        verdicts: dict[str, Verdict] = {}
+        for name, partition in wanted.items():
+            verdict = self._verdict(name, partition)
+            if verdict is None:
+                return None
+            verdicts[name] = verdict
+        return verdicts
+
+    def look_up(self, wanted: Mapping[str, int], on_known: Callable[[Answers], None]) -> bool:
+        """Have the brokers asked; `on_known` is called once, later. False: too many names wait to be asked for already."""
+        verdicts: dict[str, Verdict] = {}
+        missing: set[str] = set()
+        for name, partition in wanted.items():
+            verdict = self._verdict(name, partition)
+            if verdict is None:
+                missing.add(name)
+            else:
+                verdicts[name] = verdict
+        assert missing, "what is known need not be asked for"
+        if len(self._new) + sum(name not in self._found for name in missing) > NEW_NAMES_MAX:
+            return False
+        waiting = _Waiting(missing, verdicts, on_known)
+        for name in wanted:
+            if name in missing:
+                self._waiting.setdefault(name, []).append(waiting)
+                self._enter(name, wanted[name])
+        self._next()
+        return True
+
+    def _verdict(self, name: str, partition: int) -> Verdict | None:
+        """What is known of a topic; None: it is to be asked for."""
+        now_s = self._now_s()
+        if not _NAME.fullmatch(name):
+            return ABSENT  # there can be none
+        found = self._found.get(name)
+        if now_s < self._blind_until_s:
+            return self._in_doubt(name)
+        if found is not None and now_s - found[1] <= FRESH_S and partition < found[0].partitions:
+            return found[0]
+        absent_s = self._absent.get(name)
+        if absent_s is not None and now_s - absent_s <= ABSENT_S:
+            return ABSENT
+        unseen_s = self._unseen.get(name)
+        if unseen_s is not None and now_s - unseen_s <= BLIND_S:
+            return self._in_doubt(name)
+        return None
+
+    def _in_doubt(self, name: str) -> Verdict:
+        """Nobody answers for it: what it was is better than nothing, but nobody is refused for it."""
+        found = self._found.get(name)
+        return UNKNOWN if found is None else Topic(found[0].topic_id, 2**31)
+
+    def _enter(self, name: str, partition: int) -> None:
+        if name in self._asked and partition <= self._asked[name]:
+            return
+        queue = self._again if name in self._found else self._new
+        queue[name] = max(partition, queue.get(name, -1))
+
+    def _next(self) -> None:
+        """Ask the next question, where none is on its way."""
+        if self._asked or self._is_paused:
+            return
+        for queue in (self._again, self._new):
+            for name in list(queue)[: NAMES_PER_QUESTION - len(self._asked)]:
+                self._asked[name] = max(queue.pop(name), self._asked.get(name, -1))
+        if self._asked:
+            self._ask(list(self._asked), self._answered)
+
+    def _answered(self, answers: Answers) -> None:
+        asked, self._asked = self._asked, {}
+        self._is_paused = True
+        now_s = self._now_s()
+        if not answers:
+            self._blind_until_s = now_s + BLIND_S
+        for name, partition in asked.items():
+            answer = answers.get(name, UNKNOWN)
+            is_bad = answer is ABSENT or (isinstance(answer, Topic) and partition >= answer.partitions)
+            if is_bad and name not in self._doubted:
+                self._doubted[name] = None
+                self._enter(name, partition)
+                continue
+            self._doubted.pop(name, None)
+            if answers:
+                self._keep(name, answer, now_s)
+            self._settle(name, answer)
+        if not answers:
+            self._settle_all()
+        self._call_later(PACE_S, self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_paused = False
+        self._next()
+
+    def _keep(self, name: str, answer: Verdict, now_s: float) -> None:
+        if isinstance(answer, Topic):
+            self._absent.pop(name, None)
+            self._found.pop(name, None)
+            self._found[name] = answer, now_s
+            _shorten(self._found, _FOUND_MAX)
+        elif answer is ABSENT:
+            self._found.pop(name, None)
+            self._absent.pop(name, None)
+            self._absent[name] = now_s
+            _shorten(self._absent, _ABSENT_MAX)
+        else:
+            self._unseen.pop(name, None)
+            self._unseen[name] = now_s
+            _shorten(self._unseen, _FOUND_MAX)
+
+    def _settle(self, name: str, verdict: Verdict) -> None:
+        """Tell those who wait for a topic, and for nothing else any more."""
+        if name in self._again or name in self._new:
+            return  # asked for once more meanwhile, for a larger partition
+        if verdict is UNKNOWN:
+            verdict = self._in_doubt(name)
+        for waiting in self._waiting.pop(name, ()):
+            waiting.missing.discard(name)
+            waiting.verdicts[name] = verdict
+            if not waiting.missing:
+                waiting.on_known(waiting.verdicts)
+
+    def _settle_all(self) -> None:
+        """No broker answers: who waits need not wait longer."""
+        self._again.clear()
+        self._new.clear()
+        self._doubted.clear()
+        for name in list(self._waiting):
+            self._settle(name, UNKNOWN)
+
+
+def _shorten(entries: dict[str, Any], most: int) -> None:
+    while len(entries) > most:
+        del entries[next(iter(entries))]
+
+

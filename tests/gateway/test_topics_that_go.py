@@ -1,0 +1,172 @@
+"""Topics that do not exist, and topics that are deleted and made again, as clients of the gateway meet them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import (
+    OFFSET_INVALID,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from command_line.topic_reader import read_topic
+from gateway.config import Address, GatewayConfig
+from gateway.server import Gateway
+from schemas.history import OffsetsDeleted, decode_history
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka
+from tests.gateway.commands import Command
+from tests.gateway.conftest import PARTITIONS
+from tests.gateway.test_tools import rows, tool
+from tests.gateway.waiting import eventually
+
+pytestmark = pytest.mark.end_to_end
+
+TIMEOUT_S = 120.0
+GROUP = "readers"
+
+
+class Reader:
+    """A consumer of one partition of one topic that commits when it is told to."""
+
+    def __init__(self, gateway: Gateway, topic: str) -> None:
+        self._settings = {
+            "bootstrap.servers": gateway.bootstrap_servers, "group.id": GROUP, "enable.auto.commit": False,
+            "auto.offset.reset": "earliest", "log_level": 0, "topic.metadata.refresh.interval.ms": 500,
+        }  # fmt: skip
+        self._topic = topic
+
+    def read(self, count: int) -> list[bytes]:
+        """As a new process: so many records from where the group stands, which are then committed."""
+        consumer = Consumer(self._settings)
+        consumer.subscribe([self._topic])
+        values: list[bytes] = []
+        deadline = time.monotonic() + TIMEOUT_S
+        while len(values) < count:
+            assert time.monotonic() < deadline, f"{len(values)} of {count} records"
+            message = consumer.poll(0.5)
+            if message is not None and message.error() is None:
+                values.append(bytes(message.value() or b""))
+        (done,) = consumer.commit(asynchronous=False) or ()
+        assert done.error is None
+        consumer.close()
+        return values
+
+    def committed(self) -> int | None:
+        """None: the coordinator did not answer in time."""
+        consumer = Consumer(self._settings)
+        try:
+            (found,) = consumer.committed([TopicPartition(self._topic, 0)], timeout=30.0)
+            return int(found.offset)
+        except KafkaException as problem:
+            if problem.args[0].code() not in (KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError._TIMED_OUT):
+                raise
+            return None
+        finally:
+            consumer.close()
+
+
+def alter(gateway: Gateway, *places: tuple[str, int]) -> list[int | None]:
+    """Commits without being a member; the error code of each partition, or None."""
+    admin = AdminClient({"bootstrap.servers": gateway.bootstrap_servers, "log_level": 0})
+    wanted = ConsumerGroupTopicPartitions("strangers", [TopicPartition(topic, partition, 7) for topic, partition in places])
+    done = admin.alter_consumer_group_offsets([wanted])["strangers"].result().topic_partitions
+    codes = {(each.topic, each.partition): None if each.error is None else each.error.code() for each in done}
+    return [codes[place] for place in places]
+
+
+def test_what_does_not_exist_is_refused_and_what_does_is_committed(gateway: Gateway, topic: str) -> None:
+    unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
+    places = (topic, 0), (topic, PARTITIONS), ("no-such-topic", 0), (topic, 1)
+    assert alter(gateway, *places) == [None, unknown, unknown, None]
+    assert alter(gateway, ("no-such-topic", 0), ("no-such-topic", 3)) == [unknown, unknown]
+
+
+def test_a_consumer_is_told(gateway: Gateway, topic: str) -> None:
+    consumer = Consumer({"bootstrap.servers": gateway.bootstrap_servers, "group.id": "strangers", "log_level": 0})
+    with pytest.raises(KafkaException) as refused:
+        consumer.commit(offsets=[TopicPartition("no-such-topic", 0, 7)], asynchronous=False)
+    assert refused.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+    (done,) = consumer.commit(offsets=[TopicPartition(topic, 2, 7)], asynchronous=False) or ()
+    assert done.error is None
+    consumer.close()
+
+
+def test_a_topic_that_was_just_made_is_known_soon(gateway: Gateway, admin: AdminClient, topic_prefix: str) -> None:
+    name = f"{topic_prefix}-late"
+    assert alter(gateway, (name, 0)) == [KafkaError.UNKNOWN_TOPIC_OR_PART]
+    admin.create_topics([NewTopic(name, 1)])[name].result(10)
+    eventually(lambda: alter(gateway, (name, 0)) == [None], timeout_s=10)
+
+
+@pytest.mark.spark
+def test_a_topic_made_again_is_read_from_its_beginning(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, tmp_path: Path) -> None:
+    config = StreamingConfig(bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(tmp_path / "checkpoint"))
+    app = Command(
+        tmp_path / "run.log", "The coordinator runs", "run", "--bootstrap-servers", config.bootstrap_servers,
+        "--topic-prefix", config.topic_prefix, "--checkpoint", config.checkpoint, "--group-initial-rebalance-delay-ms", "0",
+        "--spark", "spark.driver.memory=512m",
+    )  # fmt: skip
+    gateway_config = GatewayConfig(
+        listen=Address("127.0.0.1", 0), bootstrap_servers=config.bootstrap_servers, topic_prefix=config.topic_prefix
+    )
+    orders, stays = f"{topic_prefix}-orders", f"{topic_prefix}-stays"
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+
+    def make(name: str, count: int, word: str) -> list[bytes]:
+        admin.create_topics([NewTopic(name, 1)])[name].result(10)
+        values = [f"{word}{number}".encode() for number in range(count)]
+        for value in values:
+            producer.produce(name, value, partition=0)
+        assert producer.flush(30) == 0
+        return values
+
+    def delete(name: str) -> None:
+        admin.delete_topics([name])[name].result(10)
+        eventually(lambda: name not in admin.list_topics().topics)
+
+    try:
+        old, _ = make(orders, 50, "old"), make(stays, 5, "stays")
+        app.start()
+        with Gateway(gateway_config) as gateway:
+            reader, other = Reader(gateway, orders), Reader(gateway, stays)
+            assert reader.read(50) == old
+            other.read(5)
+            assert reader.committed() == 50
+
+            delete(orders)
+            eventually(lambda: reader.committed() == OFFSET_INVALID, timeout_s=TIMEOUT_S)
+            described = rows(tool(gateway, "--describe", "--group", GROUP))
+            assert [row[1:4] for row in described] == [[stays, "0", "5"]], "one topic that is gone spoils nothing"
+
+            new = make(orders, 80, "new")
+            assert reader.read(80) == new, "none of it is skipped"
+            assert reader.committed() == 80
+
+            app.kill()
+            delete(orders)
+            newest = make(orders, 30, "newest")
+            app.start()
+            app.wait_for(" members, ")  # its first batch has ended
+            eventually(lambda: reader.committed() == OFFSET_INVALID, timeout_s=TIMEOUT_S)
+            assert reader.read(30) == newest, "it went while nobody watched"
+            assert (reader.committed(), other.committed()) == (30, 5)
+            app.stop()
+            app.start()
+            app.wait_for(" members, ")
+            assert (reader.committed(), other.committed()) == (30, 5), "at a start nothing is dropped that stays"
+    finally:
+        app.kill()
+    history = [decode_history(each.value() or b"") for each in read_topic(config.client_properties, config.topic_settings.topics.history)]
+    told = {(each.epoch, each.seq): each for each in history if isinstance(each, OffsetsDeleted)}
+    assert [(each.cause.kind, each.offsets[0].topic, each.offsets[0].previous_offset) for each in told.values()] == [
+        ("topics_deleted", orders, 50), ("topics_deleted", orders, 80),
+    ]  # fmt: skip
