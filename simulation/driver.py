@@ -117,14 +117,18 @@ class Driver:
         self._plan: Plan | None = None
 
     @property
-    def is_idle(self) -> bool:
+    def is_done(self) -> bool:
         """Whether all is handled, and every timer that the ticks have reached has fired."""
         return self._plan is None and self._end == len(self._records) and self._watermark_ms == self.clock_ms
 
-    def run_batch(self, dice: Random, records_max: int, fail_at: int | None = None) -> int:
-        """Work the next batch, or the failed one again; returns its number of steps. Raises `BatchFailed`."""
+    def run_batch(self, dice: Random, records_max: int, fail_at: int | None = None, *, is_last: bool = False) -> int:
+        """Work the next batch, or the failed one again; returns its number of steps. Raises `BatchFailed`.
+
+        Without new records there is no batch: timers that the last tick has reached fire with what comes next. `is_last`:
+        nothing comes any more.
+        """
         if self._plan is None:
-            if self.is_idle:
+            if self.is_done or (self._end == len(self._records) and not is_last):
                 return 0
             end = min(len(self._records), self._end + dice.randint(1, records_max))
             self._plan = Plan(self._end, end, self.clock_ms)

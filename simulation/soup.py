@@ -170,12 +170,12 @@ def serve(soup: Soup, log: Log) -> tuple[Driver, list[Written]]:
     driver = Driver(0, soup.config, log.partitions[0], written.append, lambda watermark_ms: None)
     largest = chance.of("largest").choice((1, 3, 10, 100))
     attempt = 0
-    while not driver.is_idle:
+    while not driver.is_done:
         attempt += 1
         dice = chance.of("batch", attempt)
         fail_at = dice.randint(0, 6) if dice.random() < 0.25 else None
         try:
-            driver.run_batch(dice, largest, fail_at)
+            driver.run_batch(dice, largest, fail_at, is_last=True)
         except BatchFailed:
             continue
     return driver, written

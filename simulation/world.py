@@ -101,8 +101,8 @@ class World:
         self._run_until(START_MS + self.scenario.faults_end_ms)
         self._calm_down()
         for driver in self.drivers:
-            while not driver.is_idle:
-                driver.run_batch(self._batch_dice(driver.shard), self.scenario.batch_records_max)
+            while not driver.is_done:
+                driver.run_batch(self._batch_dice(driver.shard), self.scenario.batch_records_max, is_last=True)
 
     def _start_coordinator(self) -> None:
         if self.scenario.coordinator_starts_ms:

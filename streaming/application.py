@@ -23,7 +23,7 @@ from streaming.checkpoints import checkpoint_of, require_checkpoints
 from streaming.config import StreamingConfig
 from streaming.hadoop import lighten_hadoop
 from streaming.job import coordinate_stream, start_query
-from streaming.session import SMALL_BATCHES, open_session, prepare_session
+from streaming.session import SMALL_BATCHES, TICKS_GO_ON, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.ticker import Ticker
 from streaming.topic_watcher import TopicWatcher
@@ -102,7 +102,7 @@ class Application:
         spark = self._spark
         if spark is None:
             spark = open_session(self._config)
-        prepare_session(spark, self._config, SMALL_BATCHES)
+        prepare_session(spark, self._config, {**SMALL_BATCHES, **(TICKS_GO_ON if self._config.ticker else {})})
         try:
             self._coordinate(spark, report, stop)
         except (Py4JNetworkError, ConnectionError) as problem:
