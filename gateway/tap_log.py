@@ -38,6 +38,8 @@ from schemas.messages import (
 )
 
 _WAITING_MAX = 100_000
+_WAITING_BYTES_MAX = 67_108_864
+"""Requests that wait for the answer to an earlier one, by their bytes on the wire. Beyond it the earliest are put out as they are."""
 _NOT_THE_COORDINATOR = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
@@ -105,10 +107,11 @@ class Tapped:
 class _Part:
     """One request to one group."""
 
-    __slots__ = ("group_id", "is_event", "is_new_member", "new_member_id", "request", "request_id", "waits")
+    __slots__ = ("group_id", "is_event", "is_new_member", "new_member_id", "request", "request_id", "size", "waits")
 
-    def __init__(self, group_id: str, request: Request) -> None:
+    def __init__(self, group_id: str, request: Request, size: int) -> None:
         self.group_id = group_id
+        self.size = size
         self.request = request
         self.request_id = str(uuid4())
         self.is_new_member = isinstance(request, JoinGroupRequest) and not request.member_id
@@ -127,16 +130,21 @@ class TapLog:
         self._on_event = on_event
         self._on_answer = on_answer
         self._waiting: deque[tuple[Tapped, _Part]] = deque()
+        self._waiting_bytes = 0
         self._clock_ms = 0
         self._answers = 0
 
     def request(self, asked: Asked, time_ms: int) -> Tapped | None:
         """A request has arrived; None: one that is no event (FindCoordinator, ListGroups)."""
-        parts = [_Part(group_id, request) for group_id, request in _one_per_group(asked)]
+        by_group = _one_per_group(asked)
+        parts = [_Part(group_id, request, asked.size // len(by_group)) for group_id, request in by_group]
         if not parts:
             return None
         tapped = Tapped(self, asked, time_ms, parts)
         self._waiting.extend((tapped, part) for part in parts)
+        self._waiting_bytes += sum([part.size for part in parts])
+        if self._is_full:
+            self.release()
         return tapped
 
     def answer(self, part: _Part, api: str, api_version: int, answer: Response, time_ms: int) -> None:
@@ -158,9 +166,10 @@ class TapLog:
         """Put out what need not wait, up to the first that must."""
         while self._waiting:
             tapped, part = self._waiting[0]
-            if part.waits and not everything and len(self._waiting) <= _WAITING_MAX:
+            if part.waits and not everything and not self._is_full:
                 return
             self._waiting.popleft()
+            self._waiting_bytes -= part.size
             if not part.is_event:
                 self.set_aside += 1
                 continue
@@ -169,6 +178,10 @@ class TapLog:
                 self._on_event(TappedEvent(self._clock_ms, None, encode_tick(self._clock_ms)))
             self.events += 1
             self._on_event(TappedEvent(self._clock_ms, part.group_id.encode(), tapped.encode(part)))
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._waiting) > _WAITING_MAX or self._waiting_bytes > _WAITING_BYTES_MAX
 
     def end(self, time_ms: int) -> None:
         """Put out all there is, and a last tick."""

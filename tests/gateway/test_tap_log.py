@@ -158,3 +158,17 @@ def test_every_event_can_be_handled() -> None:
     assert (answer.request_id, answer.time_ms, response) == (
         envelope.request_id, 15, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS),
     )  # fmt: skip
+
+
+def test_requests_behind_one_without_an_answer_are_bounded_in_bytes() -> None:
+    """A JoinGroup may wait for minutes, and megabytes may come behind it: then the order of arrival is kept, and its id is not known."""
+    written = Written()
+    written.log.request(join(), 1)
+    for number in range(80):
+        tapped = written.log.request(msgspec.structs.replace(beat(f"g{number}"), size=1_000_000), 2 + number)
+        assert tapped is not None
+        tapped.answered(HeartbeatResponse(), 3 + number)
+    said = [each for each in written.said if not isinstance(each, int)]
+    assert said[0] == ("g", "JoinGroup", None)
+    assert [each[0] for each in said[1:]] == [f"g{number}" for number in range(80)]
+    assert written.log._waiting_bytes == 0
