@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gateway.answer_order import AnswerOrder, Slot
 from gateway.config import Bounds
-from gateway.frames import CORRELATION, FrameError, FrameSplitter, RequestHead, frame, parse_request_head
+from gateway.frames import CORRELATION, LENGTH, FrameError, FrameSplitter, RequestHead, frame, parse_request_head
 from gateway.produce import BEGINNING_BYTES_MAX, NO_ACKS, acks_of
 from gateway.request_bounds import ITEMS_MAX, PROMPT_COST, SASL_APIS, TURN_COST, cost_of_bytes, insist_on_size, work_of
 from gateway.rewriting import Locate, Rewrite, refuse_api_versions, rewrite_of
@@ -211,7 +211,7 @@ class Connection:
             if self._from_client.mid_frame:
                 if not self._pass_on_request():
                     return
-            elif self._turn_left <= 0 or not self._begins_requests or not self._begin_request():
+            elif not self._from_client.buffered or self._turn_left <= 0 or not self._begins_requests or not self._begin_request():
                 return
 
     def _begin_request(self) -> bool:
@@ -224,13 +224,14 @@ class Connection:
             if self._from_client.is_complete:
                 raise FrameError("a request without a whole header")
             return False
-        insist_on_size(head, self._from_client.size, self._bounds)
+        size = self._from_client.size
+        insist_on_size(head, size, self._bounds)
         if head.api_key == OtherApi.API_VERSIONS and head.api_version > API_VERSIONS_MAX:
             return self._refuse_api_versions(head)
         if not self._may_go_on(head):
             return False
         if head.api_key in GROUP_APIS:
-            return self._has_turn(self._from_client.size) and self._take_group_request(head)
+            return self._has_turn(size) and self._take_group_request(head)
         self._turn_left -= 1
         if head.api_key in SASL_APIS and self._sasl is not None:
             return self._take_sasl(head)
@@ -264,7 +265,7 @@ class Connection:
 
     def _has_turn(self, size: int) -> bool:
         """Whether a request of this size may be begun now. In a turn of its own, the first may, however large it is."""
-        if not self._from_client.is_complete:
+        if self._from_client.buffered < LENGTH.size + size:
             return False
         cost = cost_of_bytes(size)
         if cost > self._turn_left < TURN_COST:

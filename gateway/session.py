@@ -82,6 +82,8 @@ class Session(asyncio.Protocol):
         self._connecting: asyncio.Task[None] | None = None
         self._is_carrying = False
         self._waits_for_room = False
+        self._is_noted = False
+        """Whether something lies here for this connection."""
         self._weight = 0
         """Of the request that waits for room."""
         self._moved_s = self._loop.time()
@@ -225,6 +227,9 @@ class Session(asyncio.Protocol):
         size = self._machine.buffered_bytes
         if self._client_is_full:  # else it is little, and on its way
             size += self._client.get_write_buffer_size()
+        if not size and not self._is_noted:
+            return
+        self._is_noted = size > 0
         self._commons.buffered.note(self, size, self._machine.steps, is_unfinished=self._machine.awaits_rest)
 
     def _write(self) -> None:
