@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from kafka.protocol import sasl
@@ -30,6 +31,7 @@ from schemas.wire import (
     encode_count,
     encode_nullable_blob,
     encode_nullable_string,
+    encode_string,
     pack,
 )
 
@@ -265,9 +267,13 @@ def _field_writer(field: Mapping[str, Any], version: int, flexible: bool) -> Wri
 
 
 def _struct_writer(definition: Mapping[str, Any], version: int, flexible: bool) -> Write:
-    fields = tuple((_name(field), _field_writer(field, version, flexible)) for field in _fields(definition, version))
+    fields = _fields(definition, version)
+    writers = [_field_writer(field, version, flexible) for field in fields]
     end = _NO_TAGS if flexible else b""
-    return lambda item: b"".join([write(getattr(item, name)) for name, write in fields]) + end
+    if len(fields) < 2:  # of one name, `attrgetter` gives the value itself
+        return lambda item: b"".join([write(getattr(item, _name(field))) for field, write in zip(fields, writers, strict=True)]) + end
+    values_of = attrgetter(*map(_name, fields))
+    return lambda item: b"".join([write(value) for write, value in zip(writers, values_of(item), strict=True)]) + end
 
 
 def _value_writer(kind: str, nullable: bool, flexible: bool) -> Write:
@@ -277,13 +283,19 @@ def _value_writer(kind: str, nullable: bool, flexible: bool) -> Write:
     encode_value: Callable[[Any, bool], bytes] = encode_nullable_string if kind == "string" else encode_nullable_blob
     if nullable:
         return lambda value: encode_value(value, flexible)
+    short = _SHORT_PREFIXES[flexible] if kind == "string" else ()
 
     def write_value(value: Any) -> bytes:
         if value is None:
             raise EncodeError(f"null is no {kind} in this version")
+        if short and len(value) < len(short) and value.isascii():  # nearly always
+            text: str = value
+            return short[len(text)] + text.encode()
         return encode_value(value, flexible)
 
     return write_value
 
 
+_SHORT_PREFIXES = {flexible: tuple([encode_string("x" * size, flexible)[:-size or None] for size in range(100)]) for flexible in (False, True)}
+"""What stands before a string of so many bytes."""
 _INTEGER_LAYOUTS = {"bool": INT8, "int8": INT8, "int16": INT16, "int32": INT32, "int64": INT64, "bitfield": INT32}

@@ -46,7 +46,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     under_way_bytes_max: int = 67_108_864
     """Of all connections: bytes of requests at the coordinator, of the answers that are expected to them, after which only small
     requests of connections that wait for nothing are sent on. One connection may have an eighth of it."""
-    buffered_bytes_max: int = 134_217_728
+    buffered_bytes_max: int = 67_108_864
     """Of all connections: bytes of unfinished requests and of answers that are not read, after which those are closed that
     hold the most for the longest."""
     listed_bytes_max: int = 134_217_728

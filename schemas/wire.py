@@ -21,6 +21,7 @@ INT64 = Struct(">q")
 STRING_SIZE_MAX = 32_767
 """Longest string in bytes of UTF-8, in either form."""
 _VARINT_BITS = 32
+_ONE_BYTE = tuple(bytes([value]) for value in range(0x80))
 _UUID_SIZE = 16
 _TAG_SIZE_MIN = 2
 
@@ -80,6 +81,10 @@ class Reader:
 
     def unsigned_varint(self) -> int:
         """Up to 32 bits, seven to a byte, the lowest first."""
+        position = self.position
+        if position < len(self._data) and (value := self._data[position]) < 0x80:  # nearly always
+            self.position = position + 1
+            return value
         value = 0
         for shift in range(0, _VARINT_BITS, 7):
             byte = self._take(1)[0]
@@ -186,6 +191,8 @@ def pack(layout: Struct, *values: int) -> bytes:
 
 
 def encode_unsigned_varint(value: int) -> bytes:
+    if 0 <= value < 0x80:
+        return _ONE_BYTE[value]
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
