@@ -60,7 +60,11 @@ class Log(Struct, frozen=True):
     """Batches before the measured ones."""
 
     def events(self) -> DataFrame:
-        return events_stream(self.spark, self.report.topics.events, 0, self.settings.source_options, self.size)
+        settings = self.settings
+        ahead_ms = settings.group.tick_ahead_bound_ms
+        return events_stream(
+            self.spark, self.report.topics.events, 0, settings.source_options, self.size, tick_ahead_max_ms=ahead_ms
+        )
 
 
 class Variant(Struct, frozen=True):

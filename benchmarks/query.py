@@ -100,7 +100,8 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
     events_topic = report.topics.events
 
     def events() -> DataFrame:
-        return events_stream(spark, events_topic, 0, settings.source_options, size)
+        ahead_ms = settings.group.tick_ahead_bound_ms
+        return events_stream(spark, events_topic, 0, settings.source_options, size, tick_ahead_max_ms=ahead_ms)
 
     def coordinator(buckets: int) -> Callable[[], DataFrame]:
         own = settings.model_copy(update={"group_buckets": buckets}).operator_config(report.partitions, 0)

@@ -64,7 +64,14 @@ def rate(spark: SparkSession, settings: StreamingConfig, touched: int, beats: in
         queries = [
             start_query(
                 coordinate_stream(
-                    events_stream(spark, report.topics.events, shard, settings.source_options, sizes[shard][0]),
+                    events_stream(
+                        spark,
+                        report.topics.events,
+                        shard,
+                        settings.source_options,
+                        sizes[shard][0],
+                        tick_ahead_max_ms=settings.group.tick_ahead_bound_ms,
+                    ),
                     settings.operator_config(report.partitions, shard),
                 ),
                 f"{settings.topic_prefix}-{shard}",

@@ -66,7 +66,7 @@ def _player(log_of: Callable[[str], Log]) -> ReplayFunction:
     def play_again(group_id: str, change: Change) -> list[bytes]:
         try:
             config, records = log_of(group_id)
-            log = group_log(records, group_id)
+            log = group_log(records, group_id, config.tick_ahead_bound_ms)
         except (*EXPECTED, KafkaException) as problem:
             raise ValueError(told(problem)[0]) from problem
         return play(

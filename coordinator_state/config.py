@@ -43,12 +43,20 @@ class GroupConfig(Struct, frozen=True, kw_only=True):
     What goes beyond gets INVALID_COMMIT_OFFSET_SIZE (Kafka has no such limit)."""
     offset_commit_value_version: Literal[3, 4] = 4
     """Version of offset commit values in the offsets log: 4 as Kafka 4.1 and later write, 3 as earlier ones and for older readers."""
+    tick_ahead_max_ms: int = -1
+    """How far a tick may be ahead of its own record's timestamp, which the broker gives; one further ahead is malformed and moves
+    nothing. -1: half of group_min_session_timeout_ms."""
     shard_count: int = 1
     """Partitions of the events topic; a group that Kafka's hash puts on another gets NOT_COORDINATOR."""
 
     @property
     def offsets_retention_ms(self) -> int:
         return self.offsets_retention_minutes * 60_000
+
+    @property
+    def tick_ahead_bound_ms(self) -> int:
+        """`tick_ahead_max_ms`, or its default."""
+        return self.group_min_session_timeout_ms // 2 if self.tick_ahead_max_ms < 0 else self.tick_ahead_max_ms
 
     def problems(self) -> list[str]:
         """What is wrong, one sentence for each mistake; empty when all is well."""
@@ -64,6 +72,7 @@ class GroupConfig(Struct, frozen=True, kw_only=True):
             "offsets_retention_minutes": 1,
             "offsets_retention_check_interval_ms": 1,
             "offsets_retention_check_phase_ms": 0,
+            "tick_ahead_max_ms": -1,
             "shard_count": 1,
         }
         found = [

@@ -22,7 +22,8 @@ from coordinator_state import (
     encode_group,
     group_event,
 )
-from schemas.events import EventError, decode_group_event, decode_group_id, decode_tick
+from schemas.events import EventError, decode_group_event, decode_group_id
+from schemas.ticks import read_tick
 from simulation.log import Record
 
 REPLY_PARTITIONS = 1
@@ -70,15 +71,18 @@ class Row(NamedTuple):
     clock_ms: int
 
 
-def carry_clock(records: list[Record], floor_ms: int) -> tuple[list[Row], int]:
-    """Each event of a group with the last tick before it, and the last tick of all."""
+def carry_clock(records: list[Record], floor_ms: int, ahead_max_ms: int) -> tuple[list[Row], int]:
+    """Whatever is no valid tick with the last one before it, and the last tick of all."""
     clock_ms = floor_ms
     rows = []
     for record in records:
         if record.key is None:
-            clock_ms = max(clock_ms, decode_tick(record.value or b"").clock_ms)
-        else:
-            rows.append(Row(record, clock_ms))
+            try:
+                clock_ms = max(clock_ms, read_tick(record.value, record.timestamp_ms, ahead_max_ms))
+                continue
+            except EventError:
+                pass  # a dead letter
+        rows.append(Row(record, clock_ms))
     return rows, clock_ms
 
 
@@ -136,12 +140,13 @@ class Driver:
 
     def _work(self, plan: Plan, steps: _Steps, dice: Random) -> int:
         steps.pass_one()  # planned
-        rows, clock_ms = carry_clock(self._records[plan.start : plan.end], plan.watermark_ms)
+        rows, clock_ms = carry_clock(self._records[plan.start : plan.end], plan.watermark_ms, self.config.tick_ahead_bound_ms)
         dice.shuffle(rows)  # after Spark's shuffle the rows of a group come in any order
-        by_group: dict[bytes, list[Row]] = {}
+        by_group: dict[bytes | None, list[Row]] = {}
         for row in rows:
-            by_group.setdefault(row.record.key or b"", []).append(row)
+            by_group.setdefault(row.record.key, []).append(row)
         states, timeouts, letters = dict(self.states), dict(self._timeouts), list(self.dead_letters)
+        letters += [self._no_tick(row.record) for row in by_group.pop(None, ())]
         steps.pass_one()  # read
         for key, own in by_group.items():
             group_id = decode_group_id(key)
@@ -157,6 +162,13 @@ class Driver:
         self.batches += 1
         self._handled(plan.watermark_ms)
         return steps.passed
+
+    def _no_tick(self, record: Record) -> DeadLetter:
+        try:
+            read_tick(record.value, record.timestamp_ms, self.config.tick_ahead_bound_ms)
+        except EventError as problem:
+            return DeadLetter(record.offset, problem.problem.value)
+        raise AssertionError("a tick was taken for a request")
 
     def _write_all(self, outputs: list[Output], steps: _Steps) -> None:
         steps.pass_one()  # a group is worked, nothing of it is written

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 from uuid import NAMESPACE_OID, uuid5
 
-from schemas.events import decode_tick, encode_request_event, encode_tick
+from schemas.events import encode_request_event, encode_tick
 from schemas.java_hash import group_partition
 from schemas.messages import (
     DeleteGroupsRequest,
@@ -23,6 +23,7 @@ from schemas.messages import (
     OffsetFetchRequestGroup,
     Request,
 )
+from simulation.log import ticks_of
 from simulation.scenario import (
     BadNetwork,
     BrokerPause,
@@ -71,9 +72,9 @@ def befall(world: World, fault: Fault) -> None:
         case WallClockJump(by_ms=by_ms):
             world.tell("the driver", f"has its wall clock set by {by_ms} ms")
             world.wall_ahead_ms += by_ms
-        case StrayTick(shard=shard, back_ms=back_ms):
-            if shard < len(world.drivers):
-                _stray_tick(world, shard, back_ms)
+        case StrayTick():
+            if fault.shard < len(world.drivers):
+                _stray_tick(world, fault)
         case Grow(topic=topic, partitions=partitions):
             if partitions > world.topics.get(topic, 0) > 0:
                 world.tell(topic, f"gets {partitions} partitions")
@@ -125,12 +126,19 @@ def _come_back(world: World, name: str) -> None:
         world.start(plan)
 
 
-def _stray_tick(world: World, shard: int, back_ms: int) -> None:
-    ticks = [record.value or b"" for record in world.log.partitions[shard] if record.key is None]
-    if ticks:
-        clock_ms = max(decode_tick(ticks[-1]).clock_ms - back_ms, 1)
-        world.tell(f"shard {shard}", f"gets a tick from a stranger that goes back by {back_ms} ms")
-        world.append(shard, None, encode_tick(clock_ms))
+def _stray_tick(world: World, fault: StrayTick) -> None:
+    bound_ms = world.scenario.config.tick_ahead_bound_ms
+    ticks = ticks_of(world.log.partitions[fault.shard], bound_ms)
+    if fault.ahead_ms:
+        # If the broker stands still, the record is taken, and gets its timestamp, when it is back.
+        clock_ms = max(world.now_ms, world.broker_back_ms) + bound_ms + fault.ahead_ms
+        world.tell(f"shard {fault.shard}", "gets a tick from a stranger that lies in the future")
+    elif ticks:
+        clock_ms = max(ticks[-1][1] - fault.back_ms, 1)
+        world.tell(f"shard {fault.shard}", f"gets a tick from a stranger that goes back by {fault.back_ms} ms")
+    else:
+        return
+    world.append(fault.shard, None, encode_tick(clock_ms))
 
 
 def _stranger(world: World, fault: Stranger) -> None:

@@ -29,6 +29,7 @@ from simulation.scenario import (
 TOPICS = ("orders", "clicks")
 ASSIGNORS = (("range",), ("roundrobin",), ("sticky",), ("cooperative-sticky",), ("range", "cooperative-sticky"))
 SESSION_MS = 6_000
+DAY_MS = 86_400_000
 
 
 def scenario_of(seed: int) -> Scenario:
@@ -118,6 +119,7 @@ def _fault(
         (5, lambda: _driver_crash(dice, shards, at_ms, long_ms)),
         (1, lambda: WallClockJump(at_ms=at_ms, by_ms=dice.choice((-3_600_000, 3_600_000, 1_000)))),
         (1, lambda: StrayTick(shard=dice.randrange(shards), at_ms=at_ms, back_ms=dice.choice((0, 1, 100_000)))),
+        (1, lambda: StrayTick(shard=dice.randrange(shards), at_ms=at_ms, ahead_ms=dice.choice((1, 100_000, 8 * DAY_MS, 10**14)))),
         (dynamic, lambda: Grow(topic=dice.choice(list(topics)), at_ms=at_ms, partitions=dice.randint(2, 8))),
         (5, lambda: Stranger(group_id=dice.choice([*groups, "nobodys"]), at_ms=at_ms, what=dice.choice(STRANGERS))),
     ]

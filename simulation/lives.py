@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from coordinator_state import Answer, GroupConfig, GroupCoordinator, GroupEvent, RequestEvent, group_event
 from schemas.consumer_protocol import decode_assignment, decode_subscription
 from schemas.error_codes import ErrorCode
-from schemas.events import EventError, decode_group_event, decode_tick
+from schemas.events import EventError, decode_group_event
 from schemas.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -25,6 +25,7 @@ from schemas.messages import (
     SyncGroupRequest,
 )
 from schemas.records_file import Record
+from schemas.ticks import read_tick
 from schemas.wire import DecodeError
 
 REPLY_PARTITIONS_MAX = 1 << 20
@@ -85,8 +86,11 @@ class GroupLog(Struct, frozen=True, kw_only=True):
     ends_ms: int
 
 
-def group_log(records: Iterable[Record], group_id: str) -> GroupLog:
-    """Take what is this group's, and its clock, out of records of an events topic. Raises LifeError when there is nothing."""
+def group_log(records: Iterable[Record], group_id: str, ahead_max_ms: int) -> GroupLog:
+    """Take what is this group's, and its clock, out of records of an events topic. Raises LifeError when there is nothing.
+
+    `ahead_max_ms`: see `schemas.ticks.read_tick`.
+    """
     key = group_id.encode()
     ticks: dict[int, list[Span]] = {}
     found: list[Record] = []
@@ -96,7 +100,7 @@ def group_log(records: Iterable[Record], group_id: str) -> GroupLog:
         ends[partition] = max(ends.get(partition, 0), time_ms)
         if record.key is None:
             try:
-                ticks.setdefault(partition, []).append((time_ms, decode_tick(record.value or b"").clock_ms))
+                ticks.setdefault(partition, []).append((time_ms, read_tick(record.value, record.timestamp_ms, ahead_max_ms)))
             except EventError:
                 continue
         elif record.key == key:

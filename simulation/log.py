@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from schemas.events import EventError
+from schemas.ticks import read_tick
+
 
 class Record(NamedTuple):
     """A record of the events topic."""
@@ -12,6 +15,22 @@ class Record(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+
+
+def tick_of(record: Record, ahead_max_ms: int) -> int | None:
+    """The clock that a record sets; None if it is no valid tick."""
+    if record.key is not None:
+        return None
+    try:
+        return read_tick(record.value, record.timestamp_ms, ahead_max_ms)
+    except EventError:
+        return None
+
+
+def ticks_of(records: list[Record], ahead_max_ms: int) -> list[tuple[int, int]]:
+    """The append time and the clock of each valid tick."""
+    found = ((record.timestamp_ms, tick_of(record, ahead_max_ms)) for record in records)
+    return [(timestamp_ms, tick_ms) for timestamp_ms, tick_ms in found if tick_ms is not None]
 
 
 class Log:

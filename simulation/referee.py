@@ -19,8 +19,9 @@ from coordinator_state import (
     RequestEvent,
     TopicsDeletedEvent,
 )
-from schemas.events import DeletedTopic, EventError, decode_group_id, decode_tick
+from schemas.events import DeletedTopic, EventError, decode_group_id
 from schemas.history import MemberExpired
+from schemas.ticks import read_tick
 from simulation.driver import DeadLetter, Row, to_event
 from simulation.log import Log, Record
 from simulation.model import Model
@@ -135,19 +136,31 @@ class _Shard:
         self._keep_steps = keep_steps
         self._groups: dict[str, _Watched] = {}
         self._clock_ms = 0
-        self._timestamp_ms = 0
+        self._timestamp_ms = self._latest_ms = 0
         self._letters: list[DeadLetter] = []
         judgement.dead_letters.append(self._letters)
 
     def handle(self, records: list[Record]) -> None:
         for record in records:
             self._timestamp_ms = record.timestamp_ms
+            self._latest_ms = max(self._latest_ms, record.timestamp_ms)
             if record.key is None:
-                self._clock_ms = max(self._clock_ms, decode_tick(record.value or b"").clock_ms)
-                for group_id, watched in self._groups.items():
-                    self._step(group_id, watched, None)
+                self._tick(record)
             else:
                 self._event(decode_group_id(record.key), record)
+
+    def _tick(self, record: Record) -> None:
+        try:
+            tick_ms = read_tick(record.value, record.timestamp_ms, self._config.tick_ahead_bound_ms)
+        except EventError as problem:
+            self._letters.append(DeadLetter(record.offset, problem.problem.value))
+            return
+        self._clock_ms = max(self._clock_ms, tick_ms)
+        ahead_ms = self._clock_ms - self._latest_ms
+        if ahead_ms > self._config.group_min_session_timeout_ms // 2:
+            self._accuse("TheFutureIsFar", f"the clock is {ahead_ms} ms ahead of all that the broker has timed", "")
+        for group_id, watched in self._groups.items():
+            self._step(group_id, watched, None)
 
     def _event(self, group_id: str, record: Record) -> None:
         try:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from schemas.events import decode_tick
 from simulation.driver import Driver, Written, encode_output
+from simulation.log import ticks_of
 from simulation.referee import Judgement, Violation
 from simulation.scenario import Scenario
 
@@ -71,7 +71,7 @@ def judge_expiries(world: World, judgement: Judgement) -> Iterator[Violation]:
 def _returns(world: World, group_id: str) -> Iterator[int]:
     """Where the clock stood when it went on after a pause of any kind."""
     records = world.log.partitions[world.shard_of(group_id)]
-    ticks = [(record.timestamp_ms, decode_tick(record.value or b"").clock_ms) for record in records if record.key is None]
+    ticks = ticks_of(records, world.scenario.config.tick_ahead_bound_ms)
     if ticks:
         # Until its first tick a log's clock stood, from its first record on.
         ticks.insert(0, (records[0].timestamp_ms, ticks[0][1]))
@@ -89,11 +89,10 @@ def _holder(world: World, member_id: str, at_ms: int) -> Process | None:
 def _append_time(world: World, group_id: str, clock_ms: int) -> int | None:
     """When the log's clock reached this; None: it stood beyond it from the beginning."""
     earlier = False
-    for record in world.log.partitions[world.shard_of(group_id)]:
-        if record.key is None:
-            if decode_tick(record.value or b"").clock_ms >= clock_ms:
-                return record.timestamp_ms if earlier else None
-            earlier = True
+    for ticked_ms, tick_ms in ticks_of(world.log.partitions[world.shard_of(group_id)], world.scenario.config.tick_ahead_bound_ms):
+        if tick_ms >= clock_ms:
+            return ticked_ms if earlier else None
+        earlier = True
     return None
 
 

@@ -113,11 +113,14 @@ class WallClockJump(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class StrayTick(Struct, frozen=True, kw_only=True, tag=True):
-    """Somebody writes a tick that repeats the last one or goes back."""
+    """Somebody writes a tick that repeats the last one or goes back, or one that lies too far in the future to be valid."""
 
     shard: int
     at_ms: int
-    back_ms: int
+    back_ms: int = 0
+    """Behind the last tick."""
+    ahead_ms: int = 0
+    """Beyond what is valid; 0: it goes back."""
 
 
 class Grow(Struct, frozen=True, kw_only=True, tag=True):

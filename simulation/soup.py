@@ -22,6 +22,7 @@ from schemas.events import (
     encode_tick,
 )
 from schemas.messages import Request
+from schemas.ticks import CLOCK_MAX_MS
 from simulation.chance import Chance
 from simulation.driver import BatchFailed, Driver, Written
 from simulation.log import Log
@@ -49,6 +50,8 @@ class Ladle(NamedTuple):
     """Before it, a ticker that had stood still renews the group's sessions."""
     gone: tuple[DeletedTopic, ...] = ()
     """Before it, the group is told that these topics are gone."""
+    stray_ms: int | None = None
+    """Before it, somebody writes a tick that lies so far after its own record, or before."""
 
 
 class Soup(Struct, frozen=True, kw_only=True):
@@ -78,14 +81,18 @@ def soup_of(seed: int) -> Soup:
     topics = Chance(seed).of("topics")
     cook = Cook(dice, config, topics)
     steps = []
-    clock_ms = waited_ms = 0
+    strangers = Chance(seed).of("strangers")
+    clock_ms = now_ms = 0
     hurry = dice.choice((0.7, 0.9, 0.97))
     for number in range(dice.randint(10, 90)):
         wait_ms = _wait(dice, hurry)
         ticks = dice.random() < 0.7
-        waited_ms += wait_ms
+        now_ms += wait_ms
         if ticks:
-            clock_ms, waited_ms = clock_ms + waited_ms, 0
+            clock_ms = max(clock_ms, now_ms)
+        stray_ms = _stray(strangers, config.tick_ahead_bound_ms) if strangers.random() < 0.1 else None
+        if stray_ms is not None and stray_ms <= config.tick_ahead_bound_ms:
+            clock_ms = max(clock_ms, now_ms + stray_ms)
         group_id = dice.choices(("a", "b", ""), (85, 13, 2))[0]
         model = models[group_id]
         model.pass_time(START_MS + clock_ms)
@@ -95,7 +102,7 @@ def soup_of(seed: int) -> Soup:
         gone = _gone(topics) if topics.random() < 0.08 else ()
         if gone:
             model.forget_topics(TopicsDeletedEvent(number, START_MS + clock_ms, START_MS + clock_ms, gone))
-        step = Ladle(wait_ms, ticks, group_id, *cook.request(group_id, model.life), renews, gone)
+        step = Ladle(wait_ms, ticks, group_id, *cook.request(group_id, model.life), renews, gone, stray_ms)
         steps.append(step)
         if step.request is not None:
             model.hear(_peek(step, step.request, number, START_MS + clock_ms))
@@ -107,6 +114,13 @@ def _wait(dice: Random, hurry: float) -> int:
         return dice.choice((0, 0, 1, 100, dice.randint(1, 900)))
     longest = dice.choices((3_000, 12_000, 90_000, 3 * DAY_MS), (60, 30, 8, 2))[0]
     return dice.randint(900, longest)
+
+
+def _stray(dice: Random, bound_ms: int) -> int:
+    """Most of them are no valid ticks; none may end anybody's session before its time by more than the bound."""
+    far_ms = dice.choice((8 * DAY_MS, CLOCK_MAX_MS - START_MS - 10_000_000_000, CLOCK_MAX_MS, 2**62))
+    near_ms = dice.choice((bound_ms, bound_ms + 1, dice.randint(1, 3 * bound_ms)))
+    return dice.choice((far_ms, near_ms, 0, -1, -START_MS, 1 - START_MS, -2 * START_MS))
 
 
 def _gone(dice: Random) -> tuple[DeletedTopic, ...]:
@@ -141,6 +155,8 @@ def pour(soup: Soup) -> Log:
         if step.ticks and now_ms > ticked_ms:
             log.append(0, now_ms, None, encode_tick(now_ms))
             ticked_ms = now_ms
+        if step.stray_ms is not None:
+            log.append(0, now_ms, None, encode_tick(now_ms + step.stray_ms))
         key = step.group_id.encode()
         if step.renews:
             log.append(0, now_ms, key, SESSION_RENEWAL)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.events import SESSION_RENEWAL, decode_tick, encode_tick
-from simulation.log import Log
+from schemas.events import SESSION_RENEWAL, encode_tick
+from simulation.log import Log, ticks_of
 from streaming.clock import TickClock
 
 
@@ -20,7 +20,7 @@ class Ticker:
     def start(self, wall_ms: int, monotonic_ms: int) -> None:
         """Go on from where the log stands."""
         records = self._log.partitions[self._shard]
-        ticks = [decode_tick(record.value or b"").clock_ms for record in records if record.key is None]
+        ticks = [clock_ms for _, clock_ms in ticks_of(records, self._half_session_ms)]
         if ticks:
             start_ms = max(ticks)
         elif records:

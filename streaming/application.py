@@ -152,7 +152,14 @@ class _Shard:
     def __init__(self, spark: SparkSession, config: StreamingConfig, report: TopicReport, number: int, on_tick: Callable[[], None]) -> None:
         self.number = number
         topics = report.topics
-        events = events_stream(spark, topics.events, number, config.source_options, config.max_events_per_batch)
+        events = events_stream(
+            spark,
+            topics.events,
+            number,
+            config.source_options,
+            config.max_events_per_batch,
+            tick_ahead_max_ms=config.group.tick_ahead_bound_ms,
+        )
         self.query: StreamingQuery = start_query(
             coordinate_stream(events, config.operator_config(report.partitions, number)),
             f"{config.topic_prefix}-shard-{number}",
@@ -172,6 +179,7 @@ class _Shard:
                 lead_ms=config.tick_lead_ms,
                 pause_ms=config.tick_pause_ms,
                 session_max_ms=max(config.group.group_max_session_timeout_ms, NEW_MEMBER_JOIN_TIMEOUT_MS),
+                ahead_max_ms=config.group.tick_ahead_bound_ms,
                 on_tick=on_tick,
             )
             self._ticker.start()

@@ -154,7 +154,7 @@ def _hold_records(config: StreamingConfig, partitions: Mapping[str, int]) -> boo
 
 def _has_ticks(config: StreamingConfig, topic: str, partition: int) -> bool:
     with open_reader(config.client_properties) as consumer:
-        return last_tick_ms(consumer, topic, partition) is not None
+        return last_tick_ms(consumer, topic, partition, config.group.tick_ahead_bound_ms) is not None
 
 
 def _require_whole_log(config: StreamingConfig, topic: str, partition: int) -> None:

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 
 from schemas.events import encode_tick
 from schemas.records_file import Record
+from schemas.ticks import NO_CLOCK
 from streaming.event_log import RECORD_ARROW
-from streaming.ticks import NO_CLOCK
 
 
 def lay_out(records: DataFrame, directory: Path, events_per_file: int, until_ms: int) -> list[int]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from schemas.events import EventError, decode_group_id
-from streaming.ticks import read_tick
+from schemas.ticks import read_tick
 
 TAIL_RECORDS = 5_000
 """How much of the log's end is read at least to find the last tick: one that went back must not be taken for it."""
@@ -38,14 +38,14 @@ def open_reader(client_properties: Mapping[str, str]) -> Iterator[Consumer]:
         consumer.close()
 
 
-def find_clock_ms(consumer: Consumer, topic: str, partition: int) -> int | None:
+def find_clock_ms(consumer: Consumer, topic: str, partition: int, ahead_max_ms: int) -> int | None:
     """Where the log's clock stands: its last tick; without ticks, the time of its first record; None for an empty log.
 
     Before the first tick every group's time stands where its first event began it: no group's lies before the first record.
 
     Raises KafkaException when the log cannot be read.
     """
-    tick_ms = last_tick_ms(consumer, topic, partition)
+    tick_ms = last_tick_ms(consumer, topic, partition, ahead_max_ms)
     if tick_ms is not None:
         return tick_ms
     low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=POLL_TIMEOUT_S)
@@ -53,14 +53,14 @@ def find_clock_ms(consumer: Consumer, topic: str, partition: int) -> int | None:
     return None if first is None else first.timestamp()[1]
 
 
-def last_tick_ms(consumer: Consumer, topic: str, partition: int) -> int | None:
+def last_tick_ms(consumer: Consumer, topic: str, partition: int, ahead_max_ms: int) -> int | None:
     """The last tick of a log, which is read from its end backwards; None if there is none. Raises KafkaException."""
     low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=POLL_TIMEOUT_S)
     end, count = high, TAIL_RECORDS
     while end > low:
         start = max(low, end - count)
         events = read_events(consumer, topic, partition, start, end)
-        tick_ms = max((tick for message in events if (tick := tick_of(message)) is not None), default=None)
+        tick_ms = max((tick for message in events if (tick := tick_of(message, ahead_max_ms)) is not None), default=None)
         if tick_ms is not None:
             return tick_ms
         end, count = start, count * 2
@@ -73,8 +73,9 @@ class RecentGroups:
     What was read stays: asked again, it reads only what has come since.
     """
 
-    def __init__(self, topic: str, partition: int, window_ms: int) -> None:
+    def __init__(self, topic: str, partition: int, window_ms: int, ahead_max_ms: int) -> None:
         self._topic, self._partition, self._window_ms = topic, partition, window_ms
+        self._ahead_max_ms = ahead_max_ms
         self._heard: dict[bytes, int] = {}
         """Key of a group's events -> the clock when it was last heard of."""
         self._end = 0
@@ -87,7 +88,7 @@ class RecentGroups:
         start = max(self._end, self._before(consumer, since_ms, low, high))
         ticked_ms = 0
         for message in read_events(consumer, self._topic, self._partition, start, high):
-            key, tick_ms = message.key(), tick_of(message)
+            key, tick_ms = message.key(), tick_of(message, self._ahead_max_ms)
             if tick_ms is not None:
                 ticked_ms = max(ticked_ms, tick_ms)  # one that goes back changes nothing
             elif key is not None and _names_a_group(bytes(key)):
@@ -104,7 +105,7 @@ class RecentGroups:
             middle = (low + high) // 2
             events = read_events(consumer, self._topic, self._partition, middle, min(high, middle + TAIL_RECORDS))
             # The largest: one that went back says nothing of where the clock stood.
-            tick_ms = max((tick for message in events if (tick := tick_of(message)) is not None), default=since_ms)
+            tick_ms = max((tick for message in events if (tick := tick_of(message, self._ahead_max_ms)) is not None), default=since_ms)
             if tick_ms < since_ms:
                 low = middle
             else:
@@ -154,11 +155,11 @@ def offset_of(message: Message) -> int:
     return offset
 
 
-def tick_of(message: Message) -> int | None:
-    """The clock that a record sets; None if it is no tick."""
+def tick_of(message: Message, ahead_max_ms: int) -> int | None:
+    """The clock that a record sets; None if it is no tick. `ahead_max_ms`: see `read_tick`."""
     if message.key() is not None:
         return None
     try:
-        return read_tick(message.value())
+        return read_tick(message.value(), message.timestamp()[1], ahead_max_ms)
     except EventError:
         return None

@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
+from schemas.ticks import NO_CLOCK
 from streaming.buckets import bucket_of, bucket_operator
 from streaming.operator import streaming_operator
 from streaming.operator_config import OperatorConfig
 from streaming.rows import BUCKET_STATE_SCHEMA, OUTPUT_SCHEMA, PRODUCER_COLUMNS, STATE_SCHEMA
-from streaming.ticks import NO_CLOCK
 from streaming.whole_lives import in_buckets, whole_lives
 
 

@@ -15,10 +15,10 @@ from pyspark.sql.streaming.state import GroupState
 
 from coordinator_state import Group, GroupCoordinator, decode_group, encode_group, group_event
 from schemas.events import EventError, decode_group_event, decode_group_id
+from schemas.ticks import read_tick
 from streaming.operator_config import OperatorConfig
 from streaming.rows import EventRow, OutputRecord, dead_letter, output_record
 from streaming.state_function import Columns, Outputs, StateFunction
-from streaming.ticks import read_tick
 
 Key = tuple[bytes | None]
 """The grouping key: the bytes of the event's key. Not its text: a key that is no UTF-8 would be a poison."""
@@ -94,13 +94,13 @@ def take_records(coordinator: GroupCoordinator, config: OperatorConfig) -> list[
 
 def unreadable(group_key: bytes | None, rows: Iterable[EventRow], problem: EventError, config: OperatorConfig) -> list[OutputRecord]:
     """The dead letters of rows whose key names no group, which is the problem."""
-    return [dead_letter(group_key, row, problem if group_key is not None else _without_key(row), config) for row in rows]
+    return [dead_letter(group_key, row, problem if group_key is not None else _without_key(row, config), config) for row in rows]
 
 
-def _without_key(row: EventRow) -> EventError:
+def _without_key(row: EventRow, config: OperatorConfig) -> EventError:
     """Why a record with a null key is no tick."""
     try:
-        read_tick(row.value)
+        read_tick(row.value, row.timestamp_ms, config.group.tick_ahead_bound_ms)
     except EventError as problem:
         return problem
     raise AssertionError(f"the tick at offset {row.offset} was taken for a request")

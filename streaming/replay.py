@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from schemas.events import EventError
 from schemas.records_file import Record
+from schemas.ticks import NO_CLOCK, read_tick
 from streaming.config import StreamingConfig
 from streaming.event_log_pieces import lay_out
 from streaming.job import coordinate_batch, coordinate_stream, producer_records
@@ -23,7 +24,6 @@ from streaming.operator import coordinate_rows
 from streaming.output_files import Format, open_output_files
 from streaming.rows import RECORD_SCHEMA, EventRow, OutputRecord
 from streaming.source import with_clock
-from streaming.ticks import NO_CLOCK, read_tick
 
 EVENTS_PER_BATCH = 50_000
 """Of a streaming replay, unless `max_events_per_batch` says otherwise."""
@@ -51,7 +51,7 @@ def replay_streaming(
     for partition in partitions:
         stream = spark.readStream.schema(RECORD_SCHEMA).option("maxFilesPerTrigger", 1)
         events = stream.parquet(str(directory / "events" / str(partition))).select("key", "offset", "value", "timestamp_ms")
-        outputs = coordinate_stream(with_clock(events), config.operator_config(partition=partition))
+        outputs = coordinate_stream(with_clock(events, config.group.tick_ahead_bound_ms), config.operator_config(partition=partition))
         query = (
             outputs.writeStream.format("parquet")
             .queryName(f"replay-{partition}")
@@ -70,7 +70,7 @@ def replay_in_process(
     records: Iterable[Record], config: StreamingConfig, *, until_ms: int = NO_CLOCK
 ) -> Iterator[tuple[bytes | None, list[OutputRecord]]]:
     """The same without Spark: (group key, its outputs), by group key and partition. All of the log is held in memory."""
-    rows, ends = _rows_by_group(records)
+    rows, ends = _rows_by_group(records, config.group.tick_ahead_bound_ms)
     for partition, key in sorted(rows, key=lambda group: (group[1] is not None, group[1] or b"", group[0])):
         own = config.operator_config(partition=partition)
         end_ms = max(ends.get(partition, NO_CLOCK), until_ms)
@@ -78,7 +78,7 @@ def replay_in_process(
 
 
 def _rows_by_group(
-    records: Iterable[Record],
+    records: Iterable[Record], ahead_max_ms: int
 ) -> tuple[dict[tuple[int, bytes | None], list[EventRow]], dict[int, int]]:
     """The requests of each (partition, key) with their clocks, and the last tick of each partition."""
     rows: dict[tuple[int, bytes | None], list[EventRow]] = {}
@@ -88,7 +88,7 @@ def _rows_by_group(
         clock_ms = clocks.get(partition, NO_CLOCK)
         if record.key is None:
             try:
-                clocks[partition] = max(clock_ms, read_tick(record.value))
+                clocks[partition] = max(clock_ms, read_tick(record.value, record.timestamp_ms, ahead_max_ms))
                 continue
             except EventError:
                 pass  # A dead letter.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,6 +23,8 @@ def events_stream(
     partition: int,
     kafka_options: Mapping[str, str],
     max_events_per_batch: int | None = None,
+    *,
+    tick_ahead_max_ms: int,
 ) -> DataFrame:
     """The live events of one partition, from the topic's beginning or from where the checkpoint stands.
 
@@ -32,9 +35,9 @@ def events_stream(
     )
     if max_events_per_batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", max_events_per_batch)
-    return with_clock(reader.load().selectExpr(*EVENT_COLUMNS))
+    return with_clock(reader.load().selectExpr(*EVENT_COLUMNS), tick_ahead_max_ms)
 
 
-def with_clock(records: DataFrame) -> DataFrame:
+def with_clock(records: DataFrame, ahead_max_ms: int) -> DataFrame:
     """Key, offset, value and timestamp_ms of one partition, each batch of it one task -> rows of `EVENT_SCHEMA`."""
-    return records.mapInArrow(carry_clock, EVENT_SCHEMA)
+    return records.mapInArrow(partial(carry_clock, ahead_max_ms=ahead_max_ms), EVENT_SCHEMA)

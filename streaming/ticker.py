@@ -34,6 +34,7 @@ class Ticker:
         lead_ms: int,
         pause_ms: int,
         session_max_ms: int,
+        ahead_max_ms: int,
         on_tick: Callable[[], None] = lambda: None,
     ) -> None:
         """`interval_ms`, `lead_ms`, `pause_ms`: see `TickClock`. `session_max_ms`: the longest session that a member can have.
@@ -41,9 +42,10 @@ class Ticker:
         self._topic, self._partition = topic, partition
         self._properties = dict(client_properties)
         self._interval_ms, self._lead_ms, self._pause_ms = interval_ms, lead_ms, pause_ms
+        self._ahead_max_ms = ahead_max_ms
         self._on_tick = on_tick
         # Who was last heard while it waited to join has a session from the end of that wait: one longer than from when it spoke.
-        self._recent = RecentGroups(topic, partition, 2 * session_max_ms)
+        self._recent = RecentGroups(topic, partition, 2 * session_max_ms, ahead_max_ms)
         self._clock: TickClock | None = None
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -106,7 +108,7 @@ class Ticker:
 
     def _continue(self) -> TickClock:
         with open_reader(self._properties) as consumer:
-            found_ms = find_clock_ms(consumer, self._topic, self._partition)
+            found_ms = find_clock_ms(consumer, self._topic, self._partition, self._ahead_max_ms)
         limits = {"interval_ms": self._interval_ms, "lead_ms": self._lead_ms, "pause_ms": self._pause_ms}
         if found_ms is None:
             return TickClock(_wall_ms(), _monotonic_ms(), **limits)

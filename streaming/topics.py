@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewT
 # Headers, key and the framing of a batch, beyond the record's value.
 RECORD_OVERHEAD_BYTES = 65_536
 
+LOG_APPEND_TIME = "LogAppendTime"
 _DEFAULT_REPLICATION = 3
 _HOUR_MS = 3_600_000
 _NOT_YET = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE)
@@ -156,7 +157,7 @@ def _plans(settings: TopicSettings) -> list[_Plan]:
     def kept(retention_ms: int) -> dict[str, str]:
         return {"cleanup.policy": "delete", "retention.ms": str(retention_ms)}
 
-    events = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(settings.event_max_bytes)}
+    events = {"message.timestamp.type": LOG_APPEND_TIME, "max.message.bytes": str(settings.event_max_bytes)}
     compacted = {"cleanup.policy": "compact", **outputs}
     wanted: list[tuple[str, int, dict[str, str]]] = [
         (topics.events, settings.shards, {**kept(settings.events_retention_ms), **events}),
@@ -256,6 +257,9 @@ def _mistakes(settings: TopicSettings, found: Mapping[str, _Found]) -> list[str]
             f"{settings.topics.topics} has {known.partitions} partitions but --shards is {settings.shards}: each shard keeps "
             "in its own what it knows of the cluster's topics. Delete the topic: it is made anew."
         )
+    timestamp_type = events.config["message.timestamp.type"] if events else LOG_APPEND_TIME
+    if timestamp_type != LOG_APPEND_TIME:
+        mistakes.append(senders_times(settings.topics.events, timestamp_type))
     input_max_bytes = events.max_message_bytes if events else settings.event_max_bytes
     output_max_bytes = max(settings.output_max_bytes, input_max_bytes + RECORD_OVERHEAD_BYTES)
     if settings.output_max_bytes < input_max_bytes + RECORD_OVERHEAD_BYTES:
@@ -278,6 +282,14 @@ def _mistakes(settings: TopicSettings, found: Mapping[str, _Found]) -> list[str]
     return mistakes
 
 
+def senders_times(events: str, timestamp_type: str) -> str:
+    """What is wrong with an events topic whose records have their senders' times."""
+    return (
+        f"{events} has message.timestamp.type={timestamp_type}: whoever sends a tick would say when it was sent, and which ticks count "
+        f"is decided by that; set it to {LOG_APPEND_TIME}."
+    )
+
+
 _POLICY_REASONS = {
     "delete": "compaction would drop all records of a key but the last",
     "compact": "it is read as a table, and deletion by age would drop live groups and offsets",
@@ -286,12 +298,6 @@ _POLICY_REASONS = {
 
 def _warnings(settings: TopicSettings, found: Mapping[str, _Found]) -> list[str]:
     topics, warnings = settings.topics, []
-    timestamp_type = found[topics.events].config["message.timestamp.type"]
-    if timestamp_type != "LogAppendTime":
-        warnings.append(
-            f"{topics.events} has message.timestamp.type={timestamp_type}: commit times and reports will show the "
-            "senders' clocks; LogAppendTime shows the broker's."
-        )
     retention_ms = int(found[topics.events].config["retention.ms"])
     if 0 <= retention_ms < 24 * _HOUR_MS:
         warnings.append(

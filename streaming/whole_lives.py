@@ -21,12 +21,12 @@ from pyspark.sql import functions as F
 
 from coordinator_state import GroupCoordinator
 from schemas.events import EventError, decode_group_id
+from schemas.ticks import NO_CLOCK, read_tick
 from streaming.arrow_columns import objects, runs
 from streaming.buckets import bucket_of
 from streaming.operator import blame, handle_rows, take_records, unreadable
 from streaming.operator_config import OperatorConfig
 from streaming.rows import RECORD_SCHEMA, EventRow, OutputRecord, output_batch
-from streaming.ticks import NO_CLOCK, read_tick
 
 BUCKET_ROW_SCHEMA = f"{RECORD_SCHEMA}, bucket int"
 ROWS_AT_ONCE = 1_000
@@ -73,10 +73,11 @@ def whole_lives(config: OperatorConfig, until_ms: int) -> Callable[[Batches], It
 
 
 def _outputs(batches: Batches, config: OperatorConfig, until_ms: int) -> Iterator[Outputs]:
-    for (partition, key), stretches in groupby(_stretches(batches), attrgetter("owner")):
+    stretches = _stretches(batches, config.group.tick_ahead_bound_ms)
+    for (partition, key), own_stretches in groupby(stretches, attrgetter("owner")):
         own = msgspec.structs.replace(config, partition=partition)
         with blame(key, own):
-            for records in _life(key, stretches, own, until_ms):
+            for records in _life(key, own_stretches, own, until_ms):
                 yield key, records
 
 
@@ -97,8 +98,8 @@ def _life(
     yield take_records(coordinator, config)
 
 
-def _stretches(batches: Batches) -> Iterator[_Stretch]:
-    clock = _Clock(0)
+def _stretches(batches: Batches, ahead_max_ms: int) -> Iterator[_Stretch]:
+    clock = _Clock(0, ahead_max_ms)
     for whole in batches:
         for start in range(0, whole.num_rows, ROWS_AT_ONCE):
             batch = whole.slice(start, ROWS_AT_ONCE)
@@ -107,7 +108,7 @@ def _stretches(batches: Batches) -> Iterator[_Stretch]:
             for begin, end in runs(batch.column("partition"), batch.column("key")):
                 partition, key, own = int(partitions[begin]), keys[begin], slice(begin, end)
                 if partition != clock.partition:
-                    clock = _Clock(partition)
+                    clock = _Clock(partition, ahead_max_ms)
                 clocks = [NO_CLOCK] * (end - begin) if key is None else clock.at(offsets[own])
                 rows = list(map(EventRow, offsets[own].tolist(), clocks, timestamps[own], values[own]))
                 if key is None:
@@ -120,10 +121,11 @@ def _stretches(batches: Batches) -> Iterator[_Stretch]:
 class _Clock:
     """The ticks of one partition."""
 
-    def __init__(self, partition: int) -> None:
+    def __init__(self, partition: int, ahead_max_ms: int) -> None:
         self.partition = partition
         self.end_ms = NO_CLOCK
         """The last tick."""
+        self._ahead_max_ms = ahead_max_ms
         self._offsets: list[int] = []
         self._clocks: list[int] = [NO_CLOCK]
         """Before the first tick, and after each of them."""
@@ -132,7 +134,7 @@ class _Clock:
     def takes(self, row: EventRow) -> bool:
         """Whether this row is a tick; it comes after the others."""
         try:
-            self.end_ms = max(self.end_ms, read_tick(row.value))
+            self.end_ms = max(self.end_ms, read_tick(row.value, row.timestamp_ms, self._ahead_max_ms))
         except EventError:
             return False
         self._offsets.append(row.offset)

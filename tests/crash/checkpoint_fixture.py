@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
@@ -51,10 +51,12 @@ def config_of(bootstrap_servers: str, checkpoint: Path) -> StreamingConfig:
 def make_topics(config: StreamingConfig) -> TopicReport:
     """The events keep the times that they are produced with."""
     admin = admin_client(config.bootstrap_servers, {"log_level": "0"})
-    settings = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
-    for future in admin.create_topics([NewTopic(config.topic_settings.topics.events, 1, 1, config=settings)]).values():
+    report = ensure_topics(admin, config.topic_settings)
+    senders_times = ConfigEntry("message.timestamp.type", "CreateTime", incremental_operation=AlterConfigOpType.SET)
+    events = ConfigResource(ResourceType.TOPIC, report.topics.events, incremental_configs=[senders_times])
+    for future in admin.incremental_alter_configs([events]).values():
         future.result(30)
-    return ensure_topics(admin, config.topic_settings)
+    return report
 
 
 def append(config: StreamingConfig, records: list[Record]) -> None:
@@ -68,7 +70,10 @@ def append(config: StreamingConfig, records: list[Record]) -> None:
 def run_to_the_end(spark: SparkSession, config: StreamingConfig, report: TopicReport) -> None:
     """Handle what the events topic has."""
     prepare_session(spark, config)
-    events = events_stream(spark, report.topics.events, 0, config.source_options, config.max_events_per_batch)
+    bound_ms = config.group.tick_ahead_bound_ms
+    events = events_stream(
+        spark, report.topics.events, 0, config.source_options, config.max_events_per_batch, tick_ahead_max_ms=bound_ms
+    )
     outputs = coordinate_stream(events, config.operator_config(report.partitions, 0))
     query = start_query(outputs, "kept", config.checkpoint, config.sink_options, available_now=True)
     query.awaitTermination()

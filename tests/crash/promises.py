@@ -9,8 +9,8 @@ from typing import Any
 from schemas.events import EventError
 from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
 from schemas.records_file import Record
+from schemas.ticks import read_tick
 from streaming.config import StreamingConfig
-from streaming.ticks import read_tick
 from tests.crash.outputs import Outputs
 
 NONE, REBALANCE_IN_PROGRESS = 0, 27
@@ -36,7 +36,7 @@ def _requests(log: list[Record]) -> dict[int, tuple[int, dict[str, Any]]]:
         assert record.offset is not None
         try:
             if record.key is None:
-                clock_ms = max(clock_ms, read_tick(record.value))
+                clock_ms = max(clock_ms, read_tick(record.value, record.timestamp_ms, 3_000))
                 continue
             found[record.offset] = clock_ms, json.loads(record.value or b"")
         except (EventError, ValueError, RecursionError):

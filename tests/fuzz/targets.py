@@ -33,13 +33,13 @@ from schemas.events import EventError, decode_group_event, decode_response_event
 from schemas.history import decode_history, decode_snapshot
 from schemas.records import decode_record
 from schemas.records_file import RecordsFileError, decode_event_record, encode_record
+from schemas.ticks import read_tick
 from schemas.wire import DecodeError
 from streaming.buckets import StoredGroup, decode_bucket, encode_bucket
 from streaming.config import StreamingConfig
 from streaming.operator import OperatorError, Outcome, coordinate_rows
 from streaming.replay import replay_in_process
 from streaming.rows import EventRow, OutputRecord
-from streaming.ticks import read_tick
 from tests.coordinator_state.harness import assignment, subscription
 from tests.gateway.random_messages import MESSAGES, random_message
 from tests.operations.test_tally import bench
@@ -137,7 +137,7 @@ def _states() -> list[tuple[bytes, bytes]]:
     for offset, record in enumerate(LOG):
         if record.key is None:
             with suppress(EventError):
-                clock_ms = max(clock_ms, read_tick(record.value))
+                clock_ms = max(clock_ms, read_tick(record.value, record.timestamp_ms, OPERATOR.group.tick_ahead_bound_ms))
         elif record.key == b"group-0":
             row = EventRow(offset, clock_ms, clock_ms, record.value)
             outcome = coordinate_rows(b"group-0", [row], OPERATOR, group=outcome.group, clock_ms=clock_ms)
@@ -242,6 +242,17 @@ def _decode_frames(data: bytes) -> None:
 _MESSAGE_OF_KEY = {int(key): name for key, name in GROUP_APIS.items()}
 
 
+def _read_tick(data: bytes) -> None:
+    """What is taken for a tick lies no further ahead of its record than it may; no earlier record takes more."""
+    clock_ms = read_tick(data, None, 0)
+    for timestamp_ms, ahead_ms in ((START_MS, 3_000), (1, 0), (clock_ms, 0)):
+        try:
+            read_ms = read_tick(data, timestamp_ms, ahead_ms)
+        except EventError:
+            read_ms = None
+        assert read_ms == (clock_ms if clock_ms <= timestamp_ms + ahead_ms else None)
+
+
 def _handle(data: bytes) -> None:
     """Any value of an event, sent to a group in the middle of its life, and an hour after it: no batch may fail.
 
@@ -291,7 +302,7 @@ TARGETS = {
     target.name: target
     for target in (
         Target("events", _requests, lambda data: decode_group_event("group-0", data, RESPONSES_PARTITIONS), (EventError,)),
-        Target("ticks", _ticks, read_tick, (EventError,)),
+        Target("ticks", _ticks, _read_tick, (EventError,)),
         Target("core", _requests, _handle, ()),
         Target("responses", lambda: _written(TOPICS.responses), decode_response_event, (EventError,)),
         Target("history", lambda: _written(TOPICS.history), decode_history, (msgspec.DecodeError,)),

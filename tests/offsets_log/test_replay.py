@@ -18,8 +18,8 @@ from schemas.records import (
     encode_key,
     encode_offset_commit_value,
 )
+from schemas.ticks import read_tick
 from schemas.wire import DecodeError
-from streaming.ticks import read_tick
 from tests.coordinator_state.harness import GroupHarness, assignment, of_type
 from tests.streaming.log_story import RESPONSES_PARTITIONS, story
 
@@ -71,7 +71,7 @@ def test_after_every_event_the_log_tells_what_the_groups_are(seed: int) -> None:
         assert record.timestamp_ms is not None
         try:
             if record.key is None:
-                clock_ms = max(clock_ms, read_tick(record.value))
+                clock_ms = max(clock_ms, read_tick(record.value, record.timestamp_ms, 3_000))
                 compared += follow(coordinator.advance_to(clock_ms))
                 continue
             group_id = decode_group_id(record.key)

@@ -40,19 +40,19 @@ def log_of(case: Scenario | Soup) -> Log:
     return world.log
 
 
-def written_in_batches(records: list[Record], config: OperatorConfig, dice: Random) -> dict[bytes, list[OutputRecord]]:
+def written_in_batches(records: list[Record], config: OperatorConfig, dice: Random) -> dict[bytes | None, list[OutputRecord]]:
     """What the operator writes of each group, with the log cut at random; the last batch has no events."""
     cuts = sorted({0, len(records), *(dice.randint(0, len(records)) for _ in range(20))})
-    groups: dict[bytes, Group | None] = {}
-    written: dict[bytes, list[OutputRecord]] = {}
+    groups: dict[bytes | None, Group | None] = {}
+    written: dict[bytes | None, list[OutputRecord]] = {}
     watermark_ms = 0
     for start, end in pairwise([*cuts, len(records)]):
-        rows, clock_ms = carry_clock(records[start:end], watermark_ms)
+        rows, clock_ms = carry_clock(records[start:end], watermark_ms, config.group.tick_ahead_bound_ms)
         dice.shuffle(rows)
-        by_key: dict[bytes, list[EventRow]] = {key: [] for key in groups}
+        by_key: dict[bytes | None, list[EventRow]] = {key: [] for key in groups}
         for row in rows:
             event = EventRow(row.record.offset, row.clock_ms, row.record.timestamp_ms, row.record.value)
-            by_key.setdefault(row.record.key or b"", []).append(event)
+            by_key.setdefault(row.record.key, []).append(event)
         for key, events in by_key.items():
             outcome = coordinate_rows(key, events, config, group=groups.get(key), clock_ms=watermark_ms)
             groups[key] = outcome.group

@@ -18,7 +18,7 @@ from members.member import GroupMember
 from schemas.events import DeletedTopic
 from schemas.messages import HeartbeatRequest
 from schemas.wire import INT32
-from simulation import driver, ticker
+from simulation import driver, log, referee, ticker
 from simulation.run import Case, case_of, live
 from simulation.scenario import Subscribe
 from simulation.soup import Soup
@@ -137,6 +137,12 @@ def a_static_member_keeps_its_new_subscription_to_itself(monkeypatch: pytest.Mon
             self._joining._joined_subscription = self._joining.subscription
 
     monkeypatch.setattr(GroupMember, "subscribe", subscribe)
+
+
+def a_tick_of_the_future_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = driver.read_tick
+    for module in (driver, referee, log):
+        monkeypatch.setattr(module, "read_tick", lambda value, timestamp_ms, ahead_max_ms: real(value, None, ahead_max_ms))
 
 
 def the_clock_jumps_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,8 +282,8 @@ def time_by_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every row gets the last tick of its batch, not the last one before it."""
     real = driver.carry_clock
 
-    def carry_clock(records: Any, floor_ms: int) -> Any:
-        rows, clock_ms = real(records, floor_ms)
+    def carry_clock(records: Any, floor_ms: int, ahead_max_ms: int) -> Any:
+        rows, clock_ms = real(records, floor_ms, ahead_max_ms)
         return [row._replace(clock_ms=clock_ms) for row in rows], clock_ms
 
     monkeypatch.setattr(driver, "carry_clock", carry_clock)
@@ -315,6 +321,8 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (beats_are_not_heard, WORLDS, {"SessionsKept"}),
     (beats_are_not_heard, WORLDS, {"TheLivingStay"}),
     (the_dead_stay, WORLDS, {"SessionsKept"}),
+    (a_tick_of_the_future_counts, WORLDS, {"TheFutureIsFar"}),
+    (a_tick_of_the_future_counts, SOUPS, {"TheFutureIsFar"}),
     (time_runs_before_the_first_tick, WORLDS, {"OnlyTicksMoveTime"}),
     (a_static_member_keeps_its_new_subscription_to_itself, STATIC_SUBSCRIBERS, {"GroupsSettle"}),
     (the_clock_jumps_after_a_pause, WORLDS, {"TheLivingStay"}),

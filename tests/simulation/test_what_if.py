@@ -36,7 +36,7 @@ def records(name: str) -> tuple[Record, ...]:
 
 @cache
 def log_of(name: str) -> GroupLog:
-    return group_log(records(name), name)
+    return group_log(records(name), name, GroupConfig().tick_ahead_bound_ms)
 
 
 @cache
@@ -114,7 +114,7 @@ def test_what_cannot_be_played() -> None:
     with pytest.raises(LifeError, match="no assignor 'mine'"):
         play(log_of("crash"), GroupConfig(), ASSIGNORS, assignor="mine")
     with pytest.raises(LifeError, match="no request of group nobodys"):
-        group_log(records("crash"), "nobodys")
+        group_log(records("crash"), "nobodys", 3_000)
     with pytest.raises(LifeError, match="not known here"):
         play(log_of("crash"), GroupConfig(), {})
 

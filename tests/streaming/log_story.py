@@ -27,7 +27,7 @@ from schemas.messages import (
     SyncGroupRequest,
 )
 from schemas.records_file import Record
-from streaming.ticks import read_tick
+from schemas.ticks import read_tick
 
 START_MS = 1_767_225_600_000
 RESPONSES_PARTITIONS = 8
@@ -201,7 +201,7 @@ def _homes(record: Record, shards: int) -> Iterator[int]:
         yield group_partition(record.key.decode(errors="replace"), shards)
         return
     try:
-        read_tick(record.value)
+        read_tick(record.value, record.timestamp_ms, 3_000)
     except EventError:
         yield 0
     else:

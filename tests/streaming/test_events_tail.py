@@ -40,7 +40,7 @@ def partition(admin: AdminClient, reader: Consumer, topic_prefix: str) -> str:
 
 
 def test_the_clock_of_a_log_is_its_last_tick(producer: Producer, reader: Consumer, partition: str) -> None:
-    assert find_clock_ms(reader, partition, 0) is None
+    assert find_clock_ms(reader, partition, 0, 3_000) is None
     before_ms = time.time_ns() // 1_000_000
     producer.produce(partition, key="group", value=b"{}")
     producer.flush()
@@ -48,7 +48,7 @@ def test_the_clock_of_a_log_is_its_last_tick(producer: Producer, reader: Consume
     for _ in range(7_000):
         producer.produce(partition, key="group", value=encode_tick(10**12))
     producer.flush()
-    found_ms = find_clock_ms(reader, partition, 0)
+    found_ms = find_clock_ms(reader, partition, 0, 3_000)
     assert found_ms is not None
     assert before_ms - 1_000 <= found_ms <= first_ms, "the first record's time"
     producer.produce(partition, value=encode_tick(7_000))
@@ -56,7 +56,7 @@ def test_the_clock_of_a_log_is_its_last_tick(producer: Producer, reader: Consume
     for _ in range(7_000):
         producer.produce(partition, key="group", value=b"{}")
     producer.flush()
-    assert find_clock_ms(reader, partition, 0) == 7_000
+    assert find_clock_ms(reader, partition, 0, 3_000) == 7_000
 
 
 def test_groups_that_were_heard_within_the_window(producer: Producer, reader: Consumer, partition: str) -> None:
@@ -69,7 +69,7 @@ def test_groups_that_were_heard_within_the_window(producer: Producer, reader: Co
     producer.produce(partition, key=b"\xff", value=b"no request")
     producer.produce(partition, value=b"no tick")
     producer.flush()
-    groups = RecentGroups(partition, 0, 10_000)
+    groups = RecentGroups(partition, 0, 10_000, 3_000)
     recent = {f"group-{seconds}".encode(), *(f"group-{second}".encode() for second in range(seconds - 11, seconds))}
     found = set(groups.read(reader, 1_000 * seconds))
     assert recent <= found
@@ -81,9 +81,9 @@ def test_groups_that_were_heard_within_the_window(producer: Producer, reader: Co
     assert set(groups.read(reader, 1_000 * (seconds + 5))) - found == {b"new"}
     assert not past & set(groups.read(reader, 1_000 * (seconds + 5)))
     assert groups.read(reader, 10**12) == []
-    everybody = RecentGroups(partition, 0, 10**12)
+    everybody = RecentGroups(partition, 0, 10**12, 3_000)
     assert len(everybody.read(reader, 1_000 * seconds)) == seconds + 2, "a key that names no group has no sessions"
-    assert RecentGroups(partition, 0, 10**12).read(reader, 1_000 * seconds, lambda: False) == [], "it is no more wanted"
+    assert RecentGroups(partition, 0, 10**12, 3_000).read(reader, 1_000 * seconds, lambda: False) == [], "it is no more wanted"
 
 
 def test_a_tick_that_went_back_hides_no_group(producer: Producer, reader: Consumer, partition: str) -> None:
@@ -97,5 +97,5 @@ def test_a_tick_that_went_back_hides_no_group(producer: Producer, reader: Consum
         producer.produce(partition, key=f"group-{number}", value=b"{}")
         producer.poll(0)
     producer.flush()
-    found = set(RecentGroups(partition, 0, records // 2).read(reader, 1_000_000 + records))
+    found = set(RecentGroups(partition, 0, records // 2, 3_000).read(reader, 1_000_000 + records))
     assert {f"group-{number}".encode() for number in range(records // 2 + 100, records)} <= found

@@ -41,7 +41,7 @@ def test_a_checkpoint_of_two_tasks_goes_on_in_two_where_the_setting_is_one(spark
 def handle_files(spark: SparkSession, config: StreamingConfig, directory: Path) -> None:
     prepare_session(spark, config)
     stream = spark.readStream.schema(RECORD_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(directory / "events"))
-    events = with_clock(stream.select("key", "offset", "value", "timestamp_ms"))
+    events = with_clock(stream.select("key", "offset", "value", "timestamp_ms"), 3_000)
     writer = coordinate_stream(events, config.operator_config()).writeStream.format("parquet").trigger(availableNow=True)
     writer.option("checkpointLocation", str(directory / "checkpoint")).start(str(directory / "outputs")).awaitTermination()
 

@@ -30,7 +30,7 @@ def read_ticks(bootstrap_servers: str, topic: str) -> list[int]:
 
 def ticker_of(bootstrap_servers: str, topic: str, session_max_ms: int = 5_000) -> Ticker:
     properties = {"bootstrap.servers": bootstrap_servers, "log_level": "0"}
-    return Ticker(topic, 0, properties, interval_ms=100, lead_ms=10**9, pause_ms=1_000, session_max_ms=session_max_ms)
+    return Ticker(topic, 0, properties, interval_ms=100, lead_ms=10**9, pause_ms=1_000, session_max_ms=session_max_ms, ahead_max_ms=3_000)
 
 
 def test_a_ticker_that_comes_back_renews_the_sessions_of_groups_that_were_heard_lately(
@@ -64,7 +64,7 @@ def test_a_ticker_that_cannot_go_on_says_so(kafka: EmbeddedKafka, admin: AdminCl
     admin.create_topics([NewTopic(topic_prefix, 1)])[topic_prefix].result()
     ticker = Ticker(
         topic_prefix, 0, {"bootstrap.servers": kafka.bootstrap_servers}, interval_ms=100, lead_ms=10**9, pause_ms=1_000,
-        session_max_ms=5_000, on_tick=lambda: 1 / 0,
+        session_max_ms=5_000, ahead_max_ms=3_000, on_tick=lambda: 1 / 0,
     )  # fmt: skip
     ticker.start()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pyarrow as pa
@@ -10,22 +11,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.events import EventError, EventProblem, encode_tick
-from streaming.ticks import CLOCK_MAX_MS, carry_clock, read_tick
+from schemas.ticks import CLOCK_MAX_MS, read_tick
+from streaming.ticks import carry_clock
 
 REQUEST = (b"group", b"{}")
+AHEAD_MS = 3_000
 
 
 def tick(clock_ms: int) -> tuple[None, bytes]:
     return None, encode_tick(clock_ms)
 
 
-def batch(*records: tuple[bytes | None, bytes | None]) -> pa.RecordBatch:
+def batch(*records: tuple[bytes | None, bytes | None], timestamps: Sequence[int | None] | None = None) -> pa.RecordBatch:
+    """Records whose timestamps are unknown, unless they are given."""
     keys, values = zip(*records, strict=True)
-    return pa.RecordBatch.from_arrays([pa.array(keys, pa.binary()), pa.array(values, pa.binary())], names=["key", "value"])
+    columns = [pa.array(keys, pa.binary()), pa.array(values, pa.binary()), pa.array(timestamps or [None] * len(keys), pa.int64())]
+    return pa.RecordBatch.from_arrays(columns, names=["key", "value", "timestamp_ms"])
 
 
 def clocks(*batches: pa.RecordBatch) -> list[int]:
-    return [clock for each in carry_clock(batches) for clock in each.column("clock_ms").to_pylist()]
+    return [clock for each in carry_clock(batches, AHEAD_MS) for clock in each.column("clock_ms").to_pylist()]
 
 
 def test_a_request_has_the_clock_of_the_last_tick_before_it_over_batches() -> None:
@@ -37,12 +42,12 @@ def test_a_tick_that_goes_back_or_repeats_changes_nothing() -> None:
 
 
 def test_only_ticks_are_marked_and_a_malformed_one_is_a_row_like_others() -> None:
-    marked = next(carry_clock([batch(tick(5), REQUEST, (None, b'{"type":"tick"}'), (None, None), (b"", encode_tick(6)))]))
+    marked = next(carry_clock([batch(tick(5), REQUEST, (None, b'{"type":"tick"}'), (None, None), (b"", encode_tick(6)))], AHEAD_MS))
     assert marked.column("tick").cast(pa.int64()).to_pylist() == [5_000, None, None, None, None]
 
 
 def test_a_tick_at_the_end_of_time_can_be_marked() -> None:
-    (marked,) = carry_clock([batch(tick(CLOCK_MAX_MS))])
+    (marked,) = carry_clock([batch(tick(CLOCK_MAX_MS))], AHEAD_MS)
     assert marked.column("tick").cast(pa.int64()).to_pylist() == [CLOCK_MAX_MS * 1_000]
 
 
@@ -75,10 +80,38 @@ def test_batches_make_no_difference(ticks: list[int | None], cuts: list[int]) ->
 )
 def test_what_is_no_tick_says_why(value: bytes | None, problem: EventProblem) -> None:
     with pytest.raises(EventError) as caught:
-        read_tick(value)
+        read_tick(value, None, AHEAD_MS)
     assert caught.value.problem is problem
 
 
 def test_a_tick_may_be_written_by_others() -> None:
-    assert read_tick(b'{ "clock_ms": 12, "type": "tick" }') == 12
-    assert read_tick(encode_tick(CLOCK_MAX_MS)) == CLOCK_MAX_MS
+    assert read_tick(b'{ "clock_ms": 12, "type": "tick" }', None, AHEAD_MS) == 12
+    assert read_tick(encode_tick(CLOCK_MAX_MS), None, AHEAD_MS) == CLOCK_MAX_MS
+
+
+NOW_MS = 1_800_000_000_000
+
+
+@given(st.integers(1, CLOCK_MAX_MS), st.integers(0, 10_000_000))
+def test_a_tick_counts_up_to_a_bound_after_its_own_record_and_however_far_before(timestamp_ms: int, ahead_max_ms: int) -> None:
+    latest_ms = min(timestamp_ms + ahead_max_ms, CLOCK_MAX_MS)
+    for clock_ms in {1, timestamp_ms, latest_ms}:
+        assert read_tick(encode_tick(clock_ms), timestamp_ms, ahead_max_ms) == clock_ms
+    with pytest.raises(EventError) as caught:
+        read_tick(encode_tick(latest_ms + 1), timestamp_ms, ahead_max_ms)
+    assert caught.value.problem is EventProblem.MALFORMED_TICK
+
+
+@pytest.mark.parametrize("timestamp_ms", [None, 0, -1])
+def test_a_record_that_was_kept_without_its_timestamp_is_believed(timestamp_ms: int | None) -> None:
+    assert read_tick(encode_tick(CLOCK_MAX_MS), timestamp_ms, 0) == CLOCK_MAX_MS
+
+
+def test_a_tick_from_the_future_moves_nothing_and_hides_no_later_one() -> None:
+    records = [tick(NOW_MS), tick(NOW_MS + 8 * 86_400_000), REQUEST, tick(CLOCK_MAX_MS), REQUEST, tick(NOW_MS + 3_001), tick(NOW_MS + 500), REQUEST]
+    whole = batch(*records, timestamps=[NOW_MS] * 6 + [NOW_MS + 400] * 2)
+    assert clocks(whole) == [NOW_MS] * 6 + [NOW_MS + 500] * 2
+    (marked,) = carry_clock([whole], AHEAD_MS)
+    taken = [0, 6]
+    assert [index for index, each in enumerate(marked.column("tick").to_pylist()) if each is not None] == taken
+    assert [each for part in (whole[:3], whole[3:]) for each in clocks(part)] == [NOW_MS] * 3 + [0] * 3 + [NOW_MS + 500] * 2

@@ -98,20 +98,21 @@ def test_partition_counts_are_those_found_not_those_wished_for(admin: AdminClien
 
 
 def test_every_mistake_is_told_at_once_and_nothing_is_created(admin: AdminClient, topic_prefix: str) -> None:
-    make(admin, f"{topic_prefix}.events", 2, cleanup_policy="compact")
+    make(admin, f"{topic_prefix}.events", 2, cleanup_policy="compact", message_timestamp_type="CreateTime")
     make(admin, f"{topic_prefix}.offsets", 4, cleanup_policy="delete", max_message_bytes="5000000")
     make(admin, f"{topic_prefix}.assignments", 1, cleanup_policy="compact,delete", max_message_bytes="5000000")
     make(admin, f"{topic_prefix}.history", 1, max_message_bytes="1048588")
     with pytest.raises(TopicError) as raised:
         ensure_topics(admin, TopicSettings(prefix=topic_prefix, shards=4))
-    shards, events_policy, assignments_policy, offsets_policy, size = raised.value.mistakes
+    shards, timestamps, events_policy, assignments_policy, offsets_policy, size = raised.value.mistakes
     assert shards.startswith(f"{topic_prefix}.events has 2 partitions but --shards is 4")
+    assert timestamps.startswith(f"{topic_prefix}.events has message.timestamp.type=CreateTime")
     assert events_policy.startswith(f"{topic_prefix}.events has cleanup.policy=compact")
     assert assignments_policy.startswith(f"{topic_prefix}.assignments has cleanup.policy=")
     assert assignments_policy.endswith("set it to compact.")
     assert offsets_policy.startswith(f"{topic_prefix}.offsets has cleanup.policy=delete")
     assert size.startswith(f"{topic_prefix}.history has max.message.bytes=1048588")
-    assert str(raised.value).count("\n") == 4
+    assert str(raised.value).count("\n") == 5
     assert f"{topic_prefix}.responses" not in admin.list_topics().topics
 
 
@@ -123,10 +124,15 @@ def test_an_event_must_fit_into_a_dead_letter(admin: AdminClient, topic_prefix: 
     assert report.warnings == ()
 
 
-def test_create_time_and_short_retention_are_warnings(admin: AdminClient, topic_prefix: str) -> None:
-    make(admin, f"{topic_prefix}.events", 1, message_timestamp_type="CreateTime", retention_ms="3600000")
-    timestamps, retention = ensure_topics(admin, TopicSettings(prefix=topic_prefix, offsets_partitions=1)).warnings
-    assert "message.timestamp.type=CreateTime" in timestamps
+def test_an_events_topic_with_its_senders_times_is_refused(admin: AdminClient, topic_prefix: str) -> None:
+    make(admin, f"{topic_prefix}.events", 1, message_timestamp_type="CreateTime")
+    with pytest.raises(TopicError, match=r"events has message\.timestamp\.type=CreateTime: .* set it to LogAppendTime\.$"):
+        ensure_topics(admin, TopicSettings(prefix=topic_prefix))
+
+
+def test_short_retention_is_a_warning(admin: AdminClient, topic_prefix: str) -> None:
+    make(admin, f"{topic_prefix}.events", 1, message_timestamp_type="LogAppendTime", retention_ms="3600000")
+    (retention,) = ensure_topics(admin, TopicSettings(prefix=topic_prefix, offsets_partitions=1)).warnings
     assert "retention.ms=3600000" in retention
 
 
