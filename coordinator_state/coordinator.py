@@ -27,6 +27,7 @@ from coordinator_state.recorded import follow_recording
 from coordinator_state.requests.heartbeat import beat
 from coordinator_state.retention import plan_expiry
 from coordinator_state.sessions import renew_sessions
+from coordinator_state.time_moves import move_time
 from coordinator_state.topics_deleted import forget_topics
 from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode
@@ -113,6 +114,8 @@ class GroupCoordinator:
             return
         elif type(event) is RenewalEvent:
             turn.begin_renewal(event)
+            if event.moves_time:
+                move_time(turn, event.timestamp_ms)
             renew_sessions(turn)
         elif type(event) is TopicsDeletedEvent:
             turn.begin_topics_deleted(event)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class CommittedOffset(Struct, array_like=True, frozen=True, gc=False):
@@ -90,6 +91,13 @@ class Offsets:
         if not partitions:
             del self.topics[topic]
         return removed
+
+    def move_time(self, by_ms: int) -> None:
+        """Let all be committed later, and expire later, by so much."""
+        for partitions in self.topics.values():
+            for partition, each in partitions.items():
+                expire_ms = None if each.expire_timestamp_ms is None else each.expire_timestamp_ms + by_ms
+                partitions[partition] = replace(each, committed_ms=each.committed_ms + by_ms, expire_timestamp_ms=expire_ms)
 
     def count_bytes(self, group_id: str) -> int:
         """What all of them take."""

@@ -38,7 +38,9 @@ class RenewalEvent(Struct, frozen=True, gc=False):
     clock_ms: int
     """The last tick before it: where the clock stood; 0: there is none."""
     timestamp_ms: int
-    """Its append time: information for people, no decision uses it."""
+    """Its append time."""
+    moves_time: bool = False
+    """The group's time goes on at the append time; to the group, no time has gone by."""
 
 
 @final
@@ -77,7 +79,7 @@ def group_event(
     if type(decoded) is tuple:
         return RequestEvent(offset, clock_ms, timestamp_ms, *decoded)
     if type(decoded) is SessionRenewal:
-        return RenewalEvent(offset, clock_ms, timestamp_ms)
+        return RenewalEvent(offset, clock_ms, timestamp_ms, decoded.moves_time)
     if type(decoded) is TopicsDeleted:
         return TopicsDeletedEvent(offset, clock_ms, timestamp_ms, decoded.topics)
     return RecordedEvent(offset, clock_ms, timestamp_ms, decoded)  # type: ignore[arg-type]

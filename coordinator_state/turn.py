@@ -122,6 +122,8 @@ class Turn:
 
     def begin_renewal(self, event: RenewalEvent) -> None:
         """A turn that says nothing."""
+        self.offset = event.offset
+        self.expiry_run_is_over = True
         self._take_time(self.require_group(), event)
 
     def begin_topics_deleted(self, event: TopicsDeletedEvent) -> None:

@@ -85,6 +85,9 @@ class SessionRenewal(Struct, frozen=True, kw_only=True, gc=False, tag_field="typ
 
     schema_version: Literal[1] = 1
     """Version of this event."""
+    moves_time: bool = False
+    """The group's time goes on at this event's own append time, with everything that the group waits for or counts from: to
+    it, no time has gone by. So the clock can leave behind what it will not catch up."""
 
 
 class DeletedTopic(Struct, frozen=True, kw_only=True, gc=False):
@@ -344,6 +347,8 @@ def encode_tick(clock_ms: int) -> bytes:
 
 SESSION_RENEWAL = encode_json(SessionRenewal())
 """The value of an event that renews a group's sessions; its key is the group id."""
+RENEWAL_AT_PRESENT = encode_json(SessionRenewal(moves_time=True))
+"""And one that moves the group's time to the present as well."""
 
 
 def decode_response_event(value: bytes) -> tuple[ResponseEnvelope, Response]:

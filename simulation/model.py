@@ -78,13 +78,18 @@ class Model(OffsetRequests):
             self.answer(event.envelope.request_id, response, now_ms)
         return before + self.pass_time(now_ms)
 
-    def renew_sessions(self, clock_ms: int) -> list[Said]:
-        """The clock had stood still at `clock_ms`: everybody has a whole session from here."""
+    def renew_sessions(self, clock_ms: int, goes_on_ms: int | None = None) -> list[Said]:
+        """The clock had stood still at `clock_ms`: everybody has a whole session from here.
+
+        `goes_on_ms`: there the group's time goes on; what lies between never was.
+        """
         said = self.pass_time(clock_ms)
         life = self.life
         if life is None:
             return said
         life.now_ms = max(life.now_ms, clock_ms)
+        if goes_on_ms is not None and goes_on_ms > life.now_ms:
+            life.leave_out(goes_on_ms - life.now_ms)
         for alarm in [each for each in life.alarms if each.kind == "session"]:
             person = life.person(alarm.who)
             life.alarms.remove(alarm)

@@ -120,6 +120,19 @@ class Life:
         now_ms = time_of(event)
         return cls(now_ms=now_ms, since_ms=now_ms, checked_ms=now_ms)
 
+    def leave_out(self, skipped_ms: int) -> None:
+        """So much time never was: all that was before lies so much later, and no check ran in it."""
+        self.now_ms += skipped_ms
+        self.since_ms += skipped_ms
+        self.checked_ms = self.now_ms
+        for alarm in self.alarms:
+            alarm.deadline_ms += skipped_ms
+            alarm.armed_ms += skipped_ms
+        for stored in self.offsets.values():
+            stored.committed_ms += skipped_ms
+            if stored.expires_ms is not None:
+                stored.expires_ms += skipped_ms
+
     def person(self, member_id: str) -> Person | None:
         return next((each for each in self.people if each.member_id == member_id), None)
 

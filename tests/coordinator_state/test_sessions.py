@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
-from schemas.history import MemberExpired, PendingMemberRemoved
-from tests.coordinator_state.harness import GroupHarness, assignment
+from schemas.history import MemberExpired, OffsetsExpired, PendingMemberRemoved
+from tests.coordinator_state.harness import DAY_MS, GroupHarness, assignment
 
 SESSION_MS = 10_000
 
@@ -95,3 +95,47 @@ def test_it_makes_no_group_and_changes_nothing_but_sessions() -> None:
     assert after.timers["join"] == join_timer
     assert (after.seq, after.state, after.generation_id) == (before.seq, before.state, before.generation_id)
     assert assignment("t", 0) == after.members["m"].assignment
+
+
+YEARS_MS = 56 * 365 * DAY_MS
+
+
+def test_a_renewal_that_moves_time_leaves_nobody_out_and_expires_nothing() -> None:
+    """A clock that a stranger had set to long ago goes on at the present: to the group no time has gone by."""
+    group = GroupHarness(offsets_retention_minutes=1)
+    generation_id = group.stable("m")
+    group.commit("m", generation_id, {("t", 0): 7})
+    group.leave("m")
+    group.sleep(50_000)
+    present_ms = group.now_ms + YEARS_MS
+    assert group.renew_sessions(present_ms) == []
+    assert group.now_ms == present_ms
+    assert [each for each in group.sleep(9_000) if isinstance(each, OffsetsExpired)] == []
+    assert group.group is not None
+    outputs = group.sleep(700_000)
+    assert [each.time_ms for each in outputs if isinstance(each, OffsetsExpired)] == [
+        -(-(present_ms + 10_000) // 600_000) * 600_000
+    ], "at the first check after its retention, which had ten seconds to go"
+
+
+def test_a_rebalance_goes_on_where_it_was_when_time_is_moved() -> None:
+    group = GroupHarness()
+    group.stable("m", "n")
+    group.add("another")
+    group.sleep(SESSION_MS - 1)
+    assert group.state == "PreparingRebalance"
+    assert expired(group.renew_sessions(group.now_ms + YEARS_MS)) == []
+    assert expired(group.sleep(SESSION_MS - 1)) == []
+    assert group.state == "PreparingRebalance"
+    assert expired(group.sleep(1)) == ["m", "n"]
+
+
+def test_a_renewal_at_the_present_of_a_group_that_is_there_already_is_one_as_ever() -> None:
+    moved, plain = GroupHarness(), GroupHarness()
+    for group in (moved, plain):
+        group.stable("m")
+        group.sleep(SESSION_MS - 1)
+    moved.renew_sessions(moved.now_ms - 5_000)
+    plain.renew_sessions()
+    ends_ms = [[(each.time_ms, each.last_heard_ms) for each in group.sleep(SESSION_MS) if isinstance(each, MemberExpired)] for group in (moved, plain)]
+    assert ends_ms[0] == ends_ms[1] != []
