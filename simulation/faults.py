@@ -26,6 +26,7 @@ from schemas.messages import (
 from simulation.log import ticks_of
 from simulation.scenario import (
     BadNetwork,
+    BrokerClockJump,
     BrokerPause,
     Close,
     Crash,
@@ -72,6 +73,9 @@ def befall(world: World, fault: Fault) -> None:
         case WallClockJump(by_ms=by_ms):
             world.tell("the driver", f"has its wall clock set by {by_ms} ms")
             world.wall_ahead_ms += by_ms
+        case BrokerClockJump(by_ms=by_ms):
+            world.tell("the broker", f"has its clock set by {by_ms} ms")
+            world.broker_ahead_ms += by_ms
         case StrayTick():
             if fault.shard < len(world.drivers):
                 _stray_tick(world, fault)
@@ -131,13 +135,14 @@ def _stray_tick(world: World, fault: StrayTick) -> None:
     ticks = ticks_of(world.log.partitions[fault.shard], bound_ms)
     if fault.ahead_ms:
         # If the broker stands still, the record is taken, and gets its timestamp, when it is back.
-        clock_ms = max(world.now_ms, world.broker_back_ms) + bound_ms + fault.ahead_ms
+        clock_ms = max(world.now_ms, world.broker_back_ms) + world.broker_ahead_ms + bound_ms + fault.ahead_ms
         world.tell(f"shard {fault.shard}", "gets a tick from a stranger that lies in the future")
     elif ticks:
         clock_ms = max(ticks[-1][1] - fault.back_ms, 1)
         world.tell(f"shard {fault.shard}", f"gets a tick from a stranger that goes back by {fault.back_ms} ms")
     else:
-        return
+        clock_ms = 1
+        world.tell(f"shard {fault.shard}", "gets its first tick from a stranger, of long ago")
     world.append(fault.shard, None, encode_tick(clock_ms))
 
 

@@ -10,6 +10,7 @@ from simulation.chance import Chance
 from simulation.faults import STRANGERS
 from simulation.scenario import (
     BadNetwork,
+    BrokerClockJump,
     BrokerPause,
     Close,
     Crash,
@@ -118,6 +119,7 @@ def _fault(
         (3, lambda: BrokerPause(at_ms=at_ms, for_ms=long_ms)),
         (5, lambda: _driver_crash(dice, shards, at_ms, long_ms)),
         (1, lambda: WallClockJump(at_ms=at_ms, by_ms=dice.choice((-3_600_000, 3_600_000, 1_000)))),
+        (1, lambda: BrokerClockJump(at_ms=at_ms, by_ms=dice.choice((-20_000, -1_000, 1_000, 20_000)))),
         (1, lambda: StrayTick(shard=dice.randrange(shards), at_ms=at_ms, back_ms=dice.choice((0, 1, 100_000)))),
         (1, lambda: StrayTick(shard=dice.randrange(shards), at_ms=at_ms, ahead_ms=dice.choice((1, 100_000, 8 * DAY_MS, 10**14)))),
         (dynamic, lambda: Grow(topic=dice.choice(list(topics)), at_ms=at_ms, partitions=dice.randint(2, 8))),

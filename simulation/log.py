@@ -15,6 +15,8 @@ class Record(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    time_ms: int
+    """When it was appended: the broker's clock, which gives the timestamp, may be wrong."""
 
 
 def tick_of(record: Record, ahead_max_ms: int) -> int | None:
@@ -29,8 +31,8 @@ def tick_of(record: Record, ahead_max_ms: int) -> int | None:
 
 def ticks_of(records: list[Record], ahead_max_ms: int) -> list[tuple[int, int]]:
     """The append time and the clock of each valid tick."""
-    found = ((record.timestamp_ms, tick_of(record, ahead_max_ms)) for record in records)
-    return [(timestamp_ms, tick_ms) for timestamp_ms, tick_ms in found if tick_ms is not None]
+    found = ((record.time_ms, tick_of(record, ahead_max_ms)) for record in records)
+    return [(time_ms, tick_ms) for time_ms, tick_ms in found if tick_ms is not None]
 
 
 class Log:
@@ -39,8 +41,12 @@ class Log:
     def __init__(self, partition_count: int) -> None:
         self.partitions: list[list[Record]] = [[] for _ in range(partition_count)]
 
-    def append(self, partition: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> Record:
-        record = Record(len(self.partitions[partition]), timestamp_ms, key, value)
+    def append(
+        self, partition: int, timestamp_ms: int, key: bytes | None, value: bytes | None, time_ms: int | None = None
+    ) -> Record:
+        """`time_ms`: when that is, where the broker's clock is wrong."""
+        time_ms = timestamp_ms if time_ms is None else time_ms
+        record = Record(len(self.partitions[partition]), timestamp_ms, key, value, time_ms)
         self.partitions[partition].append(record)
         return record
 

@@ -69,6 +69,8 @@ class Step(NamedTuple):
     """Its sessions begin anew."""
     gone: tuple[DeletedTopic, ...] = ()
     """It is told that these topics are gone."""
+    moved_ms: int = 0
+    """By so much the group's time was moved on, and all that it counts from with it."""
     """The sessions were renewed."""
 
 
@@ -136,13 +138,13 @@ class _Shard:
         self._keep_steps = keep_steps
         self._groups: dict[str, _Watched] = {}
         self._clock_ms = 0
-        self._timestamp_ms = self._latest_ms = 0
+        self._timestamp_ms = self._time_ms = self._latest_ms = 0
         self._letters: list[DeadLetter] = []
         judgement.dead_letters.append(self._letters)
 
     def handle(self, records: list[Record]) -> None:
         for record in records:
-            self._timestamp_ms = record.timestamp_ms
+            self._timestamp_ms, self._time_ms = record.timestamp_ms, record.time_ms
             self._latest_ms = max(self._latest_ms, record.timestamp_ms)
             if record.key is None:
                 self._tick(record)
@@ -183,9 +185,9 @@ class _Shard:
         # Before the first tick a group's time stands where its first event began it.
         clock_ms = self._clock_ms or (coordinator.group.now_ms if coordinator.group is not None else self._timestamp_ms)
         try:
-            if event is None:
-                coordinator.advance_to(self._clock_ms)
-            else:
+            coordinator.advance_to(self._clock_ms)
+            moved_ms = moved_by(event, coordinator.group)
+            if event is not None:
                 coordinator.handle(event)
         except Exception as error:
             self._accuse("NothingBreaks", f"the core raised {type(error).__name__}: {error}", group_id)
@@ -193,7 +195,7 @@ class _Shard:
         if event is None:
             said = model.pass_time(self._clock_ms)
         elif isinstance(event, RenewalEvent):
-            said = model.renew_sessions(event.clock_ms)
+            said = model.renew_sessions(event.clock_ms, event.timestamp_ms if event.moves_time else None)
         elif isinstance(event, TopicsDeletedEvent):
             said = model.forget_topics(event)
         else:
@@ -202,19 +204,26 @@ class _Shard:
         outputs = coordinator.take_outputs()
         self._judgement.outputs.setdefault((self._shard, group_id), []).extend(outputs)
         expiries = [output for output in outputs if isinstance(output, MemberExpired)]
-        self._judgement.expiries += [(self._timestamp_ms, expired) for expired in expiries]
+        self._judgement.expiries += [(self._time_ms, expired) for expired in expiries]
         request = event if isinstance(event, RequestEvent) else None
         step = Step(group_id, clock_ms, request, before, coordinator.group, outputs, model, said, renewed=isinstance(event, RenewalEvent),
-                    gone=event.topics if isinstance(event, TopicsDeletedEvent) else ())
+                    gone=event.topics if isinstance(event, TopicsDeletedEvent) else (), moved_ms=moved_ms)
         if self._keep_steps and (event is not None or outputs):
-            self._judgement.steps.append((self._timestamp_ms, step))
+            self._judgement.steps.append((self._time_ms, step))
         for rule in rules:
             message = rule.check(step)
             if message is not None:
                 self._accuse(type(rule).__name__, message, group_id)
 
     def _accuse(self, rule: str, message: str, group_id: str) -> None:
-        self._judgement.accuse(Violation(rule, message, group_id, self._timestamp_ms))
+        self._judgement.accuse(Violation(rule, message, group_id, self._time_ms))
+
+
+def moved_by(event: GroupEvent | None, group: Group | None) -> int:
+    """How far an event moves the time of a group on, which has heard of all that was due before."""
+    if group is None or not isinstance(event, RenewalEvent) or not event.moves_time:
+        return 0
+    return max(event.timestamp_ms - max(group.now_ms, event.clock_ms), 0)
 
 
 def facts(group: Group | None) -> Facts | None:

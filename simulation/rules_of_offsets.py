@@ -79,6 +79,8 @@ class CommitsKept(Rule):
         self._good_until_ms: dict[tuple[str, int], int] = {}
 
     def check(self, step: Step) -> str | None:
+        if step.moved_ms:
+            self._good_until_ms = {key: until_ms + step.moved_ms for key, until_ms in self._good_until_ms.items()}
         if step.event is None and not step.outputs and not step.gone:
             return None
         self._commit(step)

@@ -35,7 +35,7 @@ class OnlyTicksMoveTime(Rule):
         if group.epoch != self._epoch:
             self._epoch, self._now_ms = group.epoch, 0
         before_ms, self._now_ms = self._now_ms, group.now_ms
-        if group.now_ms > max(before_ms, step.clock_ms):
+        if group.now_ms > max(before_ms, step.clock_ms) + step.moved_ms:
             return f"the group's time went on to {group.now_ms}, but the clock stands at {step.clock_ms}"
         return None
 
@@ -59,6 +59,8 @@ class SessionsKept(Rule):
 
     def _check(self, step: Step) -> str | None:
         now_ms = step.group.now_ms if step.group is not None else step.clock_ms
+        if step.moved_ms:
+            self._heard = {member_id: (heard_ms + step.moved_ms, good_ms) for member_id, (heard_ms, good_ms) in self._heard.items()}
         if step.renewed and step.group is not None:
             for member in step.group.members.values():
                 self._renew(member.member_id, member.session_timeout_ms, now_ms)

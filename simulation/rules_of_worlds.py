@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from schemas.events import EventProblem
 from simulation.driver import Driver, Written, encode_output
 from simulation.log import ticks_of
 from simulation.referee import Judgement, Violation
-from simulation.scenario import Scenario
+from simulation.scenario import BrokerClockJump, DriverCrash, Scenario, StrayTick, WallClockJump
 
 if TYPE_CHECKING:
     from simulation.process import Process
@@ -74,12 +75,14 @@ def _returns(world: World, group_id: str) -> Iterator[int]:
     ticks = ticks_of(records, world.scenario.config.tick_ahead_bound_ms)
     if ticks:
         # Until its first tick a log's clock stood, from its first record on.
-        ticks.insert(0, (records[0].timestamp_ms, ticks[0][1]))
+        ticks.insert(0, (records[0].time_ms, ticks[0][1]))
     clock_ms = 0
-    for (ticked_ms, tick_ms), (next_ticked_ms, _) in pairwise(ticks):
+    for (ticked_ms, tick_ms), (next_ticked_ms, next_tick_ms) in pairwise(ticks):
         clock_ms = max(clock_ms, tick_ms)
         if next_ticked_ms - ticked_ms >= world.scenario.config.group_min_session_timeout_ms // 2:
             yield clock_ms
+        if next_tick_ms - clock_ms > 2 * world.scenario.tick_ms:  # it left behind what it would not catch up
+            yield next_tick_ms
 
 
 def _holder(world: World, member_id: str, at_ms: int) -> Process | None:
@@ -94,6 +97,17 @@ def _append_time(world: World, group_id: str, clock_ms: int) -> int | None:
             return ticked_ms if earlier else None
         earlier = True
     return None
+
+
+def judge_ticks(world: World, judgement: Judgement) -> Iterator[Violation]:
+    """Of our own ticks hardly any lies too far in the future: one may, when a ticker starts or a clock was just set."""
+    starts = sum(isinstance(fault, DriverCrash) and not fault.ticker_lives for fault in world.scenario.faults)
+    jumps = sum(isinstance(fault, WallClockJump | BrokerClockJump) for fault in world.scenario.faults)
+    strays = sum(isinstance(fault, StrayTick) for fault in world.scenario.faults)
+    for letters in judgement.dead_letters:
+        malformed = sum(letter.reason == EventProblem.MALFORMED_TICK for letter in letters)
+        if malformed > strays + starts + 2 * jumps + 2:
+            yield Violation("OwnTicksCount", f"{malformed} ticks were malformed", "", world.ended_ms)
 
 
 def judge_end(world: World) -> Iterator[Violation]:

@@ -112,6 +112,13 @@ class WallClockJump(Struct, frozen=True, kw_only=True, tag=True):
     by_ms: int
 
 
+class BrokerClockJump(Struct, frozen=True, kw_only=True, tag=True):
+    """The clock of the broker, which times the records, is set: another broker leads now."""
+
+    at_ms: int
+    by_ms: int
+
+
 class StrayTick(Struct, frozen=True, kw_only=True, tag=True):
     """Somebody writes a tick that repeats the last one or goes back, or one that lies too far in the future to be valid."""
 
@@ -141,7 +148,7 @@ class Stranger(Struct, frozen=True, kw_only=True, tag=True):
 
 
 MemberFault = Crash | Close | Freeze | SlowPoll | BadNetwork | Subscribe
-Fault = MemberFault | BrokerPause | DriverCrash | WallClockJump | StrayTick | Grow | Stranger
+Fault = MemberFault | BrokerPause | DriverCrash | WallClockJump | BrokerClockJump | StrayTick | Grow | Stranger
 
 
 class Scenario(Struct, frozen=True, kw_only=True):

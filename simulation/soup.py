@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 
 from coordinator_state import GroupConfig, RequestEvent, TopicsDeletedEvent
 from schemas.events import (
+    RENEWAL_AT_PRESENT,
     SESSION_RENEWAL,
     DeletedTopic,
     RequestEnvelope,
@@ -48,6 +49,8 @@ class Ladle(NamedTuple):
     """None: what is sent cannot be read."""
     renews: bool = False
     """Before it, a ticker that had stood still renews the group's sessions."""
+    moves_time: bool = False
+    """With that, the group's time goes on at the present."""
     gone: tuple[DeletedTopic, ...] = ()
     """Before it, the group is told that these topics are gone."""
     stray_ms: int | None = None
@@ -97,12 +100,13 @@ def soup_of(seed: int) -> Soup:
         model = models[group_id]
         model.pass_time(START_MS + clock_ms)
         renews = pauses.random() < 0.06
+        moves_time = renews and pauses.random() < 0.3
         if renews:
-            model.renew_sessions(START_MS + clock_ms)
+            model.renew_sessions(START_MS + clock_ms, START_MS + now_ms if moves_time else None)
         gone = _gone(topics) if topics.random() < 0.08 else ()
         if gone:
             model.forget_topics(TopicsDeletedEvent(number, START_MS + clock_ms, START_MS + clock_ms, gone))
-        step = Ladle(wait_ms, ticks, group_id, *cook.request(group_id, model.life), renews, gone, stray_ms)
+        step = Ladle(wait_ms, ticks, group_id, *cook.request(group_id, model.life), renews, moves_time, gone, stray_ms)
         steps.append(step)
         if step.request is not None:
             model.hear(_peek(step, step.request, number, START_MS + clock_ms))
@@ -159,7 +163,7 @@ def pour(soup: Soup) -> Log:
             log.append(0, now_ms, None, encode_tick(now_ms + step.stray_ms))
         key = step.group_id.encode()
         if step.renews:
-            log.append(0, now_ms, key, SESSION_RENEWAL)
+            log.append(0, now_ms, key, RENEWAL_AT_PRESENT if step.moves_time else SESSION_RENEWAL)
         if step.gone:
             log.append(0, now_ms, key, encode_json(TopicsDeleted(topics=step.gone)))
         if step.request is None:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from schemas.events import SESSION_RENEWAL, encode_tick
+from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, encode_tick
 from simulation.log import Log, ticks_of
-from streaming.clock import TickClock
+from streaming.clock import Asked, Renewal, TickClock
 
 
 class Ticker:
     """Appends ticks to one partition while it is up."""
 
-    def __init__(self, log: Log, shard: int, interval_ms: int, session_min_ms: int) -> None:
+    def __init__(self, log: Log, shard: int, interval_ms: int, session_min_ms: int, ahead_max_ms: int) -> None:
         self._log = log
         self._shard = shard
         self._interval_ms = interval_ms
         self._half_session_ms = session_min_ms // 2
+        self._ahead_max_ms = ahead_max_ms
         self._clock: TickClock | None = None
 
     def start(self, wall_ms: int, monotonic_ms: int) -> None:
         """Go on from where the log stands."""
         records = self._log.partitions[self._shard]
-        ticks = [clock_ms for _, clock_ms in ticks_of(records, self._half_session_ms)]
+        ticks = [clock_ms for _, clock_ms in ticks_of(records, self._ahead_max_ms)]
         if ticks:
             start_ms = max(ticks)
         elif records:
@@ -33,6 +34,8 @@ class Ticker:
             interval_ms=self._interval_ms,
             lead_ms=self._half_session_ms,
             pause_ms=self._half_session_ms,
+            ahead_max_ms=self._ahead_max_ms,
+            has_ticks=bool(ticks),
         )
 
     def stop(self) -> None:
@@ -46,10 +49,16 @@ class Ticker:
         """Append a tick if the clock may go on; after a pause every session begins anew before it."""
         if self._clock is None:
             return
-        tick_ms = self._clock.next_tick_ms(wall_ms, monotonic_ms)
-        if tick_ms is not None:
-            if self._clock.has_paused(monotonic_ms):
-                for key in dict.fromkeys(record.key for record in self._log.partitions[self._shard] if record.key is not None):
-                    self._log.append(self._shard, timestamp_ms, key, SESSION_RENEWAL)
-            self._log.append(self._shard, timestamp_ms, None, encode_tick(tick_ms))
-            self._clock.acknowledge(tick_ms, monotonic_ms)
+        step = self._clock.next_step(wall_ms, monotonic_ms)
+        if step is None:
+            return
+        if step.renewal is not Renewal.NOBODY:
+            at_present = step.renewal is Renewal.ALL_AT_PRESENT
+            for key in dict.fromkeys(record.key for record in self._log.partitions[self._shard] if record.key is not None):
+                value = RENEWAL_AT_PRESENT if at_present else SESSION_RENEWAL
+                self._log.append(self._shard, timestamp_ms, key, value, monotonic_ms)
+            if at_present:
+                step = step._replace(tick_ms=max(step.tick_ms, timestamp_ms))
+        self._clock.sending(step.tick_ms)
+        self._log.append(self._shard, timestamp_ms, None, encode_tick(step.tick_ms), monotonic_ms)
+        self._clock.acknowledge(step, Asked(wall_ms, monotonic_ms), timestamp_ms, monotonic_ms)

@@ -58,6 +58,7 @@ class World:
         self.processes: list[Process] = []
         self.settled = False
         self.wall_ahead_ms = 0
+        self.broker_ahead_ms = 0
         self.broker_back_ms = 0
         self.driver_faults: list[DriverCrash] = []
         self.network_faults: dict[str, list[BadNetwork]] = {}
@@ -72,8 +73,10 @@ class World:
         self._senders: dict[str, Process] = {}
         self._waiting: list[tuple[int, bytes | None, bytes]] = []
         """What is to be appended when the broker is back."""
-        session_min_ms = scenario.config.group_min_session_timeout_ms
-        self.tickers = [Ticker(self.log, shard, scenario.tick_ms, session_min_ms) for shard in range(len(self.log.partitions))]
+        session_min_ms, ahead_max_ms = scenario.config.group_min_session_timeout_ms, scenario.config.tick_ahead_bound_ms
+        self.tickers = [
+            Ticker(self.log, shard, scenario.tick_ms, session_min_ms, ahead_max_ms) for shard in range(len(self.log.partitions))
+        ]
         self.drivers = [
             Driver(shard, scenario.config, records, self._write, self.tickers[shard].handled)
             for shard, records in enumerate(self.log.partitions)
@@ -120,6 +123,7 @@ class World:
 
     def _calm_down(self) -> None:
         self.driver_faults.clear()
+        self.wall_ahead_ms = self.broker_ahead_ms = 0  # somebody has set the clocks
         started_ms = START_MS + self.scenario.coordinator_starts_ms
         self._run_until(max(self.now_ms, started_ms, self.broker_back_ms, *self._driver_down_until_ms))
         self.ended_ms = self.now_ms
@@ -225,13 +229,13 @@ class World:
         if self.now_ms < self.broker_back_ms:
             self._waiting.append((shard, key, value))
         else:
-            self.log.append(shard, self.now_ms, key, value)
+            self.log.append(shard, self.now_ms + self.broker_ahead_ms, key, value, self.now_ms)
 
     def broker_is_back(self) -> None:
         if self.now_ms >= self.broker_back_ms:
             waiting, self._waiting = self._waiting, []
             for shard, key, value in waiting:
-                self.log.append(shard, self.now_ms, key, value)
+                self.log.append(shard, self.now_ms + self.broker_ahead_ms, key, value, self.now_ms)
 
     def _write(self, written: Written) -> None:
         """The sink: what a batch writes stays written, and every answer goes to its process."""
@@ -287,7 +291,7 @@ class World:
 
     def _tick(self, shard: int) -> None:
         if self.now_ms >= self.broker_back_ms:
-            self.tickers[shard].tick(self.now_ms + self.wall_ahead_ms, self.now_ms, self.now_ms)
+            self.tickers[shard].tick(self.now_ms + self.wall_ahead_ms, self.now_ms, self.now_ms + self.broker_ahead_ms)
         self.at(self.now_ms + self.scenario.tick_ms, lambda: self._tick(shard))
 
     def _batch(self, shard: int) -> None:

@@ -123,6 +123,9 @@ class Application:
                 for progress in (each for shard in shards for each in shard.poll()):
                     self._watcher.batch_ended(progress)
                     self._on_progress(progress)
+                for shard in shards:
+                    if shard.ticker is not None:
+                        self._watcher.ticker_fares(shard.number, shard.ticker.status)
                 self._watcher.turned()
                 if beside is not None and not beside.isActive:
                     raise QueryFailed(f"the {beside.name}", _cause(beside))
@@ -169,9 +172,9 @@ class _Shard:
         )
         self._topic = topics.events
         self._seen: tuple[int, str] | None = None
-        self._ticker: Ticker | None = None
+        self.ticker: Ticker | None = None
         if config.ticker:
-            self._ticker = Ticker(
+            self.ticker = Ticker(
                 topics.events,
                 number,
                 config.client_properties,
@@ -182,7 +185,7 @@ class _Shard:
                 ahead_max_ms=config.group.tick_ahead_bound_ms,
                 on_tick=on_tick,
             )
-            self._ticker.start()
+            self.ticker.start()
         self._topic_watcher: TopicWatcher | None = None
         if config.ticker and config.topic_watch_interval_ms:
             self._topic_watcher = TopicWatcher(
@@ -200,8 +203,8 @@ class _Shard:
         """The batches since the last call; the ticker is told. Raises QueryFailed, and what ended the ticker."""
         if not self.query.isActive:
             raise QueryFailed(f"shard {self.number}", _cause(self.query))
-        if self._ticker is not None:
-            self._ticker.require_alive()
+        if self.ticker is not None:
+            self.ticker.require_alive()
         if self._topic_watcher is not None:
             self._topic_watcher.require_alive()
         last = self.query.lastProgress
@@ -210,8 +213,8 @@ class _Shard:
         unseen = self._unseen(last)
         self._seen = last["batchId"], last["timestamp"]
         batches = [_progress(self.number, self._topic, each) for each in unseen]
-        if self._ticker is not None:
-            self._ticker.handled(batches[-1].clock_ms)
+        if self.ticker is not None:
+            self.ticker.handled(batches[-1].clock_ms)
         end_offset = batches[-1].end_offset
         if self._topic_watcher is not None and end_offset is not None:
             self._topic_watcher.handled(end_offset)
@@ -226,7 +229,7 @@ class _Shard:
 
     def stop_writing(self) -> None:
         """No more events are written: neither ticks nor that topics are gone."""
-        for writer in (self._topic_watcher, self._ticker):
+        for writer in (self._topic_watcher, self.ticker):
             if writer is not None:
                 writer.stop()
 

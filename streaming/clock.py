@@ -5,7 +5,13 @@
   jumped over: a step is never longer than 1.1 tick intervals, however much time went by.
 - After a pause every session begins anew: before the clock goes on, each group that was heard lately gets a renewal. Nobody
   who beats within a session of that is expired.
-- A tick counts when the log has acknowledged it.
+- What would take the clock too long to catch up, it leaves behind: after a pause it goes on at the brokers' time where it is an
+  hour behind, or where the log has no tick yet. Before that every group of the log gets a renewal that moves its time there, with all
+  that it waits for: to no group has any time gone by.
+- A tick counts when the log has acknowledged it, and when it lies no further ahead of its own timestamp than it may
+  (`schemas.ticks`). By those timestamps the wall clock is compared with the brokers': at the same bound the clock stands still, until
+  the difference is half of that. Standing still expires nobody. Meanwhile, and before the first tick of a start, a tick that moves
+  nothing asks what time it is there.
 - It runs ahead of the query's own clock, its watermark, by a fixed lead at most: while nobody is answered, nobody's time runs out.
   The watermark, and not the last tick that a batch has read: what a timer decides is answered only when it has got there.
 - To wait for the query is no pause, however long: the log takes what members say meanwhile. So that a log that fails just then
@@ -15,8 +21,58 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+from typing import NamedTuple
+
 SLOWEST_PERCENT, FASTEST_PERCENT = 90, 110
 """Bounds of the clock's speed while it approaches wall time."""
+CATCH_UP_MAX_MS = 3_600_000
+"""To catch up an hour takes ten. What the clock is further behind, it leaves behind after the next pause."""
+
+
+class Renewal(StrEnum):
+    """Which groups' sessions begin anew before a tick."""
+
+    NOBODY = "nobody"
+    RECENT = "recent"
+    """Of groups that were heard lately: the others have no members."""
+    ALL_AT_PRESENT = "all_at_present"
+    """Of all groups, and their time goes on at the present."""
+
+
+class Standstill(StrEnum):
+    """Why the clock may not go on; the values are for metrics."""
+
+    WALL_AHEAD = "wall_clock_ahead"
+    """The wall clock is too far ahead of the brokers'."""
+    LOG_AHEAD = "log_clock_ahead"
+    """The log's own clock is: theirs was set back, or the log's was set forward before such ticks were refused."""
+
+
+class Step(NamedTuple):
+    """What is to be written now."""
+
+    tick_ms: int
+    renewal: Renewal = Renewal.NOBODY
+    """Is written before the tick; with `ALL_AT_PRESENT` the tick is the time of the last of them, if that is later."""
+
+
+class Asked(NamedTuple):
+    """When, by both clocks here, a tick was sent."""
+
+    wall_ms: int
+    monotonic_ms: int
+
+
+class TickerStatus(NamedTuple):
+    """How a ticker fares."""
+
+    skew_ms: int | None = None
+    """How far this machine's clock is ahead of the brokers', at least; None: not known yet."""
+    standstill: Standstill | None = None
+    """Why the clock stands still, if it does."""
+    foreign_ticks: int = 0
+    """How often the clock was found beyond all ticks of ours."""
 
 
 def next_clock_ms(clock_ms: int, elapsed_ms: int, wall_ms: int, interval_ms: int) -> int:
@@ -30,40 +86,100 @@ def next_clock_ms(clock_ms: int, elapsed_ms: int, wall_ms: int, interval_ms: int
 class TickClock:
     """The clock of one shard. All times are handed in, in milliseconds; `elapsed` times come from a monotonic clock."""
 
-    def __init__(self, start_ms: int, reached_ms: int | None, *, interval_ms: int, lead_ms: int, pause_ms: int) -> None:
+    def __init__(
+        self,
+        start_ms: int,
+        reached_ms: int | None,
+        *,
+        interval_ms: int,
+        lead_ms: int,
+        pause_ms: int,
+        ahead_max_ms: int,
+        has_ticks: bool = True,
+        is_whole: bool = True,
+    ) -> None:
         """`reached_ms`: the monotonic time at which the clock got to `start_ms`; None of a log that exists: it has paused.
-        `pause_ms`: for so long the log takes no tick, then it was a pause."""
+        `pause_ms`: for so long the log takes no tick, then it was a pause. `ahead_max_ms`: how far a tick may be ahead of its
+        timestamp. `has_ticks`: whether the log that exists has any. `is_whole`: whether it reaches back to its beginning: only
+        then all its groups are known."""
         self.clock_ms = start_ms
         """The last acknowledged tick, or where the log stood at start."""
+        self.standstill: Standstill | None = None
+        """Why the clock stands still, as found by the last `next_step`."""
+        self.foreign_ticks = 0
+        """How often the query's clock was beyond all ticks of ours: somebody else writes some."""
         self._acknowledged_ms = reached_ms
-        self._interval_ms = interval_ms
-        self._lead_ms = lead_ms
-        self._pause_ms = pause_ms
+        self._interval_ms, self._lead_ms, self._pause_ms = interval_ms, lead_ms, pause_ms
+        self._ahead_max_ms = ahead_max_ms
+        self._has_ticks, self._is_whole = has_ticks, is_whole
+        self._is_new = reached_ms is not None
+        self._owes_renewal = reached_ms is None
+        self._broker: tuple[int, Asked] | None = None
+        """The brokers' time, and when it was asked for."""
+        self._highest_ms = start_ms
         # Of a log that exists the query has to show first where it is.
-        self._watermark_ms = start_ms if reached_ms is not None else start_ms - lead_ms
+        self._watermark_ms = start_ms if self._is_new else start_ms - lead_ms
 
-    def next_tick_ms(self, wall_ms: int, monotonic_ms: int) -> int | None:
-        """The tick to write now; None when there is none to write: the clock waits for the query."""
-        elapsed_ms = self._silence_ms(monotonic_ms)
-        tick_ms = next_clock_ms(self.clock_ms, elapsed_ms, wall_ms, self._interval_ms)
-        tick_ms = min(tick_ms, self._watermark_ms + self._lead_ms)
-        if tick_ms > self.clock_ms:
-            return tick_ms
-        return self.clock_ms if 2 * elapsed_ms >= self._pause_ms else None
+    @property
+    def skew_ms(self) -> int | None:
+        """How far the wall clock was ahead of the brokers' at least, when they were last asked; None: not yet."""
+        return None if self._broker is None else self._broker[1].wall_ms - self._broker[0]
 
-    def has_paused(self, monotonic_ms: int) -> bool:
-        """Whether sessions must begin anew before the next tick."""
-        return self._silence_ms(monotonic_ms) >= self._pause_ms
+    def next_step(self, wall_ms: int, monotonic_ms: int) -> Step | None:
+        """What to write now; None: nothing."""
+        silence_ms = self._silence_ms(monotonic_ms)
+        if silence_ms >= self._pause_ms:
+            self._owes_renewal = True
+        is_quiet = 2 * silence_ms >= self._pause_ms
+        if self._broker is None:
+            if self._is_new:
+                tick_ms = next_clock_ms(self.clock_ms, silence_ms, wall_ms, self._interval_ms)
+                return Step(tick_ms) if tick_ms > self.clock_ms or is_quiet else None
+            return Step(self.clock_ms)
+        broker_ms = self._broker[0] + monotonic_ms - self._broker[1].monotonic_ms
+        self.standstill = self._why_not(wall_ms, broker_ms)
+        if self.standstill is not None:
+            return Step(max(min(self.clock_ms, broker_ms), 1)) if is_quiet else None
+        if self._owes_renewal and self._leaves_behind(broker_ms):
+            return Step(broker_ms, Renewal.ALL_AT_PRESENT)
+        tick_ms = next_clock_ms(self.clock_ms, silence_ms, wall_ms, self._interval_ms)
+        tick_ms = max(min(tick_ms, self._watermark_ms + self._lead_ms), self.clock_ms)
+        if self._owes_renewal:
+            return Step(tick_ms, Renewal.RECENT)
+        return Step(tick_ms) if tick_ms > self.clock_ms or is_quiet else None
+
+    def _why_not(self, wall_ms: int, broker_ms: int) -> Standstill | None:
+        bound_ms = self._ahead_max_ms if self.standstill is None else self._ahead_max_ms // 2
+        if wall_ms - broker_ms > bound_ms:
+            return Standstill.WALL_AHEAD
+        return Standstill.LOG_AHEAD if self.clock_ms - broker_ms > bound_ms else None
+
+    def _leaves_behind(self, broker_ms: int) -> bool:
+        if not self._has_ticks:
+            return broker_ms > self.clock_ms
+        return self._is_whole and broker_ms - self.clock_ms > CATCH_UP_MAX_MS
 
     def _silence_ms(self, monotonic_ms: int) -> int:
         """For how long the log has taken no tick."""
         return self._pause_ms if self._acknowledged_ms is None else monotonic_ms - self._acknowledged_ms
 
-    def acknowledge(self, tick_ms: int, monotonic_ms: int) -> bool:
-        """The log holds this tick. Whether the clock has moved by it."""
-        moves = tick_ms > self.clock_ms
-        self.clock_ms = max(self.clock_ms, tick_ms)
+    def sending(self, tick_ms: int) -> None:
+        """This tick of ours is on its way."""
+        self._highest_ms = max(self._highest_ms, tick_ms)
+
+    def acknowledge(self, step: Step, asked: Asked, timestamp_ms: int, monotonic_ms: int) -> bool:
+        """The log holds this tick, with that timestamp. Whether the clock has moved by it."""
         self._acknowledged_ms = monotonic_ms
+        self._broker = timestamp_ms, asked
+        if step.tick_ms - timestamp_ms > self._ahead_max_ms:  # it is no valid tick
+            if self._is_new:
+                self.clock_ms = self._highest_ms = timestamp_ms
+            return False
+        moves = step.tick_ms > self.clock_ms
+        self._is_new = False
+        self.clock_ms = max(self.clock_ms, step.tick_ms)
+        if step.renewal is not Renewal.NOBODY:
+            self._owes_renewal, self._has_ticks = False, True
         return moves
 
     def handled(self, watermark_ms: int) -> None:
@@ -71,5 +187,8 @@ class TickClock:
 
         One beyond our own ticks comes from somebody else's: the clock goes on from there.
         """
+        if watermark_ms > self._highest_ms:
+            self.foreign_ticks += 1
+            self._highest_ms = watermark_ms
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
         self.clock_ms = max(self.clock_ms, watermark_ms)

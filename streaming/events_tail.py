@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -38,19 +39,25 @@ def open_reader(client_properties: Mapping[str, str]) -> Iterator[Consumer]:
         consumer.close()
 
 
-def find_clock_ms(consumer: Consumer, topic: str, partition: int, ahead_max_ms: int) -> int | None:
-    """Where the log's clock stands: its last tick; without ticks, the time of its first record; None for an empty log.
+class Standing(NamedTuple):
+    """Where the clock of a log stands."""
 
-    Before the first tick every group's time stands where its first event began it: no group's lies before the first record.
+    clock_ms: int
+    """Its last valid tick; without any, the time of its first record: before the first tick every group's time stands where its
+    first event began it."""
+    has_ticks: bool
+    is_whole: bool
+    """The log reaches back to its beginning."""
 
-    Raises KafkaException when the log cannot be read.
-    """
+
+def find_standing(consumer: Consumer, topic: str, partition: int, ahead_max_ms: int) -> Standing | None:
+    """Where the clock of a log stands; None: it is empty. Raises KafkaException when the log cannot be read."""
     tick_ms = last_tick_ms(consumer, topic, partition, ahead_max_ms)
-    if tick_ms is not None:
-        return tick_ms
     low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=POLL_TIMEOUT_S)
+    if tick_ms is not None:
+        return Standing(tick_ms, True, low == 0)
     first = next(read_events(consumer, topic, partition, low, high), None)
-    return None if first is None else first.timestamp()[1]
+    return None if first is None else Standing(first.timestamp()[1], False, low == 0)
 
 
 def last_tick_ms(consumer: Consumer, topic: str, partition: int, ahead_max_ms: int) -> int | None:
@@ -73,7 +80,8 @@ class RecentGroups:
     What was read stays: asked again, it reads only what has come since.
     """
 
-    def __init__(self, topic: str, partition: int, window_ms: int, ahead_max_ms: int) -> None:
+    def __init__(self, topic: str, partition: int, window_ms: int | None, ahead_max_ms: int) -> None:
+        """`window_ms`: how long ago they may have been heard of; None: all groups of the log. `ahead_max_ms`: see `read_tick`."""
         self._topic, self._partition, self._window_ms = topic, partition, window_ms
         self._ahead_max_ms = ahead_max_ms
         self._heard: dict[bytes, int] = {}
@@ -84,8 +92,8 @@ class RecentGroups:
         """The keys, where the clock stands at `clock_ms`. Raises KafkaException; ends early when it is no more wanted."""
         place = TopicPartition(self._topic, self._partition)
         low, high = consumer.get_watermark_offsets(place, timeout=POLL_TIMEOUT_S)
-        since_ms = clock_ms - self._window_ms
-        start = max(self._end, self._before(consumer, since_ms, low, high))
+        since_ms = 0 if self._window_ms is None else clock_ms - self._window_ms
+        start = max(self._end, low if self._window_ms is None else self._before(consumer, since_ms, low, high))
         ticked_ms = 0
         for message in read_events(consumer, self._topic, self._partition, start, high):
             key, tick_ms = message.key(), tick_of(message, self._ahead_max_ms)

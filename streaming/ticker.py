@@ -6,12 +6,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
 
-from schemas.events import SESSION_RENEWAL, encode_tick
-from streaming.clock import TickClock
-from streaming.events_tail import RecentGroups, find_clock_ms, open_reader
+from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, encode_tick
+from streaming.clock import Asked, Renewal, Standstill, Step, TickClock, TickerStatus
+from streaming.events_tail import RecentGroups, find_standing, open_reader
+from streaming.topics import TopicError, senders_times
 
 DELIVERY_TIMEOUT_MS = 5_000
 
@@ -21,7 +23,7 @@ _log = logging.getLogger(__name__)
 class Ticker:
     """Writes the ticks of one events partition, from `start` until `stop`. Survives every outage of the log.
 
-    Before the first tick after a pause it renews the sessions of every group that may have members (`has_paused`).
+    Before the first tick after a pause it renews the sessions of every group that may have members.
     """
 
     def __init__(
@@ -37,7 +39,7 @@ class Ticker:
         ahead_max_ms: int,
         on_tick: Callable[[], None] = lambda: None,
     ) -> None:
-        """`interval_ms`, `lead_ms`, `pause_ms`: see `TickClock`. `session_max_ms`: the longest session that a member can have.
+        """`interval_ms`, `lead_ms`, `pause_ms`, `ahead_max_ms`: see `TickClock`. `session_max_ms`: the longest session that a member can have.
         `on_tick` is called, in the ticker's thread, when the log has taken a tick that moves the clock."""
         self._topic, self._partition = topic, partition
         self._properties = dict(client_properties)
@@ -46,10 +48,13 @@ class Ticker:
         self._on_tick = on_tick
         # Who was last heard while it waited to join has a session from the end of that wait: one longer than from when it spoke.
         self._recent = RecentGroups(topic, partition, 2 * session_max_ms, ahead_max_ms)
+        self._all = RecentGroups(topic, partition, None, ahead_max_ms)
         self._clock: TickClock | None = None
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._log_answers = True
+        self._told: Standstill | None = None
+        self._foreign_ticks_told = 0
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"ticker-{partition}", daemon=True)
 
@@ -57,6 +62,12 @@ class Ticker:
     def clock_ms(self) -> int | None:
         """The last acknowledged tick; None before it is known where the log stands."""
         return self._clock.clock_ms if self._clock is not None else None
+
+    @property
+    def status(self) -> TickerStatus:
+        """How it fares."""
+        clock = self._clock
+        return TickerStatus() if clock is None else TickerStatus(clock.skew_ms, clock.standstill, clock.foreign_ticks)
 
     def start(self) -> None:
         """Begin to tick, once the log's last tick is found."""
@@ -108,49 +119,71 @@ class Ticker:
 
     def _continue(self) -> TickClock:
         with open_reader(self._properties) as consumer:
-            found_ms = find_clock_ms(consumer, self._topic, self._partition, self._ahead_max_ms)
-        limits = {"interval_ms": self._interval_ms, "lead_ms": self._lead_ms, "pause_ms": self._pause_ms}
-        if found_ms is None:
-            return TickClock(_wall_ms(), _monotonic_ms(), **limits)
-        return TickClock(found_ms, None, **limits)
+            found = find_standing(consumer, self._topic, self._partition, self._ahead_max_ms)
+        return TickClock(
+            _wall_ms() if found is None else found.clock_ms,
+            _monotonic_ms() if found is None else None,
+            interval_ms=self._interval_ms,
+            lead_ms=self._lead_ms,
+            pause_ms=self._pause_ms,
+            ahead_max_ms=self._ahead_max_ms,
+            has_ticks=found is None or found.has_ticks,
+            is_whole=found is None or found.is_whole,
+        )
 
     def _tick(self, producer: Producer, clock: TickClock) -> None:
         with self._lock:
-            monotonic_ms = _monotonic_ms()
-            tick_ms, has_paused = clock.next_tick_ms(_wall_ms(), monotonic_ms), clock.has_paused(monotonic_ms)
-        if tick_ms is None:
+            step = clock.next_step(_wall_ms(), _monotonic_ms())
+        self._tell_standstill(clock)
+        if step is None:
             return
-        if has_paused and not self._renew_sessions(producer, clock.clock_ms):
-            self._tell(answered=False)
-            return
-        delivered = self._write(producer, [(None, encode_tick(tick_ms))])
-        if delivered:
+        if step.renewal is not Renewal.NOBODY:
+            renewed_ms = self._renew_sessions(producer, clock.clock_ms, step.renewal)
+            if renewed_ms is None:
+                self._tell(answered=False)
+                return
+            if step.renewal is Renewal.ALL_AT_PRESENT:
+                step = Step(max(step.tick_ms, renewed_ms), step.renewal)
+        asked = Asked(_wall_ms(), _monotonic_ms())
+        with self._lock:
+            clock.sending(step.tick_ms)
+        timestamp_ms = self._write(producer, [(None, encode_tick(step.tick_ms))])
+        if timestamp_ms is not None:
             with self._lock:
-                moved = clock.acknowledge(tick_ms, _monotonic_ms())
+                moved = clock.acknowledge(step, asked, timestamp_ms, _monotonic_ms())
             if moved:
                 self._on_tick()
-        self._tell(delivered)
+        self._tell(timestamp_ms is not None)
 
-    def _renew_sessions(self, producer: Producer, clock_ms: int) -> bool:
-        """Whether every group that may have members has got its renewal."""
+    def _renew_sessions(self, producer: Producer, clock_ms: int, renewal: Renewal) -> int | None:
+        """When the log took the last renewal of the groups that must have one, 0 if there are none; None: it has not taken all."""
+        at_present = renewal is Renewal.ALL_AT_PRESENT
         try:
             with open_reader(self._properties) as consumer:
-                keys = self._recent.read(consumer, clock_ms, lambda: not self._stopping.is_set())
+                keys = (self._all if at_present else self._recent).read(consumer, clock_ms, lambda: not self._stopping.is_set())
         except KafkaException:
-            return False
+            return None
         if self._stopping.is_set():
-            return False
-        if keys:
+            return None
+        if at_present:
+            _log.warning(
+                "The clock of partition %d stands at %s, which it would not catch up: it goes on at the present, and so do its %d groups, for "
+                "which no time has gone by.", self._partition, _date(clock_ms), len(keys),
+            )  # fmt: skip
+        elif keys:
             _log.info("The clock of partition %d goes on after a pause; the sessions of %d groups begin anew.", self._partition, len(keys))
-        return self._write(producer, [(key, SESSION_RENEWAL) for key in keys])
+        return self._write(producer, [(key, RENEWAL_AT_PRESENT if at_present else SESSION_RENEWAL) for key in keys])
 
-    def _write(self, producer: Producer, records: Sequence[tuple[bytes | None, bytes]]) -> bool:
-        """Whether the log has taken them. Returns when each is acknowledged, or given up after DELIVERY_TIMEOUT_MS."""
-        delivered = 0
+    def _write(self, producer: Producer, records: Sequence[tuple[bytes | None, bytes]]) -> int | None:
+        """When the log took the last of them, 0 if there are none; None: it has not taken all.
+
+        Returns when each is acknowledged, or given up after DELIVERY_TIMEOUT_MS. Raises TopicError where the broker does not say.
+        """
+        times: list[tuple[int, int]] = []
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
-            nonlocal delivered
-            delivered += error is None
+            if error is None:
+                times.append(message.timestamp())
 
         for key, value in records:
             while True:
@@ -162,7 +195,36 @@ class Ticker:
                 except KafkaException:  # refused at once (the topic is gone): not taken, as if there were no answer
                     break
         producer.flush()
-        return delivered == len(records)
+        if any(kind != TIMESTAMP_LOG_APPEND_TIME for kind, _ in times):
+            raise TopicError([senders_times(self._topic, "CreateTime")])
+        if len(times) < len(records):
+            return None
+        return max((timestamp_ms for _, timestamp_ms in times), default=0)
+
+    def _tell_standstill(self, clock: TickClock) -> None:
+        if clock.standstill is not self._told:
+            self._told = clock.standstill
+            if clock.standstill is None:
+                _log.warning("The clock of partition %d goes on again.", self._partition)
+            elif clock.standstill is Standstill.WALL_AHEAD:
+                _log.error(
+                    "The clock of partition %d stands still, and no timer fires: this machine's clock was %d ms ahead of the brokers', and a tick may be "
+                    "%d ms ahead of its record (tick_ahead_max_ms). Set the clocks; it goes on by itself.",
+                    self._partition, clock.skew_ms or 0, self._ahead_max_ms,
+                )  # fmt: skip
+            else:
+                _log.error(
+                    "The clock of partition %d stands still, and no timer fires: it stands at %s, which is ahead of the brokers' clocks. Either they "
+                    "were set back, and it goes on by itself when they come to it; or a tick from the future was taken before such were refused: see "
+                    "'A clock in the future' in docs/recovery.md.",
+                    self._partition, _date(clock.clock_ms),
+                )  # fmt: skip
+        if clock.foreign_ticks > self._foreign_ticks_told:
+            self._foreign_ticks_told = clock.foreign_ticks
+            _log.warning(
+                "Somebody else writes ticks to partition %d of %s: its clock has gone beyond ours. Who may write to the topic should be this "
+                "coordinator and its gateways (docs/operations.md).", self._partition, self._topic,
+            )  # fmt: skip
 
     def _tell(self, answered: bool) -> None:
         if self._log_answers and not answered:
@@ -174,6 +236,10 @@ class Ticker:
 
 def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _date(clock_ms: int) -> str:
+    return datetime.fromtimestamp(clock_ms / 1_000, UTC).isoformat(timespec="seconds")
 
 
 def _monotonic_ms() -> int:

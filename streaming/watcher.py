@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from streaming.clock import TickerStatus
 from streaming.topics import TopicReport
 
 
@@ -45,6 +46,9 @@ class Watcher:
 
     def batch_ended(self, progress: ShardProgress) -> None:
         """A shard has ended a batch; every batch is told once."""
+
+    def ticker_fares(self, shard: int, status: TickerStatus) -> None:
+        """How the ticker of a shard fares now (several times a second)."""
 
     def tick_written(self, shard: int) -> None:
         """Kafka has taken a tick. In the ticker's thread."""

@@ -20,8 +20,9 @@ from schemas.messages import HeartbeatRequest
 from schemas.wire import INT32
 from simulation import driver, log, referee, ticker
 from simulation.run import Case, case_of, live
-from simulation.scenario import Subscribe
+from simulation.scenario import BrokerClockJump, Scenario, Subscribe
 from simulation.soup import Soup
+from streaming import clock as clock_module
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 WORLDS = [seed for seed in range(120) if seed % 3 != 2]
@@ -35,6 +36,11 @@ def _subscribes_as_static_member(case: Case) -> bool:
     return any(isinstance(fault, Subscribe) and fault.member in static for fault in case.faults)
 
 
+def _broker_is_set_back(case: Case) -> bool:
+    return isinstance(case, Scenario) and any(isinstance(fault, BrokerClockJump) and fault.by_ms < -9_000 for fault in case.faults)
+
+
+BROKERS_SET_BACK = [seed for seed in range(900) if seed % 3 != 2 and _broker_is_set_back(case_of(seed))]
 STATIC_SUBSCRIBERS = [seed for seed in range(1_300) if seed % 3 != 2 and _subscribes_as_static_member(case_of(seed))]
 
 
@@ -146,25 +152,46 @@ def a_tick_of_the_future_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def the_clock_jumps_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    def next_tick_ms(self: Any, wall_ms: int, monotonic_ms: int) -> int | None:
-        return wall_ms if wall_ms > self.clock_ms else None
-
-    monkeypatch.setattr(ticker.TickClock, "next_tick_ms", next_tick_ms)
+    monkeypatch.setattr(clock_module, "next_clock_ms", lambda clock_ms, elapsed_ms, wall_ms, interval_ms: max(wall_ms, clock_ms))
 
 
 def a_pause_is_not_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ticker.TickClock, "has_paused", lambda self, monotonic_ms: False)
+    change_steps(monkeypatch, lambda clock, step: step._replace(renewal=clock_module.Renewal.NOBODY))
 
 
 def waiting_for_the_query_is_taken_for_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """With batches that are always slow every session would begin anew for ever."""
-    real = ticker.TickClock.next_tick_ms
 
-    def next_tick_ms(self: Any, wall_ms: int, monotonic_ms: int) -> int | None:
-        tick_ms = real(self, wall_ms, monotonic_ms)
-        return tick_ms if tick_ms != self.clock_ms or self.has_paused(monotonic_ms) else None
+    def unless_it_moves(ticks: clock_module.TickClock, step: clock_module.Step) -> clock_module.Step | None:
+        asks = ticks.skew_ms is None or step.renewal is not clock_module.Renewal.NOBODY
+        return step if asks or step.tick_ms > ticks.clock_ms else None
 
-    monkeypatch.setattr(ticker.TickClock, "next_tick_ms", next_tick_ms)
+    change_steps(monkeypatch, unless_it_moves)
+
+
+def change_steps(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[clock_module.TickClock, clock_module.Step], clock_module.Step | None]
+) -> None:
+    real = clock_module.TickClock.next_step
+
+    def next_step(self: clock_module.TickClock, wall_ms: int, monotonic_ms: int) -> clock_module.Step | None:
+        step = real(self, wall_ms, monotonic_ms)
+        return None if step is None else change(self, step)
+
+    monkeypatch.setattr(clock_module.TickClock, "next_step", next_step)
+
+
+def a_clock_of_long_ago_is_caught_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock_module.TickClock, "_leaves_behind", lambda self, broker_ms: False)
+
+
+def what_a_group_waits_for_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock goes on at the present, and to the groups all that time has gone by."""
+    monkeypatch.setattr(coordinator, "move_time", lambda turn, to_ms: None)
+
+
+def the_brokers_clock_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock_module.TickClock, "_why_not", lambda self, wall_ms, broker_ms: None)
 
 
 def the_clock_runs_ahead_of_timers_that_have_not_fired(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,6 +353,9 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (time_runs_before_the_first_tick, WORLDS, {"OnlyTicksMoveTime"}),
     (a_static_member_keeps_its_new_subscription_to_itself, STATIC_SUBSCRIBERS, {"GroupsSettle"}),
     (the_clock_jumps_after_a_pause, WORLDS, {"TheLivingStay"}),
+    (a_clock_of_long_ago_is_caught_up, WORLDS, {"GroupsSettle"}),
+    (what_a_group_waits_for_is_left_behind, WORLDS, {"SameAsModel"}),
+    (the_brokers_clock_is_not_looked_at, BROKERS_SET_BACK, {"OwnTicksCount"}),
     (a_pause_is_not_noticed, WORLDS, {"PausesCostNobody"}),
     (waiting_for_the_query_is_taken_for_a_pause, WORLDS, {"GroupsSettle"}),
     (the_clock_runs_ahead_of_timers_that_have_not_fired, WORLDS, {"TheLivingStay"}),

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.clock import TickClock, next_clock_ms
+from streaming.clock import CATCH_UP_MAX_MS, Asked, Renewal, Standstill, Step, TickClock, next_clock_ms
 
-INTERVAL_MS, PAUSE_MS = 500, 3_000
+INTERVAL_MS, PAUSE_MS, AHEAD_MS = 500, 3_000, 3_000
 times = st.integers(1_000, 10**13)
 
 
@@ -33,32 +33,50 @@ def test_it_approaches_wall_time_from_both_sides_at_a_tenth_of_real_speed(wall_m
 
 
 def clock(start_ms: int = 100_000, lead_ms: int = 3_000) -> TickClock:
-    return TickClock(start_ms, 0, interval_ms=INTERVAL_MS, lead_ms=lead_ms, pause_ms=PAUSE_MS)
+    """Of a new log."""
+    return TickClock(start_ms, 0, interval_ms=INTERVAL_MS, lead_ms=lead_ms, pause_ms=PAUSE_MS, ahead_max_ms=AHEAD_MS)
+
+
+def continued(start_ms: int, **found: bool) -> TickClock:
+    """Of a log that exists."""
+    return TickClock(
+        start_ms, None, interval_ms=INTERVAL_MS, lead_ms=3_000, pause_ms=PAUSE_MS, ahead_max_ms=AHEAD_MS, **found
+    )
+
+
+def write(ticker: TickClock, wall_ms: int, monotonic_ms: int, skew_ms: int = 0) -> Step | None:
+    """Let it write what it has to write; the broker's clock is so far behind the wall."""
+    step = ticker.next_step(wall_ms, monotonic_ms)
+    if step is not None:
+        ticker.sending(step.tick_ms)
+        ticker.acknowledge(step, Asked(wall_ms, monotonic_ms), wall_ms - skew_ms, monotonic_ms)
+    return step
 
 
 def test_a_pause_is_not_jumped_over() -> None:
     ticker = clock()
-    assert ticker.next_tick_ms(wall_ms=9_000_000, monotonic_ms=8_900_000) == 100_550
+    write(ticker, 100_500, 500)
+    assert ticker.next_step(wall_ms=1_000_000, monotonic_ms=900_500) == Step(101_050, Renewal.RECENT)
 
 
 def test_a_clock_that_moves_has_not_paused() -> None:
-    ticker, real_ms = clock(), 0
-    for _ in range(30):
-        real_ms += INTERVAL_MS
-        tick_ms = ticker.next_tick_ms(100_000 + real_ms, real_ms)
-        assert tick_ms == 100_000 + real_ms
-        assert not ticker.has_paused(real_ms)
-        ticker.acknowledge(tick_ms, real_ms)
-        ticker.handled(tick_ms)
+    ticker = clock()
+    for real_ms in range(INTERVAL_MS, 30 * INTERVAL_MS, INTERVAL_MS):
+        assert write(ticker, 100_000 + real_ms, real_ms) == Step(100_000 + real_ms)
+        ticker.handled(100_000 + real_ms)
 
 
 def test_a_log_that_takes_no_tick_for_half_a_session_is_a_pause() -> None:
     ticker = clock()
-    assert not ticker.has_paused(PAUSE_MS - 1)
-    assert ticker.has_paused(PAUSE_MS)
-    assert ticker.has_paused(3_600_000)
-    ticker.acknowledge(100_550, 3_600_000)
-    assert not ticker.has_paused(3_600_000 + INTERVAL_MS)
+    write(ticker, 100_500, 500)
+    for real_ms, renewal in ((500 + PAUSE_MS - 1, Renewal.NOBODY), (500 + PAUSE_MS, Renewal.RECENT), (3_600_000, Renewal.RECENT)):
+        step = ticker.next_step(100_000 + real_ms, real_ms)
+        assert step is not None
+        assert step.renewal is renewal
+    write(ticker, 3_700_000, 3_600_000)
+    step = ticker.next_step(3_700_500, 3_600_500)
+    assert step is not None
+    assert step.renewal is Renewal.NOBODY
 
 
 def live(ticker: TickClock, batch_ms: int, real_ms: int) -> int:
@@ -68,10 +86,8 @@ def live(ticker: TickClock, batch_ms: int, real_ms: int) -> int:
         if now_ms % batch_ms == 0:
             ticker.handled(watermark_ms)  # the batch that ends had the clock of those before it
             watermark_ms, read_ms = read_ms, ticker.clock_ms
-        tick_ms = ticker.next_tick_ms(100_000 + now_ms, now_ms)
-        if tick_ms is not None:
-            pauses += ticker.has_paused(now_ms)
-            ticker.acknowledge(tick_ms, now_ms)
+        step = write(ticker, 100_000 + now_ms, now_ms)
+        pauses += step is not None and step.renewal is not Renewal.NOBODY
     return pauses
 
 
@@ -85,49 +101,144 @@ def test_batches_that_are_always_slow_slow_the_clock_and_are_no_pause(batch_ms: 
 
 def test_a_log_that_is_gone_while_the_clock_waits_for_its_query_is_a_pause_nevertheless() -> None:
     ticker = clock(lead_ms=500)
-    ticker.acknowledge(100_500, 500)
-    assert ticker.next_tick_ms(101_500, 1_500) is None
-    assert ticker.next_tick_ms(102_000, 2_000) == 100_500, "the same again, to see whether the log takes it"
-    assert not ticker.has_paused(2_000)
-    assert ticker.next_tick_ms(110_000, 10_000) == 100_500
-    assert ticker.has_paused(10_000)
+    write(ticker, 100_500, 500)
+    assert ticker.next_step(101_500, 1_500) is None
+    assert ticker.next_step(102_000, 2_000) == Step(100_500), "the same again, to see whether the log takes it"
+    assert ticker.next_step(110_000, 10_000) == Step(100_500, Renewal.RECENT)
 
 
 def test_a_clock_that_continues_a_log_has_paused_and_waits_until_the_query_is_there() -> None:
-    ticker = TickClock(100_000, None, interval_ms=INTERVAL_MS, lead_ms=3_000, pause_ms=PAUSE_MS)
-    assert ticker.has_paused(5_000_000)
-    assert ticker.next_tick_ms(9_000_000, 5_000_000) == 100_000
-    ticker.acknowledge(100_000, 5_000_000)
+    ticker = continued(100_000)
+    assert write(ticker, 900_000, 5_000_000) == Step(100_000), "which moves nothing: it asks for the brokers' time"
+    assert write(ticker, 900_000, 5_000_000) == Step(100_000, Renewal.RECENT)
     ticker.handled(97_200)  # there it was when it stopped
-    assert ticker.next_tick_ms(9_000_000, 5_000_500) == 100_200
+    assert ticker.next_step(900_500, 5_000_500) == Step(100_200)
     ticker.handled(100_000)
-    assert ticker.next_tick_ms(9_000_000, 5_000_500) == 100_550
+    assert ticker.next_step(900_500, 5_000_500) == Step(100_550)
 
 
 def test_a_tick_counts_only_when_it_is_acknowledged() -> None:
     ticker = clock()
-    for attempt in (500, 2_500, 60_000):
-        assert ticker.next_tick_ms(100_000 + attempt, attempt) in (100_500, 100_550)
-    ticker.acknowledge(100_550, 60_100)
+    for attempt, tick_ms in ((500, 100_500), (2_500, 100_550), (60_000, 100_550)):
+        assert ticker.next_step(100_000 + attempt, attempt) == Step(tick_ms)
+        assert ticker.clock_ms == 100_000
+    write(ticker, 160_100, 60_100)
     assert ticker.clock_ms == 100_550
-    assert ticker.next_tick_ms(160_600, 60_600) == 101_100
 
 
 def test_the_clock_waits_for_a_query_that_does_not_answer() -> None:
     ticker, real_ms = clock(lead_ms=1_000), 0
     for _ in range(4):
         real_ms += INTERVAL_MS
-        tick_ms = ticker.next_tick_ms(100_000 + real_ms, real_ms)
-        if tick_ms is not None:
-            ticker.acknowledge(tick_ms, real_ms)
+        write(ticker, 100_000 + real_ms, real_ms)
     assert ticker.clock_ms == 101_000
-    assert ticker.next_tick_ms(100_000 + real_ms, real_ms) is None
+    assert ticker.next_step(100_000 + real_ms, real_ms) is None
     ticker.handled(100_500)
-    assert ticker.next_tick_ms(100_000 + real_ms, real_ms) == 101_500
+    assert ticker.next_step(100_000 + real_ms, real_ms) == Step(101_500)
 
 
-def test_it_goes_on_from_a_tick_that_somebody_else_wrote() -> None:
+# ---------------------------------------------------------------------------------------- the brokers' clock, and strangers
+
+
+def test_at_the_bound_of_its_skew_it_stands_still_and_asks_until_the_difference_is_half_of_it() -> None:
     ticker = clock()
-    ticker.handled(500_000)
-    tick_ms = ticker.next_tick_ms(100_500, 500)
-    assert tick_ms == 500_450  # ahead of wall time: nine tenths of real speed until that has caught up
+    assert write(ticker, 100_500, 500, skew_ms=AHEAD_MS) == Step(100_500)
+    assert ticker.skew_ms == AHEAD_MS
+    assert write(ticker, 101_000, 1_000, skew_ms=AHEAD_MS) == Step(101_000), "at the bound it may still go on"
+    assert write(ticker, 101_500, 1_500, skew_ms=AHEAD_MS + 1) == Step(101_500), "one more: then it knows"
+    assert ticker.clock_ms == 101_000, "it was no valid tick"
+    assert ticker.next_step(102_000, 2_000) is None
+    assert ticker.standstill is Standstill.WALL_AHEAD
+    step = write(ticker, 103_000, 3_000, skew_ms=AHEAD_MS)
+    assert step is not None
+    assert step.tick_ms <= 101_000, "it asks, and moves nothing"
+    assert ticker.next_step(103_500, 3_500) is None, "still too much to begin again"
+    write(ticker, 104_500, 4_500, skew_ms=AHEAD_MS // 2)
+    assert ticker.next_step(105_000, 5_000) == Step(101_550)
+    assert ticker.standstill is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 5_000), st.sampled_from((0, 0, 0, -7_200_000, -4_000, -100, 100, 4_000, 7_200_000)),
+                          st.sampled_from((0, 0, 0, -7_200_000, -4_000, 100, 4_000, 7_200_000))), max_size=60))  # fmt: skip
+def test_whatever_clocks_are_set_to_hardly_a_tick_is_invalid_and_none_that_is_moves_the_clock(
+    happenings: list[tuple[int, int, int]],
+) -> None:
+    ticker = clock(start_ms=10**9)
+    wall_ms = broker_ms = 10**9
+    real_ms = invalid = log_ms = 0
+    for slept_ms, wall_by_ms, broker_by_ms in happenings:
+        real_ms += slept_ms
+        wall_ms += slept_ms + wall_by_ms
+        broker_ms += slept_ms + broker_by_ms
+        step = ticker.next_step(wall_ms, real_ms)
+        ticker.handled(log_ms)
+        if step is None:
+            continue
+        tick_ms = max(step.tick_ms, broker_ms) if step.renewal is Renewal.ALL_AT_PRESENT else step.tick_ms
+        ticker.sending(tick_ms)
+        if tick_ms <= broker_ms + AHEAD_MS:
+            log_ms = max(log_ms, tick_ms)
+        else:
+            invalid += 1
+        ticker.acknowledge(step._replace(tick_ms=tick_ms), Asked(wall_ms, real_ms), broker_ms, real_ms)
+        assert log_ms <= ticker.clock_ms
+    assert invalid <= 1 + sum(1 for _, _, broker_by_ms in happenings if broker_by_ms)
+    assert ticker.foreign_ticks == 0
+
+
+def test_a_new_log_whose_tickers_clock_is_wrong_begins_at_the_brokers_time() -> None:
+    ticker = clock(start_ms=9_000_000)
+    assert write(ticker, 9_000_500, 500, skew_ms=3_600_000) == Step(9_000_500)
+    assert ticker.clock_ms == 9_000_500 - 3_600_000
+    step = write(ticker, 9_002_500, 2_500, skew_ms=3_600_000)
+    assert step is not None
+    assert step.tick_ms == 9_000_500 - 3_600_000
+
+
+def test_a_log_that_was_poisoned_before_is_told_and_not_followed() -> None:
+    """The checkpoint's watermark is that of a tick of the future, which an older release took."""
+    ticker = continued(100_000)
+    write(ticker, 101_000, 0)
+    ticker.handled(10**12)
+    assert ticker.next_step(101_500, 500) is None
+    assert ticker.standstill is Standstill.LOG_AHEAD
+    step = write(ticker, 103_000, 2_000)
+    assert step is not None
+    assert step.tick_ms == 103_000, "valid, and it moves nothing"
+
+
+def test_a_tick_of_somebody_else_is_counted_and_the_clock_goes_on_from_it() -> None:
+    ticker = clock()
+    write(ticker, 100_500, 500)
+    ticker.handled(100_500)
+    assert ticker.foreign_ticks == 0
+    ticker.sending(101_000)
+    ticker.handled(101_000)
+    assert ticker.foreign_ticks == 0, "one of ours, of which we have not heard yet whether it was taken"
+    ticker.handled(103_000)
+    assert ticker.foreign_ticks == 1
+    assert ticker.next_step(101_000, 1_000) == Step(103_450), "ahead of wall time: nine tenths of real speed until that has caught up"
+
+
+@pytest.mark.parametrize(("start_ms", "found"), [(5_000, {}), (95_000_000, {"has_ticks": False})])
+def test_a_clock_of_long_ago_is_left_behind_with_everything_that_waits(start_ms: int, found: dict[str, bool]) -> None:
+    """A stranger's first tick may be of 1970; and before the first tick groups may have begun at any time."""
+    now_ms = 100_000_000
+    ticker = continued(start_ms, **found)
+    assert write(ticker, now_ms, 0) == Step(start_ms)
+    step = ticker.next_step(now_ms, 0)
+    assert step == Step(now_ms, Renewal.ALL_AT_PRESENT)
+    taken = step._replace(tick_ms=now_ms + 7)  # the time of the last renewal
+    ticker.sending(taken.tick_ms)
+    ticker.acknowledge(taken, Asked(now_ms, 0), now_ms + 8, 10)
+    assert ticker.clock_ms == now_ms + 7
+    assert ticker.next_step(now_ms + 500, 500) is None, "then it waits for the query, as ever"
+    ticker.handled(now_ms + 7)
+    assert ticker.next_step(now_ms + 500, 500) == Step(now_ms + 500)
+
+
+def test_what_can_be_caught_up_and_what_is_not_whole_is_not_left_behind() -> None:
+    for start_ms, found in ((100_000_000 - CATCH_UP_MAX_MS, {}), (5_000, {"is_whole": False})):
+        ticker = continued(start_ms, **found)
+        write(ticker, 100_000_000, 0)
+        assert ticker.next_step(100_000_000, 0) == Step(start_ms, Renewal.RECENT)

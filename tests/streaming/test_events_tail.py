@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from schemas.events import encode_tick
 from streaming.embedded_kafka import EmbeddedKafka
-from streaming.events_tail import TAIL_RECORDS, RecentGroups, find_clock_ms, open_reader
+from streaming.events_tail import TAIL_RECORDS, RecentGroups, Standing, find_standing, open_reader
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def reader(kafka: EmbeddedKafka) -> Iterator[Consumer]:
 @pytest.fixture
 def partition(admin: AdminClient, reader: Consumer, topic_prefix: str) -> str:
     """A topic with one partition, which has its leader."""
-    admin.create_topics([NewTopic(topic_prefix, 1)])[topic_prefix].result()
+    admin.create_topics([NewTopic(topic_prefix, 1, config={"message.timestamp.type": "LogAppendTime"})])[topic_prefix].result()
     deadline = time.monotonic() + 30
     while True:
         try:
@@ -40,7 +40,7 @@ def partition(admin: AdminClient, reader: Consumer, topic_prefix: str) -> str:
 
 
 def test_the_clock_of_a_log_is_its_last_tick(producer: Producer, reader: Consumer, partition: str) -> None:
-    assert find_clock_ms(reader, partition, 0, 3_000) is None
+    assert find_standing(reader, partition, 0, 3_000) is None
     before_ms = time.time_ns() // 1_000_000
     producer.produce(partition, key="group", value=b"{}")
     producer.flush()
@@ -48,15 +48,19 @@ def test_the_clock_of_a_log_is_its_last_tick(producer: Producer, reader: Consume
     for _ in range(7_000):
         producer.produce(partition, key="group", value=encode_tick(10**12))
     producer.flush()
-    found_ms = find_clock_ms(reader, partition, 0, 3_000)
-    assert found_ms is not None
-    assert before_ms - 1_000 <= found_ms <= first_ms, "the first record's time"
+    found = find_standing(reader, partition, 0, 3_000)
+    assert found is not None
+    assert before_ms - 1_000 <= found.clock_ms <= first_ms, "the first record's time"
+    assert (found.has_ticks, found.is_whole) == (False, True)
     producer.produce(partition, value=encode_tick(7_000))
     producer.produce(partition, value=encode_tick(5_000))
     for _ in range(7_000):
         producer.produce(partition, key="group", value=b"{}")
     producer.flush()
-    assert find_clock_ms(reader, partition, 0, 3_000) == 7_000
+    assert find_standing(reader, partition, 0, 3_000) == Standing(7_000, True, True)
+    producer.produce(partition, value=encode_tick(time.time_ns() // 1_000_000 + 86_400_000))
+    producer.flush()
+    assert find_standing(reader, partition, 0, 3_000) == Standing(7_000, True, True), "that was no valid tick"
 
 
 def test_groups_that_were_heard_within_the_window(producer: Producer, reader: Consumer, partition: str) -> None:
@@ -81,7 +85,7 @@ def test_groups_that_were_heard_within_the_window(producer: Producer, reader: Co
     assert set(groups.read(reader, 1_000 * (seconds + 5))) - found == {b"new"}
     assert not past & set(groups.read(reader, 1_000 * (seconds + 5)))
     assert groups.read(reader, 10**12) == []
-    everybody = RecentGroups(partition, 0, 10**12, 3_000)
+    everybody = RecentGroups(partition, 0, None, 3_000)
     assert len(everybody.read(reader, 1_000 * seconds)) == seconds + 2, "a key that names no group has no sessions"
     assert RecentGroups(partition, 0, 10**12, 3_000).read(reader, 1_000 * seconds, lambda: False) == [], "it is no more wanted"
 

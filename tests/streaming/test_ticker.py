@@ -9,9 +9,19 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from schemas.events import SESSION_RENEWAL, decode_tick, encode_tick
+from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, decode_tick, encode_tick
+from streaming import ticker as ticker_module
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.ticker import Ticker
+from streaming.topics import TopicError
+
+
+def make_log(admin: AdminClient, topic: str, timestamp_type: str = "LogAppendTime") -> None:
+    admin.create_topics([NewTopic(topic, 1, config={"message.timestamp.type": timestamp_type})])[topic].result()
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def read_log(bootstrap_servers: str, topic: str) -> list[Message]:
@@ -36,32 +46,100 @@ def ticker_of(bootstrap_servers: str, topic: str, session_max_ms: int = 5_000) -
 def test_a_ticker_that_comes_back_renews_the_sessions_of_groups_that_were_heard_lately(
     kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str
 ) -> None:
-    admin.create_topics([NewTopic(topic_prefix, 1)])[topic_prefix].result()
+    make_log(admin, topic_prefix)
+    stands_ms = now_ms() - 60_000
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    for clock_ms, key in ((1_000, "long ago"), (20_000, "lately"), (25_000, "just now"), (25_000, "lately")):
-        producer.produce(topic_prefix, value=encode_tick(clock_ms))
+    for before_ms, key in ((24_000, "long ago"), (5_000, "lately"), (0, "just now"), (0, "lately")):
+        producer.produce(topic_prefix, value=encode_tick(stands_ms - before_ms))
         producer.produce(topic_prefix, key=key, value=b"{}")
+    producer.produce(topic_prefix, value=encode_tick(now_ms() + 86_400_000))  # a stranger's, which counts for nothing
     producer.flush()
     ticker = ticker_of(kafka.bootstrap_servers, topic_prefix)
     ticker.start()
     wait_until(lambda: ticker.clock_ms)
     time.sleep(0.3)
-    assert ticker.clock_ms == 25_000, "the query must show first where it is"
-    ticker.handled(25_000)
-    wait_until(lambda: (ticker.clock_ms or 0) > 25_200)
+    assert ticker.clock_ms == stands_ms, "the query must show first where it is"
+    ticker.handled(stands_ms)
+    wait_until(lambda: (ticker.clock_ms or 0) > stands_ms + 200)
     ticker.stop()
-    written = read_log(kafka.bootstrap_servers, topic_prefix)[8:]
+    asked, *written = read_log(kafka.bootstrap_servers, topic_prefix)[9:]
+    assert (asked.key(), asked.value()) == (None, encode_tick(stands_ms)), "which moves nothing"
     renewals, ticks = written[:2], written[2:]
     assert {(each.key(), each.value()) for each in renewals} == {(b"lately", SESSION_RENEWAL), (b"just now", SESSION_RENEWAL)}
     assert all(each.key() is None for each in ticks), "sessions are renewed once"
     clocks = [decode_tick(each.value() or b"").clock_ms for each in ticks]
-    assert clocks[0] == 25_000
-    assert 25_000 < next(clock_ms for clock_ms in clocks if clock_ms != 25_000) <= 25_110
+    assert clocks[0] == stands_ms
+    assert stands_ms < next(clock_ms for clock_ms in clocks if clock_ms != stands_ms) <= stands_ms + 110
+    assert ticker.status.foreign_ticks == 0
+
+
+@pytest.mark.parametrize("first_tick", [encode_tick(1), None], ids=["a tick of 1970", "no tick"])
+def test_a_clock_of_long_ago_goes_on_at_the_present_and_all_groups_with_it(
+    kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, first_tick: bytes | None
+) -> None:
+    make_log(admin, topic_prefix)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    if first_tick is not None:
+        producer.produce(topic_prefix, value=first_tick)
+    for key in ("one", "other", "one"):
+        producer.produce(topic_prefix, key=key, value=b"{}")
+    producer.flush()
+    ticker = ticker_of(kafka.bootstrap_servers, topic_prefix)
+    ticker.start()
+    wait_until(lambda: [each for each in read_log(kafka.bootstrap_servers, topic_prefix) if each.value() == RENEWAL_AT_PRESENT])
+    stands_ms = ticker.clock_ms or 0
+    wait_until(lambda: (ticker.clock_ms or 0) > stands_ms or stands_ms > now_ms() - 60_000)
+    ticker.stop()
+    log = read_log(kafka.bootstrap_servers, topic_prefix)
+    renewals = [each for each in log if each.value() == RENEWAL_AT_PRESENT]
+    assert {each.key() for each in renewals} == {b"one", b"other"}
+    after = next(each for each in log if each.key() is None and (each.offset() or 0) > (renewals[-1].offset() or 0))
+    assert decode_tick(after.value() or b"").clock_ms >= max(each.timestamp()[1] for each in renewals)
+
+
+def test_a_machine_whose_clock_is_wrong_writes_no_ticks_until_it_is_right(
+    kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_log(admin, topic_prefix)
+    ahead_ms = [0]
+    monkeypatch.setattr(ticker_module, "_wall_ms", lambda: now_ms() + ahead_ms[0])
+    ticker = ticker_of(kafka.bootstrap_servers, topic_prefix)
+    ticker.start()
+    wait_until(lambda: len(read_ticks(kafka.bootstrap_servers, topic_prefix)) >= 3)
+    ahead_ms[0] = 3_600_000
+    wait_until(lambda: ticker.status.standstill is not None)
+    assert "stands still" in caplog.text
+    stands_ms = ticker.clock_ms
+    assert stands_ms is not None
+    time.sleep(1)
+    assert ticker.clock_ms == stands_ms
+    ahead_ms[0] = 0
+    wait_until(lambda: ticker.status.standstill is None and (ticker.clock_ms or 0) > stands_ms)
+    ticker.stop()
+    assert "goes on again" in caplog.text
+    log = [each for each in read_log(kafka.bootstrap_servers, topic_prefix) if each.key() is None]
+    assert all(decode_tick(each.value() or b"").clock_ms <= each.timestamp()[1] + 3_000 for each in log)
+
+
+def test_senders_times_while_it_runs_end_it(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:
+    make_log(admin, topic_prefix, "CreateTime")
+    ticker = ticker_of(kafka.bootstrap_servers, topic_prefix)
+    ticker.start()
+
+    def is_refused() -> bool:
+        try:
+            ticker.require_alive()
+        except TopicError as problem:
+            return "message.timestamp.type=CreateTime" in str(problem)
+        return False
+
+    wait_until(is_refused)
+    ticker.stop()
 
 
 @pytest.mark.kafka
 def test_a_ticker_that_cannot_go_on_says_so(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:
-    admin.create_topics([NewTopic(topic_prefix, 1)])[topic_prefix].result()
+    make_log(admin, topic_prefix)
     ticker = Ticker(
         topic_prefix, 0, {"bootstrap.servers": kafka.bootstrap_servers}, interval_ms=100, lead_ms=10**9, pause_ms=1_000,
         session_max_ms=5_000, ahead_max_ms=3_000, on_tick=lambda: 1 / 0,
@@ -83,7 +161,7 @@ def test_a_ticker_that_cannot_go_on_says_so(kafka: EmbeddedKafka, admin: AdminCl
 def test_an_outage_of_the_broker_is_survived_and_not_jumped_over(kafka_jars: object) -> None:
     with EmbeddedKafka() as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        admin.create_topics([NewTopic("events", 1)])["events"].result()
+        make_log(admin, "events")
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         ticker = ticker_of(broker.bootstrap_servers, "events")
         ticker.start()
