@@ -77,7 +77,11 @@ class FullGroup:
 
     def _run(self, size: int) -> list[float]:
         """Take what there is, so many events a batch; milliseconds of each batch."""
-        events = events_stream(self._spark, self._report.topics.events, 0, self._settings.source_options, size)
+        settings = self._settings
+        ahead_ms = settings.group.tick_ahead_bound_ms
+        events = events_stream(
+            self._spark, self._report.topics.events, 0, settings.source_options, size, tick_ahead_max_ms=ahead_ms
+        )
         outputs = coordinate_stream(events, self._settings.operator_config(self._report.partitions, 0))
         query = start(producer_records(outputs), self._settings.sink_options, str(self._checkpoint))
         query.awaitTermination()

@@ -28,7 +28,8 @@ class Health:
     """Signs of life as they come, and what they mean.
 
     *Live*: the app's own loop turns. It is not when the JVM hangs, which only a restart helps; it is while Kafka is away.
-    *Ready*: each shard has ended a batch, and not long ago a batch, or Kafka has taken a tick of it.
+    *Ready*: each shard has ended a batch, and not long ago a batch, or Kafka has taken a tick of it; and no clock stands still
+    because it is wrong: joins would not end.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Health:
         self._turned_s: float | None = None
         self._batches_s: dict[int, float | None] = dict.fromkeys(shards)
         self._ticks_s: dict[int, float | None] = dict.fromkeys(self._batches_s)
+        self._standstills: dict[int, str] = {}
         self._written_s = 0.0
 
     def turned(self) -> None:
@@ -55,6 +57,13 @@ class Health:
     def tick_written(self, shard: int) -> None:
         """Kafka has taken a tick of this shard."""
         self._sign(self._ticks_s, shard)
+
+    def stands_still(self, shard: int, why: str | None) -> None:
+        """Why the ticker of this shard lets its clock stand still; None: it goes on."""
+        if why is None:
+            self._standstills.pop(shard, None)
+        else:
+            self._standstills[shard] = why
 
     def since_batch_s(self, shard: int) -> float:
         """How long ago the shard's last batch ended or, before the first, the process began."""
@@ -81,6 +90,7 @@ class Health:
                 reasons.append(f"shard {shard} has not ended a batch yet")
             elif min(self.since_batch_s(shard), self.since_tick_s(shard)) > STALE_AFTER_S:
                 reasons.append(f"shard {shard} has ended no batch and written no tick for {self.since_batch_s(shard):.0f} s")
+        reasons += [f"the clock of shard {shard} stands still: {why}" for shard, why in sorted(self._standstills.items())]
         return reasons
 
     def _since(self, time_s: float | None) -> float:

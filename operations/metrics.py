@@ -147,6 +147,19 @@ SINCE_TICK = _gauge("since_tick_seconds", "How long ago Kafka took the last tick
 WATERMARK_LAG = _gauge(
     "watermark_lag_seconds", "How far the shard's clock is behind wall time; it grows while nothing is handled.", "shard"
 )
+CLOCK_SKEW = _gauge(
+    "clock_skew_seconds",
+    "How far this machine's clock was ahead of the brokers' when Kafka took the last tick. At tick_ahead_max_ms the shard's clock stands still.",
+    "shard",
+)
+CLOCK_STANDSTILL = _gauge(
+    "clock_standstill",
+    "1 while the ticker lets the shard's clock stand still, because this machine's or the shard's clock is ahead of the brokers': no timer fires.",
+    "shard",
+)
+FOREIGN_TICKS = _counter(
+    "foreign_ticks_total", "How often the shard's clock was found beyond all ticks of its own ticker: somebody else writes some.", "shard"
+)
 SOURCE_LAG = _gauge(
     "source_lag_events",
     "Events, ticks included, that are written and not yet handled (Spark commits no offsets that others could look at).",

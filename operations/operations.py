@@ -17,6 +17,7 @@ from operations.shards import Shards
 from operations.tally import Tally
 from operations.topics_reader import TopicsReader
 from schemas.java_hash import group_partition
+from streaming.clock import TickerStatus
 from streaming.config import StreamingConfig
 from streaming.topics import TopicReport
 from streaming.watcher import ShardProgress, Watcher
@@ -67,6 +68,10 @@ class Operations(Watcher):
     def batch_ended(self, progress: ShardProgress) -> None:
         self._shards.batch_ended(progress)
         self.health.batch_ended(progress.shard)
+
+    def ticker_fares(self, shard: int, status: TickerStatus) -> None:
+        self._shards.ticker_fares(shard, status)
+        self.health.stands_still(shard, status.standstill)
 
     def tick_written(self, shard: int) -> None:
         self.health.tick_written(shard)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from operations import metrics as m
 from operations.health import Health
 from operations.metrics import Metrics, Value
+from streaming.clock import TickerStatus
 
 if TYPE_CHECKING:
     from streaming.watcher import ShardProgress
@@ -25,12 +26,14 @@ class Shards:
 
     def __init__(self, shards: Iterable[int], metrics: Metrics, health: Health) -> None:
         self._last: dict[int, ShardProgress | None] = dict.fromkeys(shards)
+        self._tickers = dict.fromkeys(self._last, TickerStatus())
         self._metrics, self._health = metrics, health
         self._lock = threading.Lock()
         self.end_offset_of: Callable[[int], int | None] = lambda shard: None
         """Where a shard's events end in Kafka."""
         for shard in map(str, self._last):
             metrics.begin(m.HANDLED, shard)
+            metrics.begin(m.FOREIGN_TICKS, shard)
             for phase in sorted(PHASES):
                 metrics.begin(m.BATCH_SECONDS, shard, phase)
 
@@ -44,6 +47,13 @@ class Shards:
                 self._metrics.observe(m.BATCH_SECONDS, phase_ms / 1_000, shard, phase)
         self._metrics.add(m.HANDLED, shard, by=progress.events)
 
+    def ticker_fares(self, shard: int, status: TickerStatus) -> None:
+        """Note what a ticker has measured."""
+        with self._lock:
+            before, self._tickers[shard] = self._tickers[shard], status
+        if status.foreign_ticks > before.foreign_ticks:
+            self._metrics.add(m.FOREIGN_TICKS, str(shard), by=status.foreign_ticks - before.foreign_ticks)
+
     def clock_ms(self, shard: int) -> int:
         """The shard's time; wall time before its first batch."""
         last = self._last.get(shard)
@@ -52,11 +62,15 @@ class Shards:
     def values(self) -> Iterator[Value]:
         """The gauges of the shards."""
         with self._lock:
-            known = dict(self._last)
+            known, tickers = dict(self._last), dict(self._tickers)
         for number, last in known.items():
             shard = (str(number),)
             yield Value(m.SINCE_BATCH, shard, self._health.since_batch_s(number))
             yield Value(m.SINCE_TICK, shard, self._health.since_tick_s(number))
+            yield Value(m.CLOCK_STANDSTILL, shard, tickers[number].standstill is not None)
+            skew_ms = tickers[number].skew_ms
+            if skew_ms is not None:
+                yield Value(m.CLOCK_SKEW, shard, skew_ms / 1_000)
             if last is not None:
                 yield from self._of_batch(last, shard)
 

@@ -10,10 +10,12 @@ import os
 import sys
 import tarfile
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from schemas.records_file import Record
@@ -49,8 +51,13 @@ def config_of(bootstrap_servers: str, checkpoint: Path) -> StreamingConfig:
 
 
 def make_topics(config: StreamingConfig) -> TopicReport:
-    """The events keep the times that they are produced with."""
+    """New ones, whatever there was. The events keep the times that they are produced with."""
     admin = admin_client(config.bootstrap_servers, {"log_level": "0"})
+    while old := [name for name in admin.list_topics(timeout=30).topics if name.startswith(f"{config.topic_prefix}.")]:
+        for future in admin.delete_topics(old).values():
+            with suppress(KafkaException):  # it is on its way out
+                future.result(30)
+        time.sleep(0.2)
     report = ensure_topics(admin, config.topic_settings)
     senders_times = ConfigEntry("message.timestamp.type", "CreateTime", incremental_operation=AlterConfigOpType.SET)
     events = ConfigResource(ResourceType.TOPIC, report.topics.events, incremental_configs=[senders_times])

@@ -73,6 +73,12 @@ CASES = [
     quiet("CoordinatorClockBehind", 20, {f'{P}watermark_lag_seconds{{shard="0"}}': "1 2 1 1 2 1x60"}),
     # Away for five minutes, and then it catches up: 0.1 s a second.
     *(quiet("CoordinatorClockBehind", at, {f'{P}watermark_lag_seconds{{shard="0"}}': "1x9 _x5 300-6x48"}) for at in (18, 25, 40, 60)),
+    fires("CoordinatorClockStandsStill", 10, {f'{P}clock_standstill{{shard="0"}}': "0x9 1x10"}),
+    quiet("CoordinatorClockStandsStill", 10, {f'{P}clock_standstill{{shard="0"}}': "0x20"}),
+    fires("CoordinatorClockSkew", 20, {f'{P}clock_skew_seconds{{shard="0"}}': "0x9 1.5x20"}),
+    quiet("CoordinatorClockSkew", 20, {f'{P}clock_skew_seconds{{shard="0"}}': "0.4x30"}),
+    fires("CoordinatorForeignTicks", 3, {f'{P}foreign_ticks_total{{shard="0"}}': "0 0 1x20"}),
+    quiet("CoordinatorForeignTicks", 20, {f'{P}foreign_ticks_total{{shard="0"}}': "0x30"}),
     fires("CoordinatorSourceLag", 22, {f'{P}source_lag_events{{shard="0"}}': "60000+1000x60"}),
     quiet("CoordinatorSourceLag", 40, {f'{P}source_lag_events{{shard="0"}}': "900000-10000x60"}),
     quiet("CoordinatorSourceLag", 40, {f'{P}source_lag_events{{shard="0"}}': "0+100x60"}),

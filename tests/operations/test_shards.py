@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from operations import metrics as m
 from operations.operations import Operations
 from operations.shards import PHASES
+from streaming.clock import Standstill, TickerStatus
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import free_port
 from streaming.watcher import ShardProgress
@@ -70,6 +71,23 @@ def test_batches_and_ticks_show_at_the_endpoint(tmp_path: Path) -> None:
     for metric in m.METRICS:
         for labels in found.get(metric.name, {}):
             assert {name for name, _ in labels} == set(metric.labels), metric.name
+
+
+def test_a_clock_that_stands_still_shows_and_is_not_ready() -> None:
+    operations = Operations(StreamingConfig())
+    operations.turned()
+    operations.batch_ended(progress(0, 1))
+    operations.ticker_fares(0, TickerStatus(skew_ms=20))
+    assert operations.health.not_ready() == []
+    operations.ticker_fares(0, TickerStatus(skew_ms=4_000, standstill=Standstill.WALL_AHEAD, foreign_ticks=2))
+    operations.ticker_fares(0, TickerStatus(skew_ms=4_000, standstill=Standstill.WALL_AHEAD, foreign_ticks=3))
+    assert operations.health.not_ready() == ["the clock of shard 0 stands still: wall_clock_ahead"]
+    assert operations.health.not_live() == [], "a restart would not help"
+    values = {value.metric: value.value for value in operations._shards.values()}
+    assert (values[m.CLOCK_SKEW], values[m.CLOCK_STANDSTILL]) == (4.0, 1)
+    assert operations.metrics.registry.get_sample_value(m.FOREIGN_TICKS.name, {"shard": "0"}) == 3
+    operations.ticker_fares(0, TickerStatus(skew_ms=0, foreign_ticks=3))
+    assert operations.health.not_ready() == []
 
 
 def test_without_a_port_nothing_listens() -> None:

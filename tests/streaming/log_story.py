@@ -27,7 +27,7 @@ from schemas.messages import (
     SyncGroupRequest,
 )
 from schemas.records_file import Record
-from schemas.ticks import read_tick
+from schemas.ticks import NO_CLOCK, read_tick
 
 START_MS = 1_767_225_600_000
 RESPONSES_PARTITIONS = 8
@@ -97,7 +97,7 @@ def story(seed: int, *, groups: int = 4, requests: int = 150, poisons: bool = Tr
                 append(*key_and_value)
         if renewals and pauses.random() < 0.05:
             group_id = pauses.choice(members).group_id
-            clock_ms = tick_ms if tick_ms > START_MS else now_ms
+            clock_ms = tick_ms if tick_ms > START_MS else NO_CLOCK
             offset = append(group_id.encode(), SESSION_RENEWAL)
             hear([output for output in coordinator.handle(group_id, RenewalEvent(offset, clock_ms, now_ms)) if isinstance(output, Answer)])
         member = chance.choice([m for m in members if m.silent_until_ms <= now_ms] or members)
@@ -112,11 +112,12 @@ def story(seed: int, *, groups: int = 4, requests: int = 150, poisons: bool = Tr
         )
         offset = append(member.group_id.encode(), value)
         envelope, decoded = decode_request_event(member.group_id, value, RESPONSES_PARTITIONS)
-        clock_ms = tick_ms if tick_ms > START_MS else now_ms
+        clock_ms = tick_ms if tick_ms > START_MS else NO_CLOCK
         waiting[request_id] = member
         outputs = coordinator.handle(member.group_id, RequestEvent(offset, clock_ms, now_ms, envelope, decoded))
         hear([output for output in outputs if isinstance(output, Answer)])
-    append(None, encode_tick(tick_ms + 4_000))
+    now_ms = tick_ms + 4_000
+    append(None, encode_tick(now_ms))
     return records
 
 
