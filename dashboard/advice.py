@@ -34,6 +34,7 @@ ADVICE: Mapping[str, str] = {
     "metadata_too_long": "The text committed with the offset is longer than the coordinator allows (offset.metadata.max.bytes).",
     "too_many_offsets": "The group has as many offsets as it may have. Delete those of topics that it no longer reads.",
     "commit_is_too_large": "One commit would write more records than the offsets log takes at once. Commit in several requests.",
+    "answer_is_too_large": "One request asked for more offsets than an answer holds. Ask for fewer partitions at a time, each once.",
     "topic_is_subscribed": "Offsets of a topic cannot be deleted while a member subscribes to it. Stop the members first.",
     "group_is_not_empty": "A group can be deleted only when nobody is in it. Stop its members first.",
     "empty_group_id": "Set group.id.",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
-from coordinator_state.offsets import CommittedOffset
+from coordinator_state.offsets import OFFSET_OVERHEAD_BYTES, CommittedOffset, offset_bytes
 from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
     OffsetFetchRequest,
+    OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -17,10 +19,14 @@ from schemas.messages import (
     OffsetFetchResponseTopic,
 )
 
+ANSWER_BYTES_MAX = 16_777_216
+"""Most bytes of offsets in one answer, unless a group may have more; far more than the responses topic takes by default."""
+
 
 def offset_fetch(turn: Turn, request: OffsetFetchRequest) -> None:
     """Read committed offsets. Every state answers, and so does a group that does not exist: it has none."""
     (asked,) = request.groups
+    _require_answer_of_some_size(turn, asked)
     topics = _all_topics(turn.group) if asked.topics is None else tuple(_topic(turn.group, each) for each in asked.topics)
     turn.answer(OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics),)))
 
@@ -29,6 +35,27 @@ def offset_fetch_error(request: OffsetFetchRequest, error_code: ErrorCode) -> Of
     return OffsetFetchResponse(
         groups=tuple(OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error_code) for asked in request.groups)
     )
+
+
+def _require_answer_of_some_size(turn: Turn, asked: OffsetFetchRequestGroup) -> None:
+    """A request may name a partition as often as it has room, and each time it is answered with all of its metadata.
+
+    The code is that of an answer which the responses topic would not take.
+    """
+    group = turn.group
+    if group is None or asked.topics is None:
+        return  # what the group has, once
+    most = max(ANSWER_BYTES_MAX, 2 * turn.config.group_offsets_max_bytes)
+    left = most
+    for topic in asked.topics:
+        stored = group.offsets.of_topic(topic.name)
+        for index in topic.partition_indexes:
+            committed = stored.get(index)
+            left -= OFFSET_OVERHEAD_BYTES if committed is None else offset_bytes(0, committed.metadata)
+        if left < 0:
+            raise Refusal(
+                ErrorCode.UNKNOWN_SERVER_ERROR, "answer_is_too_large", f"the offsets that are asked for take more than {most} bytes"
+            )
 
 
 def _topic(group: Group | None, asked: OffsetFetchRequestTopic) -> OffsetFetchResponseTopic:

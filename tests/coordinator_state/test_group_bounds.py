@@ -20,6 +20,10 @@ from schemas.messages import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponseGroup,
 )
 from tests.coordinator_state.harness import DAY_MS, GroupHarness, LogRecord, of_type
 
@@ -213,3 +217,21 @@ def test_a_request_id_of_any_length_is_not_kept() -> None:
         else:
             with pytest.raises(EventError, match="string_too_long"):
                 decode_request_event("g", event, 1)
+
+
+def test_a_partition_that_is_asked_for_very_often_is_not_answered_as_often() -> None:
+    """160,000 times 4 KB of metadata would be a request of half a megabyte and an answer of 650 MB."""
+    group = GroupHarness()
+    commit(group, (0, "x" * 4_000))
+
+    def fetch(*partitions: int) -> OffsetFetchResponseGroup:
+        asked = OffsetFetchRequestGroup(
+            group_id="g", topics=(OffsetFetchRequestTopic(name="t", partition_indexes=partitions),)
+        )
+        (answered,) = group.answer(group.send("OffsetFetch", OffsetFetchRequest(groups=(asked,)))).groups
+        return answered
+
+    refused = fetch(*(0,) * 160_000)
+    assert (refused.error_code, refused.topics) == (ErrorCode.UNKNOWN_SERVER_ERROR, ())
+    assert len(fetch(*range(160_000)).topics[0].partitions) == 160_000, "numbers alone are no more than their request"
+    assert len(fetch(*(0,) * 4_000).topics[0].partitions) == 4_000
