@@ -156,6 +156,10 @@ class Session(asyncio.Protocol):
         if self._has_something_to_ask:
             if not self._waits_for_room:
                 self._commons.turns.ask_for(self.take_turn)
+        elif self._waits_for_room:
+            # A client that does not read is asked nothing for, so it must not stand before the others either.
+            self._waits_for_room = False
+            self._commons.room.forget(self)
         elif self._machine.has_more and not self._client_is_full:
             self._commons.turns.ask_for(self.take_turn)
         self._note_buffered()

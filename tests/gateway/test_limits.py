@@ -19,10 +19,11 @@ from gateway.handed_out import HandedOutIds
 from gateway.published_groups import PublishedGroups
 from gateway.room import LIGHT_BYTES, Room
 from gateway.topic_reader import Handover, TopicRecord
+from gateway.translation import GroupResponse
 from gateway.turns import Turns
 from schemas.events import encode_json
 from schemas.history import GroupSnapshot, SnapshotMember
-from schemas.messages import HeartbeatResponse
+from schemas.messages import HeartbeatResponse, OffsetCommitResponse
 from tests.gateway import wire
 from tests.gateway.test_connection import connection, fed
 from tests.gateway.test_front import connect, front, is_closed_within
@@ -387,6 +388,32 @@ def test_what_the_coordinator_is_asked_is_bounded_over_all_connections() -> None
         assert gateway._commons.room.bytes <= 16 * MIB + LIGHT_BYTES
         assert gateway.metrics.requests["OffsetCommit"] < 30
         for each in hostile:
+            each.close()
+
+
+def test_who_waits_and_does_not_read_does_not_hold_up_those_behind() -> None:
+    large = commit_of(20_000)
+    describe = struct.pack(">hhih", 15, 0, 1, -1) + struct.pack(">ih", 1, 1) + b"g"
+    commits: list[Callable[[GroupResponse], None]] = []
+    describes: list[Callable[[GroupResponse], None]] = []
+    with front(Bounds(under_way_bytes_max=3 * MIB, buffered_bytes_max=100 * MIB)) as gateway:
+        gateway._ask = lambda asked, node_id, reply: (commits if asked.api == "OffsetCommit" else describes).append(reply)  # type: ignore[method-assign]
+        first, second, deaf, behind = (connect(gateway) for _ in range(4))
+        first.sendall(large)
+        second.sendall(large)
+        eventually(lambda: len(commits) == 2, timeout_s=10)  # no room is left
+        deaf.sendall(struct.pack(">i", len(describe)) + describe + large)
+        assert gateway._commons is not None
+        assert gateway._stop is not None
+        loop, room = gateway._stop[0], gateway._commons.room
+        eventually(lambda: len(describes) == len(room._waiting) == 1, timeout_s=10)
+        behind.sendall(large)
+        eventually(lambda: len(room._waiting) == 2, timeout_s=10)
+        loop.call_soon_threadsafe(describes[0], described("g", 30 * MIB))
+        eventually(lambda: len(room._waiting) == 1, timeout_s=10)
+        loop.call_soon_threadsafe(commits[0], OffsetCommitResponse())
+        eventually(lambda: len(commits) == 3, timeout_s=10)
+        for each in (first, second, deaf, behind):
             each.close()
 
 
