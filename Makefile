@@ -67,5 +67,5 @@ screenshots: jars ## the pictures in docs/images, from a running demo (needs Chr
 	$(BIN)/python docs/screenshots.py $(ARGS)
 
 clean: ## remove what builds and tests leave behind; .venv and the jar cache stay
-	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
+	rm -rf build dist *.egg-info *.whl group_coordinator.zip .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from streaming.checkpoints import checkpoint_of, require_checkpoints
 from streaming.config import StreamingConfig
+from streaming.executors import ExecutorsAwaited
 from streaming.hadoop import lighten_hadoop
 from streaming.job import coordinate_stream, start_query
 from streaming.session import SMALL_BATCHES, TICKS_GO_ON, open_session, prepare_session
@@ -119,7 +120,9 @@ class Application:
                 shards.append(_Shard(spark, self._config, report, number, partial(self._watcher.tick_written, number)))
             beside = self._start_beside(spark, report)
             self._on_start(report)
+            executors = ExecutorsAwaited(spark)
             while not stop.wait(POLL_INTERVAL_S):
+                executors.look()
                 for progress in (each for shard in shards for each in shard.poll()):
                     self._watcher.batch_ended(progress)
                     self._on_progress(progress)

@@ -7,10 +7,14 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
@@ -56,6 +60,8 @@ TICKS_GO_ON: Mapping[str, str] = {
 }
 """For a session whose queries have a ticker."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_LOG_SETTING = "log4j2.configurationFile"
+_DEFAULTS_OF_SPARK = "org/apache/spark/log4j2-defaults.properties"
 _STATIC_SETTINGS: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
@@ -77,6 +83,8 @@ def open_session(config: StreamingConfig) -> SparkSession:
             # Elsewhere the daemon starts before our packages have arrived.
             settings |= {"spark.python.daemon.module": "streaming.worker_daemon"}
         builder = builder.master(config.master)
+    else:
+        _log_as_our_own_jvm_does(config)
     for name, value in {**settings, **config.spark, _JAVA_OPTIONS: java_options(config)}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -104,6 +112,27 @@ def _let_us_end_the_jvm(spark: SparkSession) -> None:
         java.sun.misc.Signal.handle(java.sun.misc.Signal(name), java.sun.misc.SignalHandler.SIG_IGN)
 
 
+def _log_as_our_own_jvm_does(config: StreamingConfig) -> None:
+    """spark-submit's JVM runs already, and by Spark's defaults it logs 30 kB a second. Who gave it other settings has those."""
+    context: Any = SparkContext
+    context._ensure_initialized()
+    java = context._jvm
+    with suppress(Py4JError):  # by itself it loads its defaults when it first logs, once more
+        java.org.apache.spark.SparkConf(False).initializeLogIfNecessary(False, True)
+    log4j = java.org.apache.logging.log4j
+    logs = log4j.LogManager.getContext(False)
+    if not str(logs.getConfiguration().getConfigurationSource().getLocation()).endswith(_DEFAULTS_OF_SPARK):
+        return
+    text = files("streaming").joinpath(_log_file(config)).read_bytes()  # of an archive, too
+    source = log4j.core.config.ConfigurationSource(java.java.io.ByteArrayInputStream(text))
+    factory = log4j.core.config.properties.PropertiesConfigurationFactory()
+    log4j.core.config.Configurator.reconfigure(factory.getConfiguration(logs, source))
+
+
+def _log_file(config: StreamingConfig) -> str:
+    return "log4j2-json.properties" if config.log_format == "json" else "log4j2.properties"
+
+
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     return f"{os.sep}py4j{os.sep}" not in record.pathname
 
@@ -111,14 +140,13 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 def java_options(config: StreamingConfig) -> str:
     """The options of the driver's JVM: those that were set, and unless they say so themselves its class archive and how it logs.
 
-    Under spark-submit the JVM runs already; there they do nothing.
+    Under spark-submit the JVM runs already; there they do nothing (see `_log_as_our_own_jvm_does`).
     """
     options = [config.spark.get(_JAVA_OPTIONS, "")]
     if "SharedArchiveFile" not in options[0]:
         options += map(shlex.quote, class_archive_options("spark"))
-    if "log4j2.configurationFile" not in options[0]:
-        file = Path(__file__).with_name("log4j2-json.properties" if config.log_format == "json" else "log4j2.properties")
-        options.append(f"-Dlog4j2.configurationFile={file.as_uri()}")
+    if _LOG_SETTING not in options[0]:
+        options.append(f"-D{_LOG_SETTING}={Path(__file__).with_name(_log_file(config)).as_uri()}")
     return " ".join(filter(None, options))
 
 

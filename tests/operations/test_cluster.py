@@ -80,6 +80,7 @@ def test_spark_submit_to_two_workers(door: Door, packages: Path, tmp_path: Path)
             assert commits_answered(config) == set(GROUPS)
     log = (tmp_path / "submit.log").read_text()
     assert "The coordinator runs" in log
+    assert " INFO " not in log.partition("Starting Spark")[2], "the log is that of `run`"
     assert PASSWORD.split()[0] not in log
 
 
