@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from command_line.errors import CommandError
-from command_line.spark_jvm import end_jvm, quiet_start
+from command_line.spark_jvm import end_jvm, java_cause, quiet_start
 from streaming.config import StreamingConfig
 from streaming.topics import TopicReport
 from streaming.watcher import ShardProgress, Watcher
@@ -96,6 +96,9 @@ class CoordinatorThread:
         self.check()
 
     def _run(self, config: StreamingConfig) -> None:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
         from streaming.application import Application, QueryFailed, SparkLost  # Spark takes its time to import
         from streaming.checkpoints import CheckpointError
         from streaming.session import open_session
@@ -132,5 +135,8 @@ class CoordinatorThread:
                 end_jvm()
         except (QueryFailed, SparkLost, CheckpointError) as failure:
             self._failure = CommandError(str(failure))
+        except (PySparkException, Py4JError) as failure:
+            self._failure = CommandError(f"Spark has failed: {java_cause(failure)}")
+            self._failure.__cause__ = failure
         except BaseException as failure:
             self._failure = failure

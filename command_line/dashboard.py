@@ -24,6 +24,7 @@ from dashboard import (
     start_server,
 )
 from streaming.config import StreamingConfig
+from streaming.settings import PORT_MAX
 
 _SETTINGS = (*CONNECTION, "offsets_retention_minutes")
 _MIB = 1024 * 1024
@@ -37,7 +38,7 @@ def dashboard(
         Path | None, typer.Option("--from", metavar="DIR", help="What a replay wrote. [default: the live topics]")
     ] = None,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen. Anything but this machine needs a token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="PORT", help="0: a free one.")] = DEFAULT_PORT,
+    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=PORT_MAX, help="0: a free one.")] = DEFAULT_PORT,
     token: Annotated[
         str | None,
         typer.Option(

@@ -10,12 +10,11 @@ from pydantic import Field, create_model
 
 from gateway.config import Address, Bounds, GatewayConfig, Route
 from streaming.kafka_clients import librdkafka_properties, properties_problems
-from streaming.settings import DocumentedSettings, field_docs
+from streaming.settings import PORT_MAX, DocumentedSettings, field_docs, port_problems
 
 _BOUNDS = (*Bounds.__struct_fields__, "connections_max")
 _ANSWERS = ("answer_timeout_ms", "hands_out_member_ids", "answers_heartbeats", "heartbeat_patience_ms")
 _DOCS = field_docs(GatewayConfig) | field_docs(Bounds)
-_PORT_MAX = 65_535
 
 PANELS = {
     "Clients": ("listen", "advertised_host", "routes", "tls_certificate", "tls_key", "authorization_rules"),
@@ -84,6 +83,7 @@ class FrontSettings(_Bounds):  # type: ignore[misc, valid-type]
                 _parse_address(text)
             except ValueError:
                 found.append(f"{name} is {text!r}, but must be HOST:PORT, as 127.0.0.1:9192.")
+        found += port_problems("metrics_port", self.metrics_port)
         for name in _BOUNDS:
             if getattr(self, name) < 1:
                 found.append(f"{name} is {getattr(self, name)}, but must be at least 1.")
@@ -159,7 +159,7 @@ def _parse_address(text: str) -> Address:
     """Raises ValueError."""
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdecimal() or int(port) > _PORT_MAX:
+    if not host or not port.isdecimal() or int(port) > PORT_MAX:
         raise ValueError(text)
     return Address(host, int(port))
 

@@ -25,7 +25,7 @@ from command_line.import_log import TimeZone, zone
 from command_line.options import OPERATIONS, Settings, with_settings
 from command_line.progress import Advance, count_progress
 from command_line.replay_source import ReplaySource, replay_source
-from command_line.spark_jvm import end_jvm, quiet_start
+from command_line.spark_jvm import end_jvm, java_cause, quiet_start
 from command_line.summary import Summary
 from command_line.tables import say
 from command_line.times import parse_moment_ms
@@ -272,6 +272,7 @@ class _Job:
 @contextmanager
 def _told_by_replay() -> Iterator[None]:
     """What is wrong with a log, or with Spark, in a line."""
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from streaming.event_log import EventLogError
@@ -284,6 +285,8 @@ def _told_by_replay() -> Iterator[None]:
     except PySparkException as problem:
         causes = _PYTHON_CAUSE.findall(str(problem))
         raise CommandError(causes[-1] if causes else str(problem).splitlines()[0]) from problem
+    except Py4JError as problem:
+        raise CommandError(f"Spark has failed: {java_cause(problem)}") from problem
 
 
 def _counted(

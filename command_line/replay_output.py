@@ -47,8 +47,12 @@ def _json_lines(path: Path) -> Iterator[KeyAndValue]:
 
 
 def _parquet(path: Path) -> Iterator[KeyAndValue]:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(_BATCH, columns=["key", "value"]):
-            yield from zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(_BATCH, columns=["key", "value"]):
+                yield from zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
+    except (pa.ArrowException, OSError, KeyError) as problem:  # KeyError: a column is missing
+        raise CommandError(f"{path} is no Parquet file that a replay wrote: {problem}.") from problem

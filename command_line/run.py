@@ -26,6 +26,7 @@ from operations.operations import Operations
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.java import require_java
+from streaming.settings import PORT_MAX
 from streaming.topics import TopicReport
 
 LINE_INTERVAL_S = 10.0
@@ -38,7 +39,7 @@ def run(
     embedded: Annotated[
         bool, typer.Option("--embedded", help="Start a Kafka broker of its own (one node, Java 17) and use it.")
     ] = False,
-    embedded_port: Annotated[int | None, typer.Option(metavar="PORT", help="Port of the embedded broker. [default: a free one]")] = None,
+    embedded_port: Annotated[int | None, typer.Option(metavar="PORT", min=0, max=PORT_MAX, help="Port of the embedded broker. [default: a free one]")] = None,
     embedded_data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Data of the embedded broker, kept. [default: temporary, deleted at the end]")
     ] = None,

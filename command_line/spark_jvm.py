@@ -35,6 +35,19 @@ def quiet_start() -> Iterator[None]:
             os.close(ours)
 
 
+def java_cause(problem: Exception) -> str:
+    """What Spark says of a failure, in a line or two: the innermost cause, where its JVM can still be asked."""
+    try:
+        java = problem.java_exception  # type: ignore[attr-defined]
+        while java.getCause() is not None:
+            java = java.getCause()
+        return str(java.toString())
+    except AttributeError:  # none of Java's
+        return str(problem).partition("\n\nJVM stacktrace:")[0]
+    except Exception:  # whatever a JVM that is gone makes of it
+        return "its JVM has ended or does not answer (killed? out of memory?)."
+
+
 def end_jvm() -> None:
     """End the JVM and wait for its end, so that no process is left behind."""
     from pyspark import SparkContext

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
@@ -109,10 +110,13 @@ class ReplaySource:
 
 
 def _parquet(path: Path) -> Iterator[Record]:
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=["key", "value", "headers"]):
-            for row in batch.to_pylist():
-                yield Record(partition=None, key=row["key"], value=row["value"], headers=dict(row["headers"] or ()))
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=["key", "value", "headers"]):
+                for row in batch.to_pylist():
+                    yield Record(partition=None, key=row["key"], value=row["value"], headers=dict(row["headers"] or ()))
+    except (pa.ArrowException, OSError, KeyError) as problem:  # KeyError: a column is missing
+        raise SourceError(f"{path} is no Parquet file that a replay wrote: {problem}.") from problem
 
 
 class ValuesSource:

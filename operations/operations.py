@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -37,7 +38,10 @@ class Operations(Watcher):
         """Where the endpoint listens; None: there is none."""
 
     def __enter__(self) -> Self:
-        """Raises OSError where the endpoint cannot listen."""
+        """Raises OSError where the endpoint cannot listen, or the health file cannot be written."""
+        file = Path(self._config.health_file) if self._config.health_file else None
+        if file is not None and not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise OSError(f"The health file {file} cannot be written: name another one by health_file.")
         port = self._config.metrics_port
         if port:
             self.metrics.gauges_from(self._shards.values)

@@ -32,7 +32,10 @@ class OperationsServer:
             pass
 
         Handler.registry, Handler.health, Handler.local_only = registry, health, is_loopback(host)
-        self._server = _Server((host, port), Handler)
+        try:
+            self._server = _Server((host, port), Handler)
+        except OSError as problem:
+            raise OSError(f"The endpoint with the metrics cannot listen on {host}, port {port}: {problem.strerror}.") from problem
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="operations", daemon=True)
 
     @property

@@ -7,6 +7,7 @@ restarts it; the checkpoint brings it back to where it was.
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
-from streaming.checkpoints import checkpoint_of, require_checkpoints
+from streaming.checkpoints import REMEDY, checkpoint_of, require_checkpoints
 from streaming.config import StreamingConfig
 from streaming.executors import ExecutorsAwaited
 from streaming.hadoop import lighten_hadoop
@@ -205,7 +206,7 @@ class _Shard:
     def poll(self) -> list[ShardProgress]:
         """The batches since the last call; the ticker is told. Raises QueryFailed, and what ended the ticker."""
         if not self.query.isActive:
-            raise QueryFailed(f"shard {self.number}", _cause(self.query))
+            raise QueryFailed(f"shard {self.number}", self._cause())
         if self.ticker is not None:
             self.ticker.require_alive()
         if self._topic_watcher is not None:
@@ -222,6 +223,13 @@ class _Shard:
         if self._topic_watcher is not None and end_offset is not None:
             self._topic_watcher.handled(end_offset)
         return batches
+
+    def _cause(self) -> str:
+        """Why the query failed. Before its first batch ended that may be a damaged checkpoint, which the words seldom say."""
+        cause = _cause(self.query)
+        if self._seen is None and _OF_STATE.search(cause):
+            return f"{cause}\nIf the checkpoint is damaged: {REMEDY}"
+        return cause
 
     def _unseen(self, last: Any) -> list[Any]:
         """The reports since the last one that was seen. Spark keeps a hundred, which are many to fetch where one is new."""
@@ -268,6 +276,7 @@ def _stop_between_batches(query: StreamingQuery) -> None:
     query.stop()
 
 
+_OF_STATE = re.compile(r"STATE_STORE|state ?store|RocksDB|\.changelog|\.zip|Checksum|EOFException|log file", re.IGNORECASE)
 _KAFKA_TIMEOUT = "org.apache.kafka.common.errors.TimeoutException"
 
 

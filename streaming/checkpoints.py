@@ -6,6 +6,8 @@ the outputs are already written somebody has to say so (`rebuild`). Paths are th
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from streaming.config import StreamingConfig
@@ -23,6 +26,14 @@ _PROBE = b"group-coordinator " * 256
 """Larger than what a full file system may still take in passing."""
 _BUCKETS_NOTE = "group_buckets"
 """A file with the number that the checkpoint was made with."""
+REMEDY = (
+    "Use a copy of the checkpoint, or name a new directory by --checkpoint and start once with --rebuild, which decides all events "
+    "anew from the beginning of the events topic (docs/recovery.md)."
+)
+"""Of a checkpoint that is damaged."""
+_FAILURES = (Py4JJavaError, PySparkException)
+"""PySpark makes exceptions of its own of some of Java's."""
+_VERSION = re.compile(r"v\d+")
 RETRY_INTERVAL_S = 0.1
 _NOT_YET = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
@@ -46,6 +57,7 @@ def require_checkpoints(spark: SparkSession, config: StreamingConfig, report: To
     for shard in config.shards_here:
         directory = _Directory(spark, checkpoint_of(config, shard))
         directory.require_writable()
+        directory.require_whole()
         if not directory.has_batches() and _has_run(config, report, shard):
             lost.append(shard)
     if lost and not rebuild:
@@ -71,7 +83,7 @@ class _Directory:
         try:
             self._directory = hadoop.Path(path)
             self._file_system = self._directory.getFileSystem(context._jsc.hadoopConfiguration())
-        except Py4JJavaError as problem:
+        except _FAILURES as problem:
             raise CheckpointError(f"The checkpoint directory {path} cannot be reached: {_cause(problem)}.") from problem
         self._child: Callable[[str], Any] = lambda name: hadoop.Path(self._directory, name)
 
@@ -86,7 +98,7 @@ class _Directory:
             finally:
                 stream.close()
             self._file_system.delete(probe, False)
-        except Py4JJavaError as problem:
+        except _FAILURES as problem:
             raise CheckpointError(f"The checkpoint directory {self._path} cannot be written: {_cause(problem)}.") from problem
 
     def require_buckets(self, group_buckets: int) -> None:
@@ -99,9 +111,13 @@ class _Directory:
             return
         kept = 0
         if self._file_system.exists(note):
-            stream = self._file_system.open(note)
-            kept = int(stream.readLine())
-            stream.close()
+            text = "".join(self._lines(note))
+            if not text.isdecimal():
+                raise CheckpointError(
+                    f"The file {note} is damaged: it has the number that group_buckets was when the checkpoint was made, and is "
+                    f"{text[:20]!r}. Write the number into it (0 unless you had set another one). Or: {REMEDY}"
+                )
+            kept = int(text)
         if kept != group_buckets:
             raise CheckpointError(
                 f"group_buckets is {group_buckets}, but the checkpoint {self._path} was made with {kept}: set it to {kept}, or "
@@ -110,14 +126,54 @@ class _Directory:
 
     def has_batches(self) -> bool:
         """Whether a query has begun a batch with it. Without one, Spark would start from the beginning."""
-        offsets = self._child("offsets")
-        if not self._file_system.exists(offsets):
-            return False
-        return any(status.getPath().getName().isdecimal() for status in self._file_system.listStatus(offsets))
+        return bool(self._batches("offsets"))
+
+    def require_whole(self) -> None:
+        """Raises CheckpointError where Spark's notes of the last batch cannot be read, as after a power cut.
+
+        That the state is whole only the query finds out.
+        """
+        files = [batches[max(batches)] for name in ("offsets", "commits") if (batches := self._batches(name))]
+        if self._file_system.exists(self._child("metadata")):
+            files.append(self._child("metadata"))
+        for file in files:
+            try:
+                lines = self._lines(file)
+            except _FAILURES as problem:
+                raise CheckpointError(f"The file {file} of the checkpoint cannot be read: {_cause(problem)}. {REMEDY}") from problem
+            if not _is_note(lines):
+                raise CheckpointError(f"The file {file} of the checkpoint is damaged{'' if lines else ': it is empty'}. {REMEDY}")
+
+    def _batches(self, name: str) -> dict[int, Any]:
+        """The notes of batches in one of Spark's logs, by the batch's number."""
+        directory = self._child(name)
+        if not self._file_system.exists(directory):
+            return {}
+        paths = (status.getPath() for status in self._file_system.listStatus(directory))
+        return {int(path.getName()): path for path in paths if path.getName().isdecimal()}
+
+    def _lines(self, file: Any) -> list[str]:
+        """The lines of a small file. Raises `_FAILURES`."""
+        stream = self._file_system.open(file)
+        try:
+            return bytes(stream.readAllBytes()).decode(errors="replace").splitlines()
+        finally:
+            stream.close()
 
 
-def _cause(problem: Py4JJavaError) -> str:
+def _is_note(lines: list[str]) -> bool:
+    """Whether it is one of Spark's: a version, or none, and then JSON; a source without an offset has a dash."""
+    notes = lines[1:] if lines and _VERSION.fullmatch(lines[0]) else lines
+    try:
+        return bool(notes) and all(note == "-" or json.loads(note) is not None for note in notes)
+    except ValueError:
+        return False
+
+
+def _cause(problem: Exception) -> str:
     """The innermost message of a Java exception."""
+    if not isinstance(problem, Py4JJavaError):
+        return str(problem).splitlines()[0].rstrip(".")
     exception = problem.java_exception
     while exception.getCause() is not None:
         exception = exception.getCause()

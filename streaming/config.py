@@ -10,7 +10,15 @@ from pydantic import BeforeValidator, Field, create_model
 from coordinator_state import GroupConfig
 from streaming.kafka_clients import librdkafka_properties, properties_problems, spark_options
 from streaming.operator_config import OperatorConfig
-from streaming.settings import ENVIRONMENT_PREFIX, ConfigError, DocumentedSettings, field_docs, number, only_a_name
+from streaming.settings import (
+    ENVIRONMENT_PREFIX,
+    ConfigError,
+    DocumentedSettings,
+    field_docs,
+    number,
+    only_a_name,
+    port_problems,
+)
 from streaming.topics import RECORD_OVERHEAD_BYTES, TopicSettings
 
 __all__ = ["ENVIRONMENT_PREFIX", "ConfigError", "StreamingConfig"]
@@ -177,7 +185,6 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
             "trigger_interval_ms": 0,
             "tick_interval_ms": 10,
             "topic_watch_interval_ms": 0,
-            "metrics_port": 0,
             "metrics_groups": 0,
             "events_retention_ms": -1,
             "responses_retention_ms": -1,
@@ -195,6 +202,7 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
         ]
         if self.shard is not None and not 0 <= self.shard < self.shards:
             found.append(f"shard is {self.shard}, but there are {self.shards} shards: it must be 0 to {self.shards - 1}.")
+        found += port_problems("metrics_port", self.metrics_port)
         if not self.bootstrap_servers.strip():
             found.append("bootstrap_servers is empty.")
         if self.output_max_bytes < self.event_max_bytes + RECORD_OVERHEAD_BYTES:

@@ -71,8 +71,11 @@ def read_records(files: Sequence[Path]) -> Iterator[Record]:
     _require_known(files)
     for file in files:
         if not file.name.endswith(_JSON_LINES):
-            for batch in pq.ParquetFile(file).iter_batches(columns=list(RECORD_COLUMNS)):
-                yield from _records(batch)
+            try:
+                for batch in pq.ParquetFile(file).iter_batches(columns=list(RECORD_COLUMNS)):
+                    yield from _records(batch)
+            except (pa.ArrowException, OSError, KeyError) as problem:  # KeyError: a column is missing
+                raise EventLogError(f"{file} is no Parquet file of events: {problem}") from None
             continue
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
             number = 0

@@ -129,6 +129,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
+PORT_MAX = 65_535
+
+
+def port_problems(name: str, port: int) -> list[str]:
+    """What is wrong with the number of a port that is listened on."""
+    return [] if 0 <= port <= PORT_MAX else [f"{name} is {port}, but must be 0 to {PORT_MAX}."]
+
+
 def field_docs(kind: type) -> dict[str, str]:
     """The string below each field of a class, as in its source."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))

@@ -1,0 +1,71 @@
+"""A damaged checkpoint is told before the start, with the file and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streaming.checkpoints import CheckpointError, _Directory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OFFSETS = 'v1\n{"batchWatermarkMs":5,"batchTimestampMs":6,"conf":{}}\n{"t":{"0":7}}'
+COMMITS = 'v1\n{"nextBatchWatermarkMs":5}'
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """As Spark writes it."""
+    for name, text in {"metadata": '{"id":"x"}', "offsets/9": OFFSETS, "offsets/10": OFFSETS, "commits/9": COMMITS, "group_buckets": "0\n"}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_one_that_is_whole(checkpoint: Path, spark: SparkSession) -> None:
+    (checkpoint / "offsets" / "9").write_text("")  # of a batch that has ended
+    (checkpoint / "offsets" / ".10.crc.tmp").touch()
+    (checkpoint / "offsets" / "10").write_text("v1\n{}\n-")
+    directory = _Directory(spark, str(checkpoint))
+    directory.require_whole()
+    directory.require_buckets(0)
+
+
+def test_one_that_is_not_there_yet(tmp_path: Path, spark: SparkSession) -> None:
+    _Directory(spark, str(tmp_path / "new")).require_whole()
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "empty": lambda file: file.write_bytes(b""),
+    "cut": lambda file: file.write_text(file.read_text()[:-3]),
+    "zeros": lambda file: file.write_bytes(bytes(100)),
+    "of another file": lambda file: file.write_text("v1\nhello"),
+    "cut after the version": lambda file: file.write_text("v1\n"),
+    "a wrong checksum": lambda file: file.with_name(f".{file.name}.crc").write_bytes(b"crc\0\0\0\2\0" + b"sums"),
+    "a damaged checksum": lambda file: file.with_name(f".{file.name}.crc").write_bytes(b"crc\0" + bytes(12)),
+}
+
+
+@pytest.mark.parametrize("name", ["offsets/10", "commits/9", "metadata"])
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_one_that_is_damaged(name: str, damage: Callable[[Path], object], checkpoint: Path, spark: SparkSession) -> None:
+    damage(checkpoint / name)
+    with pytest.raises(CheckpointError, match=rf"{name} of the checkpoint (is damaged|cannot be read).*start once with --rebuild"):
+        _Directory(spark, str(checkpoint)).require_whole()
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"many", b"\0\0", b"-1", b"\xff\xfe"])
+def test_a_number_of_buckets_that_is_none(content: bytes, checkpoint: Path, spark: SparkSession) -> None:
+    (checkpoint / "group_buckets").write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"group_buckets is damaged.*Write the number into it"):
+        _Directory(spark, str(checkpoint)).require_buckets(0)
+
+
+@pytest.mark.parametrize("path", ["made-up://nowhere/x", "a:b", "/proc/nowhere"])
+def test_a_directory_that_is_none(path: str, spark: SparkSession) -> None:
+    with pytest.raises(CheckpointError, match=rf"The checkpoint directory {path} cannot be (reached|written): "):
+        _Directory(spark, path).require_writable()
