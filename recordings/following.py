@@ -195,19 +195,21 @@ class _Follower:
         expected = expected_of(requests, records, entries)
         result = OrderSearch(group_id, self._config, expected, steps_of(requests), self._end_ms, start, gave_up).run()
         doubt = result.track.doubt
-        kept = result.order if doubt is None else result.order[: doubt[0]]
+        kept = result.order if doubt is None else result.order[: doubt[0].position]
         replay = GroupReplay(group_id, self._config, expected, result.steps, start)
         for index in kept:
             replay.take(result.steps[index])
         if doubt is None:
             replay.finish(self._end_ms)
+        else:
+            replay.advance_to(doubt[0].time_ms)
         said = [SaidToGroup(each.clock_ms, _said(each)) for each in replay.said]
         if beginning is not None:
             said.insert(0, SaidToGroup(from_us // 1000, beginning.group))
         part = Part(beginning=beginning, expected=expected, result=result, said=said)
         if doubt is not None:
             part.gap = RecordingGap(reason=f"{ANOTHER} ({doubt[1].where})")
-            part.gap_from_ms = said[-1].clock_ms if said else followed.from_ms
+            part.gap_from_ms = max(doubt[0].time_ms, said[-1].clock_ms if said else followed.from_ms)
         taken = set(kept)
         return part, [step.request for step in result.steps if step.index not in taken and step.inferred is None]
 

@@ -57,6 +57,16 @@ class State(Struct, frozen=True):
     """How far the time of the group's last transition may differ from the broker's."""
 
 
+class Agreed(Struct, frozen=True):
+    """A request that was answered as the broker answered it."""
+
+    step: Step
+    time_ms: int
+    """When."""
+    by_timer: bool
+    """By a timer on the way to the next request, not by that request."""
+
+
 class Said(Struct, frozen=True):
     """What is said to the group at a time of its clock: a request, or whom the broker elects."""
 
@@ -97,7 +107,7 @@ class GroupReplay:
         self._last_step = 0
         self.said: list[Said] = []
         """All that the group was told: with this it comes to the same, replayed anywhere."""
-        self.agreed: list[Step] = []
+        self.agreed: list[Agreed] = []
         """Requests that were answered as the broker answered them."""
 
     def state(self) -> State:
@@ -232,7 +242,7 @@ class GroupReplay:
         if found is not None:
             self.disagreements.append(found)
         elif step.inferred is None:
-            self.agreed.append(step)
+            self.agreed.append(Agreed(step, answer.time_ms, self._handled is None))
 
     def _slack_ms(self, offset: int) -> int:
         """How far a time may differ: by the duration of the request behind it; timers have their delay besides."""

@@ -126,8 +126,8 @@ class OrderSearch:
                 for found in replay.disagreements:
                     track.disagrees(found, self._steps)
                 replay.disagreements.clear()
-            for step in replay.agreed:
-                track.agrees(step, position)
+            for agreed in replay.agreed:
+                track.agrees(agreed, position)
             replay.agreed.clear()
             if track.is_lost or position == len(self._order):
                 break

@@ -11,18 +11,26 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from recordings.expectations import Disagreement, Step
+from recordings.group_replay import Agreed
 
 _OF_A_GENERATION = frozenset({"JoinGroup", "SyncGroup"})
 _OF_A_MEMBER = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"})
 
 
+class Place(Struct, frozen=True):
+    """A place in a replay: before this position in the order, and not later than this."""
+
+    position: int = 0
+    time_ms: int = 0
+
+
 class Track(Struct):
     """Fed with what agrees and what does not, in the order of the replay."""
 
-    confirmed: int = 0
-    """Up to this position in the order the group is the broker's: there a member was told that it is well."""
-    doubt: tuple[int, Disagreement] | None = None
-    """Since which position the replay may be wrong, and what shows it. The next member that is told the same settles it."""
+    confirmed: Place = Place()
+    """Up to here the group is the broker's: a member was told that it is well."""
+    doubt: tuple[Place, Disagreement] | None = None
+    """Since when the replay may be wrong, and what shows it. The next member that is told the same settles it."""
     is_lost: bool = False
     """It is wrong, and will not be right again by itself."""
 
@@ -36,10 +44,11 @@ class Track(Struct):
             self.doubt = self.doubt or (self.confirmed, found)
             self.is_lost = self.is_lost or (api in _OF_A_GENERATION and _succeeded(step))
 
-    def agrees(self, step: Step, position: int) -> None:
+    def agrees(self, agreed: Agreed, position: int) -> None:
         """An answer is the broker's. Whoever is told that it is well is so in a group that is as it should be."""
+        step = agreed.step
         if not self.is_lost and step.request.logged.api in _OF_A_MEMBER and _is_member(step) and _succeeded(step):
-            self.confirmed = position + 1
+            self.confirmed = Place(position if agreed.by_timer else position + 1, agreed.time_ms)
             self.doubt = None
 
 

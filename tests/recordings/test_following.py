@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from coordinator_state import Output
+from recordings.following import Following
 from schemas.history import GroupRecorded, RecordingGap
 from tests.recordings.followed import (
     CLUSTERS,
     RECORDINGS,
+    Owners,
     followed,
+    followed_lines,
+    lines_of,
     name_of,
     outputs_of,
     owners_of_broker,
@@ -27,3 +34,47 @@ def test_owners_of_every_generation_are_the_broker_s(path: Path) -> None:
 def test_nothing_is_doubted_in_a_whole_log(path: Path) -> None:
     outputs = outputs_of(followed(path))
     assert not [each for each in outputs if isinstance(each, RecordingGap | GroupRecorded)]
+
+
+# ------------------------------------------------------------------------------------------- logs that are less clean
+
+Change = Callable[[list[str]], list[str]]
+
+
+def clients(lines: list[str]) -> list[str]:
+    decode = json.JSONDecoder().raw_decode
+    found = (decode(line, line.index("{"))[0]["requestHeader"]["clientId"] for line in lines if '"JOIN_GROUP"' in line)
+    return sorted(set(found))
+
+
+def cuts() -> Iterator[tuple[str, Change]]:
+    for part in (1, 2, 3, 4):
+        yield f"begins after {part}/5", lambda lines, part=part: lines[len(lines) * part // 5 :]
+    for part in (1, 2, 3):
+        yield f"without {part}/5 to {part + 1}/5", lambda lines, part=part: [
+            *lines[: len(lines) * part // 5],
+            *lines[len(lines) * (part + 1) // 5 :],
+        ]
+    for number in (0, 1):
+        yield f"without client {number}", lambda lines, number=number: [
+            line for line in lines if f'"clientId":"{clients(lines)[number % len(clients(lines))]}"' not in line
+        ]
+    yield "every eleventh line is missing", lambda lines: [line for place, line in enumerate(lines) if place % 11]
+    yield "ends after 3/5", lambda lines: lines[: len(lines) * 3 // 5]
+
+
+def assert_tells_nothing_wrong(following: Following, broker: Owners) -> None:
+    told: Owners = owners_told(outputs_of(following))
+    for group_id, generations in told.items():
+        for generation in generations:
+            assert generation in broker.get(group_id, []), f"{group_id}: generation {generation[0]} was not like this"
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=name_of)
+@pytest.mark.parametrize(("what", "change"), [pytest.param(*each, id=each[0]) for each in cuts()])
+def test_a_log_with_lines_missing_tells_nothing_wrong(path: Path, what: str, change: Change, tmp_path: Path) -> None:
+    assert_tells_nothing_wrong(followed_lines(tmp_path, change(lines_of(path))), owners_of_broker(path))
+
+
+def gaps(outputs: list[Output]) -> list[RecordingGap]:
+    return [each for each in outputs if isinstance(each, RecordingGap)]
