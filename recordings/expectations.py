@@ -64,6 +64,8 @@ class Disagreement(Struct, frozen=True, kw_only=True):
     """Index of the request that led to it; of an answer: its request."""
     broker_ms: int | None = None
     """The broker's time of a record or log entry that is the same but for the time."""
+    late_ms: int = 0
+    """By how much the broker answered later than here, if that is all."""
 
 
 class Generation(Struct):
@@ -120,6 +122,7 @@ def answer_disagreement(step: Step, answer: Answer, at_us: int) -> Disagreement 
             broker=f"answered at {logged.ready_us // 1000}",
             here=f"answered at {answer.time_ms}",
             step=step.index,
+            late_ms=late_ms,
         )
     return None
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from recordings.expectations import Disagreement, Step
+from recordings.expectations import LONG_STALL_MS, Disagreement, Step
 from recordings.group_replay import Agreed
 
 _OF_A_GENERATION = frozenset({"JoinGroup", "SyncGroup"})
@@ -36,7 +36,8 @@ class Track(Struct):
 
     def disagrees(self, found: Disagreement, steps: Sequence[Step]) -> None:
         """Something came out otherwise than the broker had it, and no other order mends it."""
-        if found.kind != "answer" or not 0 <= found.step < len(steps):
+        is_stalled = found.kind == "time" and abs(found.late_ms) <= LONG_STALL_MS
+        if found.kind not in ("answer", "time") or is_stalled or not 0 <= found.step < len(steps):
             return
         step = steps[found.step]
         api = step.request.logged.api

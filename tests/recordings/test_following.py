@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_state import Output
 from recordings.following import Following
 from schemas.history import GroupRecorded, RecordingGap
 from tests.recordings.followed import (
@@ -39,6 +38,8 @@ def test_nothing_is_doubted_in_a_whole_log(path: Path) -> None:
 # ------------------------------------------------------------------------------------------- logs that are less clean
 
 Change = Callable[[list[str]], list[str]]
+LESS_CLEAN = [path for path in RECORDINGS if name_of(path) in ("chaos-a", "coop", "crash", "mixed", "static")]
+"""Those that take no time."""
 
 
 def clients(lines: list[str]) -> list[str]:
@@ -64,17 +65,14 @@ def cuts() -> Iterator[tuple[str, Change]]:
 
 
 def assert_tells_nothing_wrong(following: Following, broker: Owners) -> None:
-    told: Owners = owners_told(outputs_of(following))
-    for group_id, generations in told.items():
-        for generation in generations:
-            assert generation in broker.get(group_id, []), f"{group_id}: generation {generation[0]} was not like this"
+    for group_id, generations in owners_told(outputs_of(following)).items():
+        for generation, owners in generations:
+            # That all of its members are gone is told of a group of which nothing is heard any more.
+            if owners or (generation, owners) != generations[-1]:
+                assert (generation, owners) in broker[group_id], f"{group_id}: generation {generation} was not like this"
 
 
-@pytest.mark.parametrize("path", RECORDINGS, ids=name_of)
+@pytest.mark.parametrize("path", LESS_CLEAN, ids=name_of)
 @pytest.mark.parametrize(("what", "change"), [pytest.param(*each, id=each[0]) for each in cuts()])
 def test_a_log_with_lines_missing_tells_nothing_wrong(path: Path, what: str, change: Change, tmp_path: Path) -> None:
     assert_tells_nothing_wrong(followed_lines(tmp_path, change(lines_of(path))), owners_of_broker(path))
-
-
-def gaps(outputs: list[Output]) -> list[RecordingGap]:
-    return [each for each in outputs if isinstance(each, RecordingGap)]
