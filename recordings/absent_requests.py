@@ -32,8 +32,14 @@ class Absent(Struct, frozen=True):
     why: str
 
 
-def absent_requests(steps: Sequence[Step], found: Disagreement, group: Group | None) -> Iterator[Absent]:
-    """What may be missing before a disagreement, the likeliest first."""
+def absent_requests(
+    steps: Sequence[Step], found: Disagreement, group: Group | None
+) -> Iterator[tuple[Absent, ...]]:
+    """What may be missing before a disagreement, the likeliest first: one request, or the joins of all that the broker names."""
+    unknown = [each for each in dict.fromkeys(_known_ids(steps)) if each in found.broker and (group is None or each not in group.members)]
+    joins = [(known, member_id) for member_id in unknown if (known := _joins_of(steps, member_id))]
+    if len(joins) > 1:
+        yield tuple(_join(known, found, steps, each, _after_last_answer(steps, found, each) or found.at_us - 1) for known, each in joins)
     count = 0
     for member_id in _suspects(steps, found, group):
         known = _joins_of(steps, member_id)
@@ -41,7 +47,7 @@ def absent_requests(steps: Sequence[Step], found: Disagreement, group: Group | N
             continue
         for effect_us in _times(steps, found, member_id):
             for absent in (_join(known, found, steps, member_id, effect_us), _leave(known[-1], member_id, effect_us)):
-                yield absent
+                yield (absent,)
                 count += 1
                 if count >= CANDIDATES_MAX:
                     return
@@ -84,15 +90,21 @@ def _joins_of(steps: Sequence[Step], member_id: str) -> list[Step]:
 
 def _times(steps: Sequence[Step], found: Disagreement, member_id: str) -> list[int]:
     """When it may have come: at the time of what it led to, or when the member was last answered before."""
-    last_heard = [
+    answered_us = _after_last_answer(steps, found, member_id)
+    times = [found.broker_ms * 1000] if found.broker_ms is not None else []
+    times += [answered_us] if answered_us is not None else []
+    return [*times, found.at_us - 1]
+
+
+def _after_last_answer(steps: Sequence[Step], found: Disagreement, member_id: str) -> int | None:
+    """When a client that had its last answer before the disagreement would send the next request."""
+    answered = [
         step.request.logged.ready_us
         for step in steps
         if member_id in (getattr(step.request.request, "member_id", None), step.request.new_member_id)
         and step.request.logged.ready_us < found.at_us
     ]
-    times = [found.broker_ms * 1000] if found.broker_ms is not None else []
-    times += [max(last_heard) + PROMPT_US] if last_heard else []
-    return [*times, found.at_us - 1]
+    return max(answered) + PROMPT_US if answered else None
 
 
 def _join(known: list[Step], found: Disagreement, steps: Sequence[Step], member_id: str, effect_us: int) -> Absent:

@@ -166,7 +166,7 @@ class OrderSearch:
             return self._apply(moves)
         if found.broker_ms is not None or self._gave_up > GIVE_UP_AFTER:
             return None
-        absent = ((self._insertion(each),) for each in absent_requests(self._steps, found, group))
+        absent = (self._insertions(each) for each in absent_requests(self._steps, found, group))
         if (moves := self._best(position, found, absent)) is not None:
             return self._apply(moves)
         self._gave_up += 1
@@ -185,16 +185,19 @@ class OrderSearch:
                     break
         return None if best is None else best[1]
 
-    def _insertion(self, absent: Absent) -> Move:
-        step = Step(
-            index=len(self._steps),
-            request=absent.request,
-            effect_us=absent.effect_us,
-            earliest_us=absent.effect_us,
-            latest_us=absent.effect_us,
-            inferred=absent.why,
+    def _insertions(self, absent: Iterable[Absent]) -> tuple[Move, ...]:
+        steps = (
+            Step(
+                index=index,
+                request=each.request,
+                effect_us=each.effect_us,
+                earliest_us=each.effect_us,
+                latest_us=each.effect_us,
+                inferred=each.why,
+            )
+            for index, each in enumerate(absent, len(self._steps))
         )
-        return Move(step.index, step.effect_us, inserted=step)
+        return tuple(Move(step.index, step.effect_us, inserted=step) for step in steps)
 
     _far = 2**62
 
