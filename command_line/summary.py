@@ -17,6 +17,7 @@ from narrative.rebalances import GroupStory, headline
 from schemas.history import (
     GroupDead,
     GroupEmpty,
+    GroupRecorded,
     GroupStable,
     History,
     HistoryRecord,
@@ -29,6 +30,7 @@ from schemas.history import (
     RebalanceCompleted,
     RebalanceStarted,
     RebalanceTrigger,
+    RecordingGap,
     RequestRefused,
 )
 
@@ -49,6 +51,8 @@ _STATES: dict[type[HistoryRecord], str] = {
     GroupStable: "Stable",
     GroupEmpty: "Empty",
     GroupDead: "Dead",
+    GroupRecorded: "CompletingRebalance",
+    RecordingGap: "not known",
 }
 _GONE = MemberLeft | MemberExpired | MemberDropped
 

@@ -15,6 +15,7 @@ from coordinator_state.retention import note_commits
 from coordinator_state.turn import Turn
 from schemas import history
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedMember, RecordedOffset
+from schemas.records import NO_TIMESTAMP, encode_offset_commit, encode_offset_commit_key
 
 
 def follow_recording(turn: Turn, event: RecordedEvent) -> None:
@@ -66,11 +67,17 @@ def _take_over(turn: Turn, said: RecordedGroup) -> None:
 
 
 def _put_offset(turn: Turn, group: Group, offset: RecordedOffset) -> None:
+    """The offsets log has it too: while the group was not known, nobody wrote there."""
     is_new = group.offsets.get(offset.topic, offset.partition) is None
     committed = CommittedOffset(
         offset.offset, offset.leader_epoch, offset.metadata, turn.timestamp_ms, turn.now_ms, topic_id=offset.topic_id
     )
     group.offsets.put(offset.topic, offset.partition, committed)
+    value = encode_offset_commit(
+        turn.config.offset_commit_value_version, offset.offset, offset.leader_epoch, offset.metadata, turn.timestamp_ms, NO_TIMESTAMP,
+        offset.topic_id,
+    )  # fmt: skip
+    turn.record(encode_offset_commit_key(turn.group_id, offset.topic, offset.partition), value)
     note_commits(turn, offset.topic, int(is_new), None)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
+from recordings.events_import import EventsImport
 from schemas.records_file import Record, decode_record, encode_record
 from streaming.config import StreamingConfig
 from streaming.event_log import EventLogError, read_records, records_of_files
@@ -23,12 +24,14 @@ from streaming.packed_outputs import output_records
 from streaming.replay import replay_batch, replay_in_process, replay_streaming, write_files
 from streaming.rows import OutputRecord
 from streaming.session import prepare_session
+from tests.recordings.followed import FIXTURES, followed_lines, lines_of
 from tests.streaming import log_story
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONFIG = StreamingConfig(group_initial_rebalance_delay_ms=1_000)
+RECORDINGS = FIXTURES / "recordings"
 Outputs = dict[bytes | None, list[OutputRecord]]
 
 
@@ -80,6 +83,22 @@ def test_a_batch_is_the_same_in_the_same_order(
     outputs = list(output_records(replay_batch(records_of_files(spark, [log_file]), CONFIG)))
     assert sorted(outputs, key=_order) == expected
     assert outputs == [output for _, found in replay_in_process(log, CONFIG) for output in found]
+
+
+def test_a_recording_is_followed_alike(spark: SparkSession, tmp_path: Path) -> None:
+    """Of a log that begins late and has lines missing: known groups, gaps and leaders are events like others."""
+    lines = lines_of(RECORDINGS / "chaos-b.request.log.gz")
+    fifth = len(lines) // 5
+    following = followed_lines(tmp_path, [*lines[fifth : 2 * fifth], *lines[3 * fifth :]])
+    file = write_log(tmp_path / "events.jsonl", EventsImport(following))
+    config = CONFIG.model_copy(update={**following.settings.all(), "max_events_per_batch": 100})
+    expected = in_process(read_records([file]), config)
+    types = {json.loads(each.value or b"")["type"] for each in expected if each.topic.endswith("history")}
+    assert {"group_recorded", "recording_gap", "leader_elected"} <= types
+    prepare_session(spark, config)
+    records = records_of_files(spark, [file])
+    assert sorted(output_records(replay_batch(records, config)), key=_order) == expected
+    assert sorted(output_records(replay_streaming(records, config, tmp_path / "stream")), key=_order) == expected
 
 
 @pytest.mark.parametrize(
