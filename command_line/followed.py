@@ -45,7 +45,7 @@ def doubts(following: Following, zone: tzinfo) -> tuple[str, ...]:
 def _of_group(group: FollowedGroup, zone: tzinfo) -> Iterator[str]:
     if not group.parts:
         yield f"group {group.group_id}: it is older than the log, which never tells who its members are; {words.count(len(group.requests), 'request')} not shown"
-    for part, following in zip(group.parts, [*group.parts[1:], None], strict=True):
+    for part, following in zip(group.parts, [*group.parts[1:], None], strict=False):
         if part is group.parts[0] and part.beginning is not None:
             known = f"{_moment(part.said[0].clock_ms, zone)} (generation {part.beginning.group.generation_id})"
             yield f"group {group.group_id}: it is older than the log; what it was before {known} is not known"

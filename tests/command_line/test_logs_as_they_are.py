@@ -119,3 +119,16 @@ def test_other_files_with_a_line_that_is_too_long_are_refused(command: str, tmp_
     result = call("verify", "history", file) if command == "history" else call("replay", file, "--in-process")
     assert result.exit_code == 1
     assert "no line may have more than 16,777,216" in result.stderr
+
+
+def test_members_of_whom_no_join_is_there_are_told_as_not_known(tmp_path: Path) -> None:
+    lines = gzip.decompress(CHURN.read_bytes()).splitlines(keepends=True)
+    file = tmp_path / "request.log"
+    file.write_bytes(b"".join(line for line in lines if b'"JOIN_GROUP"' not in line))
+    result = call("replay", file, "--in-process", "--out", tmp_path / "out")
+    assert "Traceback" not in result.output
+    assert result.exit_code == 0, result.output
+    headline, *told = result.stdout.splitlines()
+    assert headline == doubts.HEADLINE
+    assert any("a generation that the log does not show it to join" in line for line in told)
+    assert any("older than the log" in line for line in told)
