@@ -121,6 +121,11 @@ class Driver:
         self._plan: Plan | None = None
 
     @property
+    def end(self) -> int:
+        """Up to where the log is handled."""
+        return self._end
+
+    @property
     def is_done(self) -> bool:
         """Whether all is handled, and every timer that the ticks have reached has fired."""
         return self._plan is None and self._end == len(self._records) and self._watermark_ms == self.clock_ms

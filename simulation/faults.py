@@ -35,6 +35,7 @@ from simulation.scenario import (
     Freeze,
     Grow,
     MemberFault,
+    Remake,
     SlowPoll,
     Stranger,
     StrayTick,
@@ -79,14 +80,22 @@ def befall(world: World, fault: Fault) -> None:
         case StrayTick():
             if fault.shard < len(world.drivers):
                 _stray_tick(world, fault)
-        case Grow(topic=topic, partitions=partitions):
-            if partitions > world.topics.get(topic, 0) > 0:
-                world.tell(topic, f"gets {partitions} partitions")
-                world.topics[topic] = partitions
+        case Grow() | Remake():
+            _befall_topic(world, fault)
         case Stranger():
             _stranger(world, fault)
         case _:
             assert_never(fault)
+
+
+def _befall_topic(world: World, fault: Grow | Remake) -> None:
+    topic = fault.topic
+    if isinstance(fault, Remake):
+        # While the broker stands still nobody can delete anything.
+        world.at(max(world.now_ms, world.broker_back_ms), lambda: world.remake(topic))
+    elif fault.partitions > world.topics.get(topic, 0) > 0:
+        world.tell(topic, f"gets {fault.partitions} partitions")
+        world.topics[topic] = fault.partitions
 
 
 def _befall_member(world: World, fault: MemberFault) -> None:

@@ -19,6 +19,7 @@ from simulation.scenario import (
     Freeze,
     Grow,
     MemberPlan,
+    Remake,
     Scenario,
     SlowPoll,
     Stranger,
@@ -53,6 +54,11 @@ def scenario_of(seed: int) -> Scenario:
         plan for group_id in groups for plan in _members(dice, group_id, tuple(topics), faults_end_ms, every_ms[1])
     )
     faults = [_fault(dice, members, topics, groups, shards, faults_end_ms) for _ in range(dice.randint(0, 7))]
+    deletions = Chance(seed).of("topics that go")
+    faults += [
+        Remake(topic=deletions.choice(list(topics)), at_ms=deletions.randint(0, faults_end_ms))
+        for _ in range(deletions.choice((0, 0, 0, 1, 2)))
+    ]
     return Scenario(
         seed=seed,
         config=config,

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from schemas.events import EventProblem
+from coordinator_state import decode_group
+from schemas.events import EventProblem, TopicsDeleted, decode_group_event
 from simulation.driver import Driver, Written, encode_output
 from simulation.log import ticks_of
 from simulation.referee import Judgement, Violation
@@ -117,6 +118,26 @@ def judge_end(world: World) -> Iterator[Violation]:
             why = world.unsettled(group_id)
             if why:
                 yield Violation("GroupsSettle", f"{group_id} does not settle: {why}", group_id, world.ended_ms)
+
+
+def judge_topics(world: World) -> Iterator[Violation]:
+    """No offset outlives its topic, where the topic was known; and nobody is told that a topic is gone which is there."""
+    for watch, driver in zip(world.topic_watches, world.drivers, strict=True):
+        for group_id, blobs in driver.states.items():
+            for topic, partition, committed in decode_group(*blobs).offsets:
+                topic_id = committed.topic_id
+                if topic_id in watch.ever_kept and topic_id != world.cluster_topics.id_of(topic):
+                    message = f"{topic}-{partition} has outlived the topic {topic_id}"
+                    yield Violation("OffsetsGoWithTheirTopic", message, group_id, world.now_ms)
+    for records in world.log.partitions:
+        for record in records:
+            if record.key is None or not (record.value or b"").startswith(b'{"type":"topics_deleted"'):
+                continue
+            event = decode_group_event(record.key.decode(), record.value, 1)
+            for gone in event.topics if isinstance(event, TopicsDeleted) else ():
+                if world.cluster_topics.was_alive(gone.name, gone.topic_id, record.time_ms):
+                    message = f"{gone.name} is told to be gone, and is there with the id {gone.topic_id}"
+                    yield Violation("OffsetsGoWithTheirTopic", message, record.key.decode(), record.time_ms)
 
 
 def groups_of(scenario: Scenario) -> list[str]:

@@ -18,7 +18,7 @@ from simulation.rules import (
 )
 from simulation.rules_of_offsets import CommitsKept, LogTellsHardState, OnlyCurrentCommits
 from simulation.rules_of_sessions import OnlyTicksMoveTime, SessionsKept
-from simulation.rules_of_worlds import judge_drivers, judge_end, judge_expiries, judge_ticks
+from simulation.rules_of_worlds import judge_drivers, judge_end, judge_expiries, judge_ticks, judge_topics
 from simulation.scenario import Scenario
 from simulation.soup import Soup, pour, serve, soup_of
 from simulation.world import Told, World
@@ -83,9 +83,7 @@ def live_world(scenario: Scenario, keep_steps: bool = False) -> Outcome:
             judgement.accuse(violation)
         for violation in judge_expiries(world, judgement):
             judgement.accuse(violation)
-        for violation in judge_ticks(world, judgement):
-            judgement.accuse(violation)
-        for violation in judge_end(world):
+        for violation in (*judge_ticks(world, judgement), *judge_end(world), *judge_topics(world)):
             judgement.accuse(violation)
     return Outcome(list(judgement.violations.values()), world.log.requests, world.told, judgement)
 

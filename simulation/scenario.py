@@ -138,6 +138,13 @@ class Grow(Struct, frozen=True, kw_only=True, tag=True):
     partitions: int
 
 
+class Remake(Struct, frozen=True, kw_only=True, tag=True):
+    """A topic is deleted and made again under its name, at once. Some brokers hear of it late."""
+
+    topic: str
+    at_ms: int
+
+
 class Stranger(Struct, frozen=True, kw_only=True, tag=True):
     """Somebody who is no member sends a request to a group."""
 
@@ -148,7 +155,7 @@ class Stranger(Struct, frozen=True, kw_only=True, tag=True):
 
 
 MemberFault = Crash | Close | Freeze | SlowPoll | BadNetwork | Subscribe
-Fault = MemberFault | BrokerPause | DriverCrash | WallClockJump | BrokerClockJump | StrayTick | Grow | Stranger
+Fault = MemberFault | BrokerPause | DriverCrash | WallClockJump | BrokerClockJump | StrayTick | Grow | Remake | Stranger
 
 
 class Scenario(Struct, frozen=True, kw_only=True):

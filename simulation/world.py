@@ -20,14 +20,15 @@ from members.effects import Send
 from schemas.consumer_protocol import decode_subscription
 from schemas.events import ResponseDocument, encode_json, encode_request_event
 from schemas.java_hash import group_partition
-from schemas.messages import JoinGroupResponse
+from schemas.messages import JoinGroupResponse, OffsetCommitRequest, Request
 from simulation.chance import Chance
 from simulation.driver import BatchFailed, Driver, Written
 from simulation.faults import befall
 from simulation.log import Log
 from simulation.process import Process
-from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Scenario
+from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Remake, Scenario
 from simulation.ticker import Ticker
+from simulation.topic_watch import ClusterTopics, TopicWatch
 
 START_MS = 1_700_000_000_000
 CALM_LIMIT_MS, CALM_LIMIT_BATCHES = 180_000, 60
@@ -35,6 +36,7 @@ CALM_LIMIT_MS, CALM_LIMIT_BATCHES = 180_000, 60
 is slow."""
 SETTLED_FOR_MS = 3_000
 _LATENCY_MS = (2, 40)
+_WATCH_INTERVAL_MS = 1_000
 
 
 class Told(NamedTuple):
@@ -82,6 +84,11 @@ class World:
             for shard, records in enumerate(self.log.partitions)
         ]
         self._driver_down_until_ms = [0] * len(self.drivers)
+        self.cluster_topics = ClusterTopics(tuple(scenario.topics))
+        self.topic_watches = [
+            TopicWatch(shard, self.log, driver, self.written, self.cluster_topics, self.chance.of("topics", shard))
+            for shard, driver in enumerate(self.drivers)
+        ]
         self._decided: dict[str, JoinGroupResponse] = {}
         """What the leader of a group's last generation was told of its members, to share out the partitions."""
 
@@ -103,6 +110,7 @@ class World:
             self.at(START_MS + fault.at_ms, partial(befall, self, fault))
         self._run_until(START_MS + self.scenario.faults_end_ms)
         self._calm_down()
+        self._tell_of_topics()
         for driver in self.drivers:
             while not driver.is_done:
                 driver.run_batch(self._batch_dice(driver.shard), self.scenario.batch_records_max, is_last=True)
@@ -114,6 +122,8 @@ class World:
             ticker.start(self.now_ms + self.wall_ahead_ms, self.now_ms)
             self._tick(shard)
             self._batch(shard)
+            self.topic_watches[shard].start()
+            self._watch_topics(shard)
 
     def _run_until(self, end_ms: int) -> None:
         while self._agenda[0][0] <= end_ms:
@@ -138,6 +148,19 @@ class World:
             elif self.now_ms - settled_since_ms >= SETTLED_FOR_MS:
                 self.settled = True
                 return
+
+    def _tell_of_topics(self) -> None:
+        """In worlds in which topics go, all go once more when nobody is left who could commit anew; the watchers must see to it."""
+        gone = dict.fromkeys(fault.topic for fault in self.scenario.faults if isinstance(fault, Remake))
+        if not gone:
+            return
+        for process in [each for each in self.processes if each.alive]:
+            process.end()
+        for topic in gone:
+            self.remake(topic)
+        end_ms = self.now_ms + CALM_LIMIT_MS
+        while self.now_ms < end_ms and not all(watch.is_at_rest for watch in self.topic_watches):
+            self._run_until(self.now_ms + 500)
 
     # ------------------------------------------------------------------------------------------------------- processes
 
@@ -215,7 +238,7 @@ class World:
         value = encode_request_event(
             send.api,
             send.api_version,
-            send.request,
+            self._with_topic_ids(send.request),
             request_id=send.request_id,
             reply_partition=0,
             client_id=process.plan.name,
@@ -223,6 +246,13 @@ class World:
         key = process.plan.group_id.encode()
         for delay_ms in self._delays(process, send.request_id, "request"):
             self.at(self.now_ms + delay_ms, lambda: self.append(send.shard, key, value))
+
+    def _with_topic_ids(self, request: Request) -> Request:
+        """As a gateway fills them in: the ids that the topics have when the request is sent. It may come late."""
+        if not isinstance(request, OffsetCommitRequest):
+            return request
+        topics = tuple(replace(topic, topic_id=self.cluster_topics.id_of(topic.name)) for topic in request.topics)
+        return replace(request, topics=topics)
 
     def append(self, shard: int, key: bytes | None, value: bytes) -> None:
         """The log takes a record, now or when the broker is back."""
@@ -294,6 +324,17 @@ class World:
             self.tickers[shard].tick(self.now_ms + self.wall_ahead_ms, self.now_ms, self.now_ms + self.broker_ahead_ms)
         self.at(self.now_ms + self.scenario.tick_ms, lambda: self._tick(shard))
 
+    def _watch_topics(self, shard: int) -> None:
+        if self.now_ms >= self.broker_back_ms:
+            self.topic_watches[shard].turn(self.now_ms, self.now_ms + self.broker_ahead_ms)
+        self.at(self.now_ms + _WATCH_INTERVAL_MS, lambda: self._watch_topics(shard))
+
+    def remake(self, topic: str) -> None:
+        """A topic is deleted and made again, and has another id from now on."""
+        if self.cluster_topics.id_of(topic) is not None:
+            self.tell(topic, "is deleted and made again")
+            self.cluster_topics.remake(topic, self.now_ms)
+
     def _batch(self, shard: int) -> None:
         dice = self._batch_dice(shard)
         driver = self.drivers[shard]
@@ -321,4 +362,6 @@ class World:
         if not fault.ticker_lives:
             ticker = self.tickers[shard]
             ticker.stop()
+            self.topic_watches[shard].stop()
             self.at(up_ms, lambda: ticker.start(up_ms + self.wall_ahead_ms, up_ms))
+            self.at(up_ms, self.topic_watches[shard].start)

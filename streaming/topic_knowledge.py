@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 LOOKS_TO_BE_GONE = 2
+LOOKS_TO_AGREE = 5
+"""So many looks in a row must show the same topic under a name before an id that was never seen counts as another's."""
+AGREE_S = 6.0
 _BURIED_MAX = 10_000
 
 
@@ -34,8 +37,8 @@ class TopicKnowledge:
         """Looks in a row that did not find it."""
         self._gone: dict[str, str] = {}
         self._buried: dict[str, None] = {}
-        self._last = Look(topics={})
-        self._before = self._last
+        self._agreed: dict[str, tuple[str | None, int]] = {}
+        """Name of a topic that is gone -> what looks show there now (None: nothing), and how many in a row."""
         self._is_where_groups_read = False
         """Whether groups were seen to have offsets of topics that are known here. Their clients' topics may lie in another cluster."""
 
@@ -51,7 +54,6 @@ class TopicKnowledge:
 
     def learn(self, look: Look) -> tuple[dict[str, str], dict[str, str]]:
         """What is new since the last look: (topics that came, topics that are gone), id -> name."""
-        self._before, self._last = self._last, look
         gone: dict[str, str] = {}
         for topic_id, name in list(self._live.items()):
             missed = self._missed.pop(topic_id, 0)
@@ -63,6 +65,7 @@ class TopicKnowledge:
             del self._live[topic_id]
             gone[topic_id] = name
         self._gone |= gone
+        self._agreed = {name: self._agreement(name, look) for name in sorted(set(self._gone.values()))}
         came = {
             topic_id: name
             for name, topic_id in look.topics.items()
@@ -106,11 +109,57 @@ class TopicKnowledge:
         return topic_id in self._gone or topic_id in self._buried
 
     def _is_absent(self, name: str) -> bool:
-        return name in self._last.absent and name in self._before.absent
+        shown, looks = self._agreed.get(name, (None, 0))
+        return shown is None and looks >= LOOKS_TO_BE_GONE
 
     def _is_foreign(self, name: str, topic_id: str) -> bool:
-        """Whether two looks agree that the topic of this name is not the one with this id."""
+        """Whether looks have agreed for a while that the topic of this name is not the one with this id."""
         if not self._is_where_groups_read or self.is_alive(topic_id):
             return False
-        last, before = self._last.topics.get(name), self._before.topics.get(name)
-        return self._is_absent(name) or (last is not None and last == before and not self._is_dead(last) and last != topic_id)
+        shown, looks = self._agreed.get(name, (None, 0))
+        return looks >= LOOKS_TO_AGREE and shown != topic_id
+
+    def _agreement(self, name: str, look: Look) -> tuple[str | None, int]:
+        shown = look.topics.get(name)
+        if (shown is None and name not in look.absent) or (shown is not None and self._is_dead(shown)):
+            return None, 0
+        before, looks = self._agreed.get(name, (None, 0))
+        return shown, looks + 1 if shown == before or not looks else 1
+
+
+class Burial:
+    """A topic that is gone, until every group has been told, in four rounds through what is committed.
+
+    The first is at once; the second when all is handled that was in the log then; the third when the brokers have agreed for
+    a while on what is there instead; the fourth when nobody can still commit for it in good faith, and all of that is handled, too.
+    """
+
+    def __init__(self, topic_id: str, name: str, now_s: float, settle_s: float) -> None:
+        self.topic_id, self.name = topic_id, name
+        self.rounds = 0
+        self._due_s = (now_s, now_s, now_s + min(AGREE_S, settle_s), now_s + settle_s)
+        self._wait_for: int | None = None
+        """The next round waits until the events are handled up to here."""
+
+    @property
+    def is_new(self) -> bool:
+        """What is committed without a topic's id was committed for this one."""
+        return self.rounds < 2
+
+    def wants_end(self, now_s: float) -> bool:
+        """Whether it is to be told where the log ends."""
+        return self._wait_for is None and now_s >= self._due_s[self.rounds]
+
+    def log_ends_at(self, offset: int) -> None:
+        self._wait_for = offset
+
+    def is_ready(self, handled: int) -> bool:
+        """Whether the next round can begin, where so much of the log is handled."""
+        return self._wait_for is not None and (self.rounds == 0 or handled >= self._wait_for)
+
+    def end_round(self) -> bool:
+        """Whether it was the last."""
+        if self.rounds:
+            self._wait_for = None
+        self.rounds += 1
+        return self.rounds == len(self._due_s)

@@ -21,7 +21,7 @@ from schemas.java_hash import group_partition
 from schemas.known_topics import KnownTopic, decode_known_topic, topic_id_text
 from streaming.committed_topics import CommittedTopics, Ids
 from streaming.events_tail import POLL_TIMEOUT_S, open_reader, read_events
-from streaming.topic_knowledge import Look, TopicKnowledge
+from streaming.topic_knowledge import Burial, Look, TopicKnowledge
 from streaming.topics import Topics
 
 LOOK_TIMEOUT_S = 5.0
@@ -36,44 +36,6 @@ _EVENT_BYTES_MAX = 50_000
 _DELIVERY_TIMEOUT_MS = 10_000
 
 _log = logging.getLogger(__name__)
-
-
-class Burial:
-    """A topic that is gone, until every group has been told, in three rounds through what is committed.
-
-    The first is at once; the second when all is handled that was in the log then; the third when nobody can still commit
-    for it in good faith, and all of that is handled, too.
-    """
-
-    def __init__(self, topic_id: str, name: str, settles_s: float) -> None:
-        self.topic_id, self.name = topic_id, name
-        self.rounds = 0
-        self._settles_s = settles_s
-        self._wait_for: int | None = None
-        """The next round waits until the events are handled up to here."""
-
-    @property
-    def is_new(self) -> bool:
-        """What is committed without a topic's id was committed for this one."""
-        return self.rounds < 2
-
-    def wants_end(self, now_s: float) -> bool:
-        """Whether it is to be told where the log ends."""
-        return self._wait_for is None and (self.is_new or now_s >= self._settles_s)
-
-    def log_ends_at(self, offset: int) -> None:
-        self._wait_for = offset
-
-    def is_ready(self, handled: int) -> bool:
-        """Whether the next round can begin, where so much of the log is handled."""
-        return self._wait_for is not None and (self.rounds == 0 or handled >= self._wait_for)
-
-    def end_round(self) -> bool:
-        """Whether it was the last."""
-        if self.rounds:
-            self._wait_for = None
-        self.rounds += 1
-        return self.rounds == 3
 
 
 class TopicWatcher:
@@ -169,7 +131,7 @@ class TopicWatcher:
         for topic_id, name in came.items():
             self._unsaved[topic_id] = KnownTopic(name=name, topic_id=topic_id, cluster_id=cluster_id)
         for topic_id, name in gone.items():
-            self._burials[topic_id] = Burial(topic_id, name, time.monotonic() + self._settle_s)
+            self._burials[topic_id] = Burial(topic_id, name, time.monotonic(), self._settle_s)
         self._save(producer)
         self._bury(producer)
         return took_s

@@ -23,6 +23,8 @@ from simulation.run import Case, case_of, live
 from simulation.scenario import BrokerClockJump, Scenario, Subscribe
 from simulation.soup import Soup
 from streaming import clock as clock_module
+from streaming import topic_knowledge
+from streaming.topic_knowledge import TopicKnowledge
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 WORLDS = [seed for seed in range(120) if seed % 3 != 2]
@@ -235,6 +237,15 @@ def a_topic_made_again_loses_its_offsets(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(coordinator, "forget_topics", forget_topics)
 
 
+def topics_are_known_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TopicKnowledge, "_misses", lambda self, topic_id, name, look: name not in look.topics)
+
+
+def a_broker_that_is_behind_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_knowledge, "LOOKS_TO_BE_GONE", 1)
+    monkeypatch.setattr(TopicKnowledge, "_is_dead", lambda self, topic_id: False)
+
+
 def a_parked_answer_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     real = Turn.answer_parked
 
@@ -379,6 +390,9 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (offsets_of_a_topic_that_is_gone_stay, SOUPS, {"SameAsModel"}),
     (offsets_without_a_topic_id_outlive_their_topic, SOUPS, {"CommitsKept"}),
     (a_topic_made_again_loses_its_offsets, SOUPS, {"CommitsKept"}),
+    (offsets_of_a_topic_that_is_gone_stay, WORLDS, {"OffsetsGoWithTheirTopic"}),
+    (topics_are_known_by_name, WORLDS, {"OffsetsGoWithTheirTopic"}),
+    (a_broker_that_is_behind_is_believed, WORLDS, {"OffsetsGoWithTheirTopic"}),
     (offsets_without_a_bound, SOUPS, {"SameAsModel"}),
 ]
 

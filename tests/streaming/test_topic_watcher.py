@@ -151,7 +151,7 @@ def test_a_topic_made_again_between_two_looks_is_another(cluster: Cluster, topic
     name = f"{topic_prefix}-orders"
     old = cluster.make(name)
     cluster.commit("g", name, old)
-    with cluster.watched(interval_ms=1_500):
+    with cluster.watched(interval_ms=1_500, settle_s=15.0):
         wait_for(lambda: old in cluster.kept(), "it is kept")
         cluster.delete(name)
         between = cluster.make(name)

@@ -1,0 +1,117 @@
+"""The watcher of topics of one shard: it concludes as the real one does, and reads and writes the world's topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from coordinator_state import LogRecord
+from schemas.events import DeletedTopic, TopicsDeleted, encode_json
+from schemas.records import OffsetCommitKey, decode_key, decode_offset_commit_value
+from simulation.driver import Driver, Written
+from simulation.log import Log
+from streaming.topic_knowledge import Burial, Look, TopicKnowledge
+
+SETTLE_MS = 30_000
+"""Longer than any request is on its way."""
+BEHIND_MS = 1_500
+"""So long after a topic is made again some brokers may still show the old one."""
+
+
+class ClusterTopics:
+    """The topics of the cluster by id, and what brokers say of them."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._lives: dict[str, list[tuple[int, str]]] = {name: [(0, f"{_id(name, 0)}")] for name in names}
+        """Name -> since when which id."""
+
+    def remake(self, name: str, now_ms: int) -> None:
+        lives = self._lives[name]
+        lives.append((now_ms, _id(name, len(lives))))
+
+    def id_of(self, name: str) -> str | None:
+        lives = self._lives.get(name)
+        return None if lives is None else lives[-1][1]
+
+    def was_alive(self, name: str, topic_id: str | None, at_ms: int) -> bool:
+        """Whether this was the topic of that name at some time."""
+        return topic_id is not None and [each for since_ms, each in self._lives[name] if since_ms <= at_ms][-1] == topic_id
+
+    def look(self, now_ms: int, dice: Random) -> Look:
+        """What some broker says."""
+        shown = {}
+        for name, lives in self._lives.items():
+            is_behind = len(lives) > 1 and now_ms - lives[-1][0] < BEHIND_MS and dice.random() < 0.3
+            shown[name] = lives[-2 if is_behind else -1][1]
+        return Look(topics=shown)
+
+
+def _id(name: str, number: int) -> str:
+    return f"{sum(name.encode()):08x}-0000-0000-0000-{number:012x}"
+
+
+class TopicWatch:
+    """Turns every second while its driver is up. `kept` is what its topics topic says."""
+
+    def __init__(self, shard: int, log: Log, driver: Driver, written: list[Written], topics: ClusterTopics, dice: Random) -> None:
+        self.kept: dict[str, str] = {topic_id: name for name, topic_id in topics.look(0, dice).topics.items()}
+        self.ever_kept: dict[str, str] = dict(self.kept)
+        self._shard = shard
+        self._log = log
+        self._driver = driver
+        self._written = written
+        self._topics = topics
+        self._dice = dice
+        self._knowledge: TopicKnowledge | None = None
+        self._burials: dict[str, Burial] = {}
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether all that is gone is told."""
+        return not self._burials and all(self._topics.id_of(name) == topic_id for topic_id, name in self.kept.items())
+
+    def start(self) -> None:
+        self._knowledge = TopicKnowledge(self.kept)
+
+    def stop(self) -> None:
+        self._knowledge = None
+        self._burials.clear()
+
+    def turn(self, now_ms: int, timestamp_ms: int) -> None:
+        """`timestamp_ms`: the same moment by the broker's clock."""
+        if self._knowledge is None:
+            return
+        came, gone = self._knowledge.learn(self._topics.look(now_ms, self._dice))
+        self.kept |= came
+        self.ever_kept |= came
+        for topic_id, name in gone.items():
+            self._burials[topic_id] = Burial(topic_id, name, now_ms / 1_000, SETTLE_MS / 1_000)
+        for burial in self._burials.values():
+            if burial.wants_end(now_ms / 1_000):
+                burial.log_ends_at(len(self._log.partitions[self._shard]))
+        for burial in [each for each in self._burials.values() if each.is_ready(self._driver.end)]:
+            for group_id, event in self._events(self._knowledge, burial):
+                self._log.append(self._shard, timestamp_ms, group_id.encode(), event, now_ms)
+            if burial.end_round():
+                self._knowledge.bury(burial.topic_id)
+                del self._burials[burial.topic_id]
+                self.kept.pop(burial.topic_id)
+
+    def _events(self, knowledge: TopicKnowledge, burial: Burial) -> Iterator[tuple[str, bytes]]:
+        for group_id, stored in self._stored(burial.name).items():
+            ids = knowledge.dead_ids(burial.name, burial.topic_id, stored, is_first=burial.is_new)
+            if ids:
+                gone = TopicsDeleted(topics=tuple(DeletedTopic(name=burial.name, topic_id=each) for each in ids))
+                yield group_id, encode_json(gone)
+
+    def _stored(self, name: str) -> dict[str, frozenset[str | None]]:
+        """Group -> ids with which its offsets of a topic are or were stored."""
+        found: dict[str, frozenset[str | None]] = {}
+        for shard, output, _ in self._written:
+            if shard != self._shard or not isinstance(output, LogRecord) or output.value is None:
+                continue
+            key = decode_key(output.key)
+            if isinstance(key, OffsetCommitKey) and key.topic == name:
+                topic_id = decode_offset_commit_value(output.value).topic_id
+                found[key.group_id] = found.get(key.group_id, frozenset()) | {topic_id}
+        return found
