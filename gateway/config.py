@@ -90,7 +90,8 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     """See `gateway.authorization`; None: clients on this machine may use every group and others none."""
     bounds: Bounds = field(default_factory=Bounds)
     connections_max: int = 10_000
-    """Connections of clients, after which further ones are closed at once."""
+    """Connections of clients. For a further one, one is closed that has been silent for 10 s and waits for nothing; if there is none, the
+    further one is."""
     answer_timeout_ms: int = 25_000
     """How long an answer of the coordinator is waited for: less than clients wait (30 s), so that they hear of it."""
     hands_out_member_ids: bool = True

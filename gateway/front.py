@@ -27,6 +27,10 @@ _LOOK_INTERVAL_S = 30.0
 """How often is looked which brokers there are."""
 _LOOK_DELAY_S = 1.0
 _SWEEP_INTERVAL_S = 1.0
+_SILENT_S = 10.0
+"""Who has said nothing for so long, and waits for nothing, gives way where there are too many connections. Members beat every 3 s."""
+_LOOKED_AT_MAX = 20
+"""Connections that are looked at for each one too many."""
 _REQUEST_BYTES = 2_048
 """What a request takes besides its bytes."""
 _DECODED_FACTOR = 8
@@ -49,7 +53,8 @@ class Front:
         self._failure: BaseException | None = None
         self._stop: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._thread = threading.Thread(target=self._run, name="gateway", daemon=True)
-        self._sessions: set[Session] = set()
+        self._sessions: dict[Session, None] = {}
+        """In the order in which they came, or were last looked at when there was no room."""
         self._admin: AdminClient | None = None
         self._ports: Ports | None = None
         self._commons: Commons | None = None
@@ -157,7 +162,7 @@ class Front:
             await self._finish()
 
     def _accept(self, backing: Backing) -> asyncio.Protocol:
-        if len(self._sessions) >= self._config.connections_max:
+        if len(self._sessions) >= self._config.connections_max and not self._let_a_silent_one_go():
             self.metrics.connections_refused += 1
             return _Refusing()
         assert self._ports is not None
@@ -172,13 +177,27 @@ class Front:
         if len(self._sessions) >= self._config.connections_max:
             self.metrics.connections_refused += 1
             return False
-        self._sessions.add(session)
+        self._sessions[session] = None
         self.metrics.connections_accepted += 1
         self.metrics.connections_open = len(self._sessions)
         return True
 
+    def _let_a_silent_one_go(self) -> bool:
+        """Close a connection that says nothing and waits for nothing, as brokers do where there are too many (KIP-402).
+
+        Thousands of connections that are held open and not used must not lock everybody out.
+        """
+        for _ in range(min(_LOOKED_AT_MAX, len(self._sessions))):
+            session = next(iter(self._sessions))
+            if session.is_silent(_SILENT_S):
+                session.give_up("too many connections: this one was silent")
+                return True
+            del self._sessions[session]
+            self._sessions[session] = None
+        return False
+
     def _forget(self, session: Session) -> None:
-        self._sessions.discard(session)
+        self._sessions.pop(session, None)
         self.metrics.connections_open = len(self._sessions)
 
     def _find_brokers(self) -> list[tuple[int, Address]]:

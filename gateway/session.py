@@ -198,6 +198,10 @@ class Session(asyncio.Protocol):
         """Close the connection, for it holds what others need."""
         self._break(reason)
 
+    def is_silent(self, seconds: float) -> bool:
+        """Whether the client has said and taken nothing for so long, and waits for nothing."""
+        return self._loop.time() - self._moved_s >= seconds and not self._machine.is_waited_for
+
     @property
     def _has_something_to_ask(self) -> bool:
         """Answers that are given at once must not pile up for a client that does not read them, or is gone."""

@@ -337,6 +337,29 @@ def test_unfinished_requests_are_bounded_over_all_connections() -> None:
         assert gateway._commons.buffered.bytes == 0
 
 
+def test_connections_that_are_held_open_and_not_used_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.front._SILENT_S", 0.5)
+    with front(connections_max=30) as gateway:
+        waiting = connect(gateway)
+        gateway.holds = True
+        waiting.sendall(wire.heartbeat(1))
+        eventually(lambda: gateway.metrics.requests.get("Heartbeat") == 1, timeout_s=10)
+        gateway.holds = False
+        hostile = [connect(gateway) for _ in range(29)]
+        eventually(lambda: gateway.metrics.connections_open == 30, timeout_s=10)
+        with connect(gateway) as early:
+            assert is_closed_within(early, 10), "nobody has been silent for long enough"
+        threading.Event().wait(0.6)
+        for number in range(40):
+            with connect(gateway) as honest:
+                honest.sendall(wire.heartbeat(number))
+                assert honest.recv(100)
+        assert gateway.metrics.connections_broken.keys() == {"too many connections"}
+        assert not is_closed_within(waiting, 0.2), "who waits for an answer stays"
+        for each in (*hostile, waiting):
+            each.close()
+
+
 def test_a_request_that_comes_byte_by_byte_has_its_time() -> None:
     with front(Bounds(request_timeout_ms=1_000)) as gateway, connect(gateway) as slow, connect(gateway) as patient:
         beat = wire.heartbeat(1)
