@@ -22,6 +22,7 @@ from command_line.signals import asked_to_stop
 from command_line.status_line import StatusLine
 from command_line.tables import out, say
 from command_line.voice import Voice
+from narrative import words
 from operations.operations import Operations
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
@@ -151,7 +152,7 @@ def _introduction(report: TopicReport, config: StreamingConfig) -> Iterator[str]
     topics, server = report.topics, config.bootstrap_servers
     for warning in report.warnings:
         yield f"Warning: {warning}"
-    yield f"The coordinator runs: {config.shards} shard(s), here {', '.join(map(str, config.shards_here))}; checkpoint {config.checkpoint}."
+    yield f"The coordinator runs: {words.count(config.shards, 'shard')}, here {', '.join(map(str, config.shards_here))}; checkpoint {config.checkpoint}."
     yield "Topics:"
     purposes = {
         topics.events: "requests in",
@@ -164,7 +165,7 @@ def _introduction(report: TopicReport, config: StreamingConfig) -> Iterator[str]
     width = max(map(len, purposes))
     for name, purpose in purposes.items():
         made = ", created now" if name in report.created else ""
-        yield f"  {name.ljust(width)}  {report.partitions[name]:>3} partition(s){made}: {purpose}"
+        yield f"  {name.ljust(width)}  {words.count(report.partitions[name], 'partition').rjust(14)}{made}: {purpose}"
     where = f"--bootstrap-servers {server}" + ("" if config.topic_prefix == "coordinator" else f" --topic-prefix {config.topic_prefix}")
     yield "To look at them:"
     yield f"  group-coordinator groups {where}"

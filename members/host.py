@@ -49,6 +49,8 @@ _READ_AT_ONCE = 1_000
 _WAIT_MAX_S = 0.05
 """Longest wait for answers: what a program asks of its member meanwhile may have made another deadline the next."""
 _START_TIMEOUT_S = 30.0
+_LOG_LEVEL_OF_ERRORS = "3"
+"""Of syslog, as librdkafka has them."""
 _START_PAUSE_S = 0.1
 _SHARD_LOOKUP_INTERVAL_MS = 5_000
 
@@ -90,7 +92,8 @@ class MemberHost:
         client_properties: Mapping[str, str] | None = None,
     ) -> None:
         """`client_properties`: librdkafka's, for security. Raises HostError when the topics are not there."""
-        self.properties = {**(client_properties or {}), "bootstrap.servers": bootstrap_servers}
+        # librdkafka prints warnings of what passes by itself, such as a coordinator of transactions that still loads.
+        self.properties = {"log_level": _LOG_LEVEL_OF_ERRORS, **(client_properties or {}), "bootstrap.servers": bootstrap_servers}
         self.changed = threading.Condition()
         self._namespace = uuid4()
         self._member_numbers = count()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable
 
 from members.cluster import Cluster
 
 _MISSING_TOPICS_INTERVAL_MS = 1_000
+_log = logging.getLogger(__name__)
 
 
 class TopicWatch:
@@ -57,6 +59,8 @@ class TopicWatch:
 
     def _found(self, asked: list[str], counts: dict[str, int]) -> None:
         with self._lock:
+            for topic in (each for each in asked if counts.get(each) == 0 and each not in self._missing):
+                _log.warning("there is no topic %s (yet): members that want it get no partitions of it", topic)
             self._missing.difference_update(asked)
             self._missing.update(topic for topic in asked if not counts.get(topic))
             if self._missing and not self._asks_again:

@@ -1,0 +1,85 @@
+"""README.md and the documents: what they print can be typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import typer
+from click import Command, Group, UsageError
+
+from command_line.main import app
+from streaming.embedded_kafka import EmbeddedKafka
+from tests.command_line.test_end_to_end import REQUEST_LOG, command, wait_for
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TIMEOUT_S = 120.0
+
+
+def blocks(text: str, language: str = "") -> list[str]:
+    return [code for kind, code in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE) if kind == language]
+
+
+def commands(document: Path) -> list[str]:
+    """Lines that call our command, without their comments; those that are continued are put together."""
+    lines = [line for block in blocks(document.read_text().replace("\\\n", " ")) for line in block.splitlines()]
+    return [line for line in lines if line.startswith("group-coordinator ") and " ..." not in line]
+
+
+@pytest.mark.parametrize("line", [line for document in DOCUMENTS for line in commands(document)])
+def test_a_command_that_is_printed_is_one(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its words, flags and arguments; it is not run."""
+    monkeypatch.chdir(tmp_path)
+    found: Command = typer.main.get_command(app)
+    _, *words = shlex.split(line, comments=True)
+    while isinstance(found, Group):
+        name, *words = words
+        found = found.commands[name]
+    try:
+        found.make_context(found.name, list(words))
+    except UsageError as problem:
+        pytest.fail(f"{line}: {problem.format_message()}")
+
+
+@pytest.mark.end_to_end
+def test_the_story_of_a_request_log_as_printed(tmp_path: Path, kafka_jars: Path) -> None:
+    (block,) = (each for each in blocks(README) if "replay kafka-request.log*" in each)
+    log = subprocess.run(["gunzip", "-c", str(REQUEST_LOG)], capture_output=True, check=True).stdout
+    (tmp_path / "kafka-request.log").write_bytes(log.replace(b'"g1-0"', b'"payments"'))
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-e", "-c", block], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Group payments, rebalance to generation" in done.stdout
+    assert (tmp_path / "events.jsonl.gz").exists()
+
+
+@pytest.mark.end_to_end
+def test_the_member_as_printed(tmp_path: Path, kafka_jars: Path) -> None:
+    """Against a broker that makes no topics by itself, as that of docker-compose.yml."""
+    (snippet,) = blocks(README, "python")
+    with EmbeddedKafka() as kafka:
+        options = ("--bootstrap-servers", kafka.bootstrap_servers, "--checkpoint", str(tmp_path / "checkpoint"))
+        with command(tmp_path, "run", *options) as process:
+            wait_for(process, tmp_path, "The coordinator runs")
+            (tmp_path / "snippet.py").write_text(snippet.replace("localhost:9092", kafka.bootstrap_servers))
+            program = subprocess.Popen([sys.executable, tmp_path / "snippet.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            watchdog = threading.Timer(TIMEOUT_S, program.kill)
+            watchdog.start()
+            try:
+                assert program.stdout is not None
+                printed = [program.stdout.readline() for _ in range(9)]
+            finally:
+                program.kill()
+                watchdog.cancel()
+                _, error = program.communicate()
+    assert sorted(line.split()[-1] for line in printed) == [f"b'{amount}'" for amount in range(9)], error
+    assert {line.split()[0] for line in printed} == {"payments"}
+    assert error == ""
