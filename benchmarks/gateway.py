@@ -90,7 +90,7 @@ def _coordinate(bootstrap_servers: str) -> None:
             assert key is not None
             assert offset is not None
             group_id = key.decode()
-            envelope, _ = decode_request_event(group_id, message.value(), _SETTINGS.responses_partitions)
+            envelope, _ = decode_request_event(group_id, message.value())
             document = ResponseDocument(
                 request_id=envelope.request_id, group_id=group_id, epoch=0, seq=1, api=envelope.api,
                 api_version=envelope.api_version, answers_offset=offset, time_ms=0, body=well,

@@ -1,13 +1,14 @@
 """What the gateway costs those who produce and fetch: `python -m benchmarks.gateway_bulk [--megabytes 200]`.
 
-Records are written to a topic and read from it, straight from the broker and through the process that stands before it, in turns.
-That process is a tap: what is passed through takes the same way in a gateway. It is one process and so one core at most.
+Records are written to a topic and read from it, straight from the broker, through a tap and through a gateway, in turns. A tap passes
+all on; a gateway looks at the names of topics besides. Each is one process and so one core at most.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from contextlib import ExitStack
 from uuid import uuid4
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -15,7 +16,7 @@ from confluent_kafka.admin import NewTopic
 
 from benchmarks.tap_process import tap_process
 from streaming.embedded_kafka import EmbeddedKafka
-from streaming.topics import admin_client
+from streaming.topics import admin_client, ensure_topics
 
 _ROUNDS = 4
 _RECORD_BYTES = 10_240
@@ -27,21 +28,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway_bulk", description="What the gateway costs those who produce and fetch.")
     parser.add_argument("--megabytes", type=int, default=200, help="written and read in each of the rounds")
     records = parser.parse_args().megabytes * _MEGABYTE // _RECORD_BYTES
-    with EmbeddedKafka() as kafka, tap_process(kafka.bootstrap_servers) as tap:
+    with EmbeddedKafka() as kafka, ExitStack() as stack:
         admin = admin_client(kafka.bootstrap_servers)  # held: without it there is no answer
+        ensure_topics(admin)
+        fronts = {
+            "tap": stack.enter_context(tap_process(kafka.bootstrap_servers)),
+            "gateway": stack.enter_context(tap_process(kafka.bootstrap_servers, is_gateway=True)),
+        }
+        places = {"broker": kafka.bootstrap_servers} | {name: front.bootstrap_servers for name, front in fronts.items()}
         best: dict[tuple[str, str], float] = {}
         for _ in range(_ROUNDS):  # in turns: whatever else the machine does is in both
-            for name, where in (("broker", kafka.bootstrap_servers), ("through", tap.bootstrap_servers)):
+            for name, where in places.items():
                 topic = f"bulk-{uuid4()}"
                 admin.create_topics([NewTopic(topic, 1)])[topic].result(30)
                 for what, took_s in (("produce", _produce(where, topic, records)), ("fetch", _fetch(where, topic, records))):
                     best[what, name] = max(best.get((what, name), 0.0), records * _RECORD_BYTES / _MEGABYTE / took_s)
-        spent = tap.end()
+        spent = {name: front.end() for name, front in fronts.items()}
     for what in ("produce", "fetch"):
-        direct, through = best[what, "broker"], best[what, "through"]
-        print(f"{what:<8} {direct:5.0f} MB/s straight, {through:5.0f} MB/s through one process: {through / direct:.2f}")
+        direct = best[what, "broker"]
+        told = ", ".join(f"{best[what, name]:5.0f} MB/s through a {name}: {best[what, name] / direct:.2f}" for name in fronts)
+        print(f"{what:<8} {direct:5.0f} MB/s straight, {told}")
     passed = 2 * _ROUNDS * records * _RECORD_BYTES / _MEGABYTE
-    print(f"{spent.cpu_s / passed * 1_000:.1f} ms of its CPU for a megabyte, {spent.peak_mb:.0f} MB at most in its memory after {passed:,.0f} MB")
+    for name, each in spent.items():
+        print(f"{name}: {each.cpu_s / passed * 1_000:.1f} ms of its CPU for a megabyte, {each.peak_mb:.0f} MB at most in its memory after {passed:,.0f} MB")
 
 
 def _produce(address: str, topic: str, records: int) -> float:

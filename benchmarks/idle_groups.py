@@ -141,7 +141,7 @@ def state_bytes(values: list[bytes]) -> int:
     """Of a group after these events."""
     coordinator = GroupCoordinator("group-000000", GroupConfig(group_initial_rebalance_delay_ms=0), partition=0, group=None)
     for offset, value in enumerate(values):
-        coordinator.handle(RequestEvent(offset, START_MS, START_MS, *decode_request_event("group-000000", value, 1)))
+        coordinator.handle(RequestEvent(offset, START_MS, START_MS, *decode_request_event("group-000000", value)))
     group = coordinator.group
     assert group is not None
     return sum(map(len, encode_group(group)))

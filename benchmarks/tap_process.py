@@ -1,4 +1,4 @@
-"""A tap in a process of its own, so that its CPU time and its memory are its own."""
+"""A tap or a gateway in a process of its own, so that its CPU time and its memory are its own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gateway.config import Address, GatewayConfig
+from gateway.server import Gateway
 from gateway.tap import FilesOutput, Tap
 
 
@@ -26,7 +27,7 @@ class Spent(NamedTuple):
 
 
 class TapProcess:
-    """A tap that stands before a broker."""
+    """What stands before a broker."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
@@ -40,13 +41,13 @@ class TapProcess:
 
 
 @contextmanager
-def tap_process(bootstrap_servers: str) -> Iterator[TapProcess]:
-    """`bootstrap_servers`: of the broker."""
+def tap_process(bootstrap_servers: str, *, is_gateway: bool = False) -> Iterator[TapProcess]:
+    """`bootstrap_servers`: of the broker. `is_gateway`: instead of a tap; the coordinator's topics must be there."""
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe()
     with tempfile.TemporaryDirectory() as directory:
         process = spawn.Process(
-            target=_serve, args=(bootstrap_servers, Path(directory) / "recording.jsonl", there), daemon=True
+            target=_serve, args=(bootstrap_servers, None if is_gateway else Path(directory) / "recording.jsonl", there), daemon=True
         )
         process.start()
         there.close()
@@ -57,16 +58,16 @@ def tap_process(bootstrap_servers: str) -> Iterator[TapProcess]:
             process.join()
 
 
-def _serve(bootstrap_servers: str, output: Path, pipe: Connection) -> None:
+def _serve(bootstrap_servers: str, output: Path | None, pipe: Connection) -> None:
     config = GatewayConfig(listen=Address("127.0.0.1", 0), bootstrap_servers=bootstrap_servers)
-    with Tap(config, FilesOutput(output)) as tap:
+    with Gateway(config) if output is None else Tap(config, FilesOutput(output)) as front:
         before = time.process_time()
-        pipe.send(tap.bootstrap_servers)
+        pipe.send(front.bootstrap_servers)
         try:
             pipe.recv()
         except EOFError:  # who started it has failed
             return
-        pipe.send(Spent(time.process_time() - before, tap.events, _peak_mb()))
+        pipe.send(Spent(time.process_time() - before, front.events if isinstance(front, Tap) else 0, _peak_mb()))
 
 
 def _peak_mb() -> float:

@@ -28,7 +28,6 @@ from schemas.messages import (
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=3_000, group_max_bytes=100_000_000)
 GROUP_ID = "group-000"
-REPLY_PARTITIONS = 8
 _METADATA = encode_subscription(Subscription(topics=("orders", "payments")))
 _ASSIGNMENT = encode_assignment(Assignment(partitions=(TopicPartition("orders", 0), TopicPartition("orders", 1))))
 _STABLE_MS = 20_000
@@ -60,7 +59,7 @@ class Workload(Struct, frozen=True):
 
 
 def _event(offset: int, clock_ms: int, value: bytes) -> RequestEvent:
-    event = decode_group_event(GROUP_ID, value, REPLY_PARTITIONS)
+    event = decode_group_event(GROUP_ID, value)
     assert isinstance(event, tuple)
     return RequestEvent(offset, clock_ms, clock_ms, *event)
 

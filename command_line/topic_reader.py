@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from command_line.errors import CommandError
 from dashboard.lag import Bounds
+from schemas.isolation import READER_PROPERTIES
 
 TIMEOUT_S = 15.0
 _BATCH = 1_000
@@ -150,9 +151,9 @@ def _consumer(properties: Mapping[str, str]) -> Consumer:
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
-            "isolation.level": "read_uncommitted",
             "log_level": 0,
             **properties,
+            **READER_PROPERTIES,
         }
     )
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from dashboard.index import Index
 from dashboard.lag import Bounds, Place
 from dashboard.sources import SourceError, request_of_event
+from schemas.isolation import READER_PROPERTIES
 
 TIMEOUT_S = 15.0
 _POLL_S = 0.25
@@ -92,9 +93,9 @@ class KafkaSource:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
-                "isolation.level": "read_uncommitted",
                 "log_level": 0,
                 **self._properties,
+                **READER_PROPERTIES,
             }
         )
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from gateway.frames import RequestHead
-from gateway.rewriting import Rewrite
+
+Change = Callable[[bytes], bytes | None]
+"""A broker's answer -> what the client is told; None: nothing."""
 
 
 class Slot:
     """One request's place in the order of answers."""
 
-    __slots__ = ("done", "events", "head", "held", "number", "rewrite")
+    __slots__ = ("done", "events", "head", "held", "number", "put_in", "rewrite")
 
     def __init__(self, head: RequestHead, number: int, events: int) -> None:
         self.head = head
@@ -22,8 +25,10 @@ class Slot:
         self.held: list[bytes] = []
         """What is there of the answer and could not leave yet."""
         self.done = False
-        self.rewrite: Rewrite | None = None
-        """What to do with the broker's answer; None: it goes through as it comes."""
+        self.rewrite: Change | None = None
+        """What to do with the broker's whole answer; None: it goes through as it comes."""
+        self.put_in: Callable[[bytes], bytes] | None = None
+        """What to do with the beginning of an answer that goes through as it comes."""
 
 
 class AnswerOrder:

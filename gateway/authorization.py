@@ -1,12 +1,15 @@
-"""Which principal may use which group: rules in a file, one a line, the first that fits decides.
+"""Which principal may use which group, and which of the coordinator's topics: rules in a file, one a line.
 
-    # principal      group          allow or deny
-    User:billing     invoices-*     allow
-    User:*           scratch-*      allow
-    *                *              deny
+    # principal      group                        allow or deny
+    User:billing     invoices-*                   allow
+    User:*           scratch-*                    allow
+    *                *                            deny
+    # principal      topic NAME                   allow or deny
+    User:auditor     topic coordinator.history    allow
 
-`*` in a name stands for anything. What no rule fits is denied. Without a file, clients on this machine (loopback) may use
-every group and others none.
+`*` in a name stands for anything. The first rule that fits decides; what no rule fits is denied. Lines about groups say
+nothing about topics, nor the other way round. Without a file, clients on this machine (loopback) may use every group and
+others none; the coordinator's topics are for nobody. All other topics are the brokers' matter.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from re import compile as compile_pattern
 from msgspec import Struct
 
 _VERDICTS = {"allow": True, "deny": False}
+_TOPIC = "topic"
 
 
 class RulesError(ValueError):
@@ -30,8 +34,10 @@ class Rule(Struct, frozen=True):
     """One line."""
 
     principal: Pattern[str]
-    group: Pattern[str]
+    name: Pattern[str]
+    """Of groups, or of topics."""
     allows: bool
+    is_about_topics: bool = False
 
 
 class Authorizer:
@@ -45,23 +51,39 @@ class Authorizer:
         """`client_host` is the client's address."""
         if self._rules is None:
             return is_loopback(client_host)
-        for rule in self._rules:
-            if rule.principal.match(principal) and rule.group.match(group_id):
+        return self._says(principal, group_id, is_topic=False)
+
+    def allows_topic(self, principal: str, topic: str) -> bool:
+        """Whether a client may name one of the coordinator's topics."""
+        return self._says(principal, topic, is_topic=True)
+
+    def _says(self, principal: str, name: str, *, is_topic: bool) -> bool:
+        for rule in self._rules or ():
+            if rule.is_about_topics == is_topic and rule.principal.match(principal) and rule.name.match(name):
                 return rule.allows
         return False
 
 
-def parse_rules(text: str) -> tuple[Rule, ...]:
-    """Read a file's text. Raises RulesError."""
+def parse_rules(text: str, topic_prefix: str = "") -> tuple[Rule, ...]:
+    """Read a file's text. `topic_prefix`: what the coordinator's topics begin with. Raises RulesError."""
     rules = []
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split()
         if not words:
             continue
-        if len(words) != 3 or words[2] not in _VERDICTS:
-            raise RulesError(f"line {number}: expected a principal, a group and allow or deny, got {line.strip()!r}")
-        principal, group, verdict = words
-        rules.append(Rule(_pattern(principal), _pattern(group), _VERDICTS[verdict]))
+        is_topic = len(words) == 4 and words[1] == _TOPIC
+        if not (is_topic or len(words) == 3) or words[-1] not in _VERDICTS:
+            raise RulesError(
+                f"line {number}: expected a principal, a group (or the word topic and one of the coordinator's topics) "
+                f"and allow or deny, got {line.strip()!r}"
+            )
+        name = words[-2]
+        if is_topic and "*" not in name and not name.startswith(f"{topic_prefix}."):
+            raise RulesError(
+                f"line {number}: {name!r} is no topic of the coordinator, whose names begin with {topic_prefix + '.'!r}; "
+                "who may use other topics is for the brokers to say"
+            )
+        rules.append(Rule(_pattern(words[0]), _pattern(name), _VERDICTS[words[-1]], is_topic))
     return tuple(rules)
 
 

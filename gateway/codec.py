@@ -11,12 +11,14 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any
 
 from kafka.protocol import sasl
-from kafka.protocol.admin import groups
-from kafka.protocol.consumer import group
-from kafka.protocol.metadata import find_coordinator
+from kafka.protocol.admin import cluster, configs, groups, topics, transactions
+from kafka.protocol.consumer import fetch, group, offsets
+from kafka.protocol.metadata import find_coordinator, metadata
+from kafka.protocol.producer import produce, transaction
 
 from gateway.frames import RequestHead
 from schemas.wire import (
@@ -38,10 +40,11 @@ from schemas.wire import (
 Read = Callable[[Reader], Any]
 Write = Callable[[Any], bytes]
 
-_MODULES = (group, groups, find_coordinator, sasl)
+_MODULES = (group, groups, find_coordinator, sasl, metadata, produce, fetch, offsets, transaction, transactions, topics, configs, cluster)
 _NO_TAGS = b"\x00"
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 _EVER = 2**15
+_UUID_SIZE = 16
 
 
 class _BoundedReader(Reader):
@@ -90,7 +93,7 @@ def encode(message: str, version: int, values: Mapping[str, Any]) -> bytes:
 @cache
 def is_flexible(message: str, version: int) -> bool:
     """Whether this version has compact strings and tagged fields (KIP-482)."""
-    return version in _range(_definition(message)["flexibleVersions"])
+    return version in _range(definition_of(message)["flexibleVersions"])
 
 
 def body_start(message: str, head: RequestHead, payload: bytes) -> int:
@@ -101,6 +104,13 @@ def body_start(message: str, head: RequestHead, payload: bytes) -> int:
     reader.position = head.size
     reader.tagged_fields()
     return reader.position
+
+
+def request_payload(message: str, head: RequestHead, values: Mapping[str, Any]) -> bytes:
+    """A whole request of a client without a name, header and body, without its length. Raises `EncodeError`."""
+    tags = _NO_TAGS if is_flexible(message, head.api_version) else b""
+    header = INT16.pack(head.api_key) + INT16.pack(head.api_version) + INT32.pack(head.correlation_id) + encode_nullable_string(None)
+    return header + tags + encode(message, head.api_version, values)
 
 
 def response_payload(message: str, version: int, correlation_id: int, values: Mapping[str, Any]) -> bytes:
@@ -114,17 +124,44 @@ def response_body_start(message: str, version: int) -> int:
     return INT32.size + (1 if is_flexible(message, version) else 0)
 
 
+def decode_struct(definition: Mapping[str, Any], version: int, flexible: bool, data: bytes) -> dict[str, Any]:
+    """Read a struct of a message, which is all of `data`. Raises `DecodeError`."""
+    reader = Reader(data)
+    values: dict[str, Any] = _reader_of(definition, version, flexible)(reader)
+    reader.end()
+    return values
+
+
+def encode_struct(definition: Mapping[str, Any], version: int, flexible: bool, values: Mapping[str, Any]) -> bytes:
+    """Write a struct of a message, given as it is read."""
+    return _struct_writer(definition, version, flexible)(as_attributes(values))
+
+
+def as_attributes(values: Any) -> Any:
+    """What was read, as it is to be written: the fields of structs as attributes."""
+    if isinstance(values, Mapping):
+        return SimpleNamespace(**{name: as_attributes(value) for name, value in values.items()})
+    return tuple(map(as_attributes, values)) if isinstance(values, tuple) else values
+
+
 # ------------------------------------------------------------------------------------------------------- definitions
 
 
 @cache
-def _definition(message: str) -> dict[str, Any]:
+def definition_of(message: str) -> dict[str, Any]:
+    """Kafka's definition of a message."""
     for module in _MODULES:
         found = getattr(module, message, None)
         if found is not None:
             definition: dict[str, Any] = found.json
             return definition
     raise KeyError(message)
+
+
+def messages_of(api_key: int) -> list[str]:
+    """The names of an API's messages."""
+    found = {name for module in _MODULES for name, each in vars(module).items() if getattr(each, "json", {}).get("apiKey") == api_key}
+    return sorted(found)
 
 
 @cache
@@ -138,7 +175,7 @@ def _range(versions: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def _fields(definition: Mapping[str, Any], version: int) -> list[dict[str, Any]]:
+def fields_of(definition: Mapping[str, Any], version: int) -> list[dict[str, Any]]:
     """The fields of this version that lie in the message itself, not in its tags."""
     return [
         field
@@ -152,7 +189,8 @@ def _name(field: Mapping[str, Any]) -> str:
     return _WORD_START.sub("_", field["name"]).lower()
 
 
-def _is_nullable(field: Mapping[str, Any], version: int) -> bool:
+def is_nullable(field: Mapping[str, Any], version: int) -> bool:
+    """Whether a field may be null in this version."""
     return version in _range(field.get("nullableVersions", "none"))
 
 
@@ -161,11 +199,11 @@ def _is_nullable(field: Mapping[str, Any], version: int) -> bool:
 
 @cache
 def _struct_reader(message: str, version: int) -> Read:
-    return _reader_of(_definition(message), version, is_flexible(message, version))
+    return _reader_of(definition_of(message), version, is_flexible(message, version))
 
 
 def _reader_of(definition: Mapping[str, Any], version: int, flexible: bool) -> Read:
-    fields = tuple((_name(field), _field_reader(field, version, flexible)) for field in _fields(definition, version))
+    fields = tuple((_name(field), _field_reader(field, version, flexible)) for field in fields_of(definition, version))
 
     def read_struct(reader: Reader) -> dict[str, Any]:
         values = {name: read(reader) for name, read in fields}
@@ -178,7 +216,7 @@ def _reader_of(definition: Mapping[str, Any], version: int, flexible: bool) -> R
 
 def _field_reader(field: Mapping[str, Any], version: int, flexible: bool) -> Read:
     kind: str = field["type"]
-    nullable = _is_nullable(field, version)
+    nullable = is_nullable(field, version)
     if kind.startswith("[]"):
         item = _item_reader(field, kind[2:], version, flexible)
         return _array_reader(item, nullable, flexible)
@@ -206,9 +244,9 @@ def _value_reader(kind: str, nullable: bool, flexible: bool) -> Read:
             return lambda reader: reader.string(flexible)
         case "string", True:
             return lambda reader: reader.nullable_string(flexible)
-        case "bytes", False:
+        case ("bytes" | "records"), False:
             return lambda reader: reader.blob(flexible)
-        case "bytes", True:
+        case ("bytes" | "records"), True:
             return lambda reader: reader.nullable_blob(flexible)
     return _FIXED_READERS[kind]
 
@@ -220,6 +258,7 @@ _FIXED_READERS: dict[str, Read] = {
     "int32": Reader.int32,
     "int64": Reader.int64,
     "bitfield": Reader.int32,
+    "uuid": lambda reader: reader.fixed(_UUID_SIZE),
 }
 
 
@@ -228,9 +267,9 @@ _FIXED_READERS: dict[str, Read] = {
 
 @cache
 def _message_writer(message: str, version: int) -> Callable[[Mapping[str, Any]], bytes]:
-    definition, flexible = _definition(message), is_flexible(message, version)
+    definition, flexible = definition_of(message), is_flexible(message, version)
     fields = tuple(
-        (_name(field), _default(field), _field_writer(field, version, flexible)) for field in _fields(definition, version)
+        (_name(field), _default(field), _field_writer(field, version, flexible)) for field in fields_of(definition, version)
     )
     end = _NO_TAGS if flexible else b""
 
@@ -250,7 +289,7 @@ def _default(field: Mapping[str, Any]) -> Any:
 
 def _field_writer(field: Mapping[str, Any], version: int, flexible: bool) -> Write:
     kind: str = field["type"]
-    nullable = _is_nullable(field, version)
+    nullable = is_nullable(field, version)
     if not kind.startswith("[]"):
         return _value_writer(kind, nullable, flexible)
     item = _struct_writer(field, version, flexible) if "fields" in field else _value_writer(kind[2:], False, flexible)
@@ -267,7 +306,7 @@ def _field_writer(field: Mapping[str, Any], version: int, flexible: bool) -> Wri
 
 
 def _struct_writer(definition: Mapping[str, Any], version: int, flexible: bool) -> Write:
-    fields = _fields(definition, version)
+    fields = fields_of(definition, version)
     writers = [_field_writer(field, version, flexible) for field in fields]
     end = _NO_TAGS if flexible else b""
     if len(fields) < 2:  # of one name, `attrgetter` gives the value itself
@@ -280,6 +319,8 @@ def _value_writer(kind: str, nullable: bool, flexible: bool) -> Write:
     if kind in _INTEGER_LAYOUTS:
         layout = _INTEGER_LAYOUTS[kind]
         return lambda number: pack(layout, number)
+    if kind == "uuid":
+        return lambda value: bytes(_UUID_SIZE) if value is None else bytes(value)
     encode_value: Callable[[Any, bool], bytes] = encode_nullable_string if kind == "string" else encode_nullable_blob
     if nullable:
         return lambda value: encode_value(value, flexible)

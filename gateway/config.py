@@ -30,6 +30,8 @@ class Bounds(Struct, frozen=True, kw_only=True):
     """Longest request; Kafka's `socket.request.max.bytes`."""
     group_request_bytes_max: int = 1_048_576
     """Longest group request: it must become one event."""
+    topics_request_bytes_max: int = 4_194_304
+    """Longest request that names topics, but for Produce: it is looked through before it goes on."""
     pending_requests_max: int = 256
     """Requests without an answer, after which no more are read; one over several groups counts once for each."""
     groups_per_request_max: int = 1_000

@@ -6,19 +6,21 @@ the order of their requests, whoever gives them, so one that is held (a JoinGrou
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 
 from msgspec import Struct
 
-from gateway.answer_order import AnswerOrder, Slot
+from gateway.answer_order import AnswerOrder, Change, Slot
+from gateway.broker_answers import BrokerAnswers
 from gateway.config import Bounds
-from gateway.frames import CORRELATION, LENGTH, FrameError, FrameSplitter, RequestHead, frame, parse_request_head
-from gateway.produce import BEGINNING_BYTES_MAX, NO_ACKS, acks_of
+from gateway.frames import LENGTH, FrameError, FrameSplitter, RequestHead, frame, parse_request_head
+from gateway.gated_requests import GatedRequests
+from gateway.produce import BEGINNING_BYTES_MAX, NO_ACKS, Opening, opening_of
 from gateway.request_bounds import ITEMS_MAX, PROMPT_COST, SASL_APIS, TURN_COST, cost_of_bytes, insist_on_size, work_of
 from gateway.rewriting import Locate, Rewrite, refuse_api_versions, rewrite_of
 from gateway.sasl import ANONYMOUS, SaslSession
+from gateway.topic_gate import TopicGate
 from gateway.translation import GroupRequest, GroupResponse, read_request, write_response
 from gateway.versions import API_VERSIONS_MAX, GROUP_APIS, OtherApi, Versions
 from schemas.messages import FindCoordinatorRequest, JoinGroupRequest, SyncGroupRequest
@@ -65,8 +67,12 @@ class Connection:
         *,
         requires_sasl: bool,
         now_s: Callable[[], float] = lambda: 0.0,
+        gate: TopicGate | None = None,
     ) -> None:
-        """`locate`: where the gateway stands for a broker; None: the brokers say so themselves."""
+        """`locate`: where the gateway stands for a broker; None: the brokers say so themselves.
+
+        `gate`: keeps the client from topics that it may not name; None: all names go through.
+        """
         self._order = AnswerOrder()
         self.to_client = self._order.to_client
         self.to_broker: list[bytes] = []
@@ -78,9 +84,8 @@ class Connection:
         self._bounds = bounds
         self._sasl = SaslSession(now_s) if requires_sasl else None
         self._from_client = FrameSplitter(bounds.request_bytes_max)
-        self._from_broker = FrameSplitter(_ANSWER_BYTES_MAX)
-        self._forwarded: deque[Slot] = deque()
-        """Those of the order that the broker will answer."""
+        self._answers = BrokerAnswers(self._order, _ANSWER_BYTES_MAX)
+        self._gated = GatedRequests(gate, lambda: self.principal, self._forward, self._send, self._answer_at_once, self._rewrite_of)
         self._asked_slots: dict[int, Slot] = {}
         self._turn_left = 0
         """What may be begun before others have their turn."""
@@ -105,7 +110,7 @@ class Connection:
 
     def from_broker(self, data: bytes) -> None:
         """Bytes from the broker."""
-        self._from_broker.feed(data)
+        self._answers.splitter.feed(data)
         self._guarded(self._read_answers)
         self._guarded(self._read_requests)
 
@@ -114,7 +119,7 @@ class Connection:
 
         After a Produce that has no answer it must: to close is a broker's only way to tell it of an error.
         """
-        if self._forwarded or self._from_client.mid_frame or self._is_unconfirmed:
+        if self._answers.forwarded or self._from_client.mid_frame or self._is_unconfirmed:
             self._close("the broker closed the connection")
             return
         self._broker_was_lost = True
@@ -166,7 +171,8 @@ class Connection:
     def buffered_bytes(self) -> int:
         """What lies here: of requests that are not whole, wait, or find no broker, and of answers that wait or are not whole."""
         unsent = sum(map(len, self.to_broker)) if self.to_broker else 0
-        return self._from_client.buffered + self._from_broker.buffered + self._order.held_bytes + unsent
+        here = self._from_client.buffered + self._answers.splitter.buffered + self._gated.undecided_bytes
+        return here + self._order.held_bytes + unsent
 
     @property
     def is_waited_for(self) -> bool:
@@ -188,7 +194,7 @@ class Connection:
         answered as of a moment at which the client does not expect it: kafka-python, which beats while it joins, hears in the midst of
         the next generation that the group rebalances, and a leader that joins again for it makes the group rebalance.
         """
-        if self._is_parked:
+        if self._is_parked or self._gated.undecided_bytes:
             return False
         if self._sasl is not None and self._sasl.awaits_answer:
             return False  # who the client is for what follows, the answer will tell
@@ -225,24 +231,27 @@ class Connection:
                 raise FrameError("a request without a whole header")
             return False
         size = self._from_client.size
-        insist_on_size(head, size, self._bounds)
+        insist_on_size(head, size, self._bounds, reads_topics=self._gated.reads_topics)
         if head.api_key == OtherApi.API_VERSIONS and head.api_version > API_VERSIONS_MAX:
             return self._refuse_api_versions(head)
         if not self._may_go_on(head):
             return False
         if head.api_key in GROUP_APIS:
             return self._has_turn(size) and self._take_group_request(head)
+        if self._gated.takes(head.api_key):
+            return self._has_turn(size) and self._gated.take(head, self._from_client)
         self._turn_left -= 1
         if head.api_key in SASL_APIS and self._sasl is not None:
             return self._take_sasl(head)
         if head.api_key == OtherApi.PRODUCE:
-            acks = acks_of(head, beginning)
-            if acks is None:
-                return False
-            if acks == NO_ACKS:
-                self._is_unconfirmed = True
-                return self._pass_on_request()
+            opening = opening_of(head, beginning)
+            return opening is not None and self._begin_produce(head, opening)
         self._forward(head, self._rewrite_of(head))
+        return self._pass_on_request()
+
+    def _begin_produce(self, head: RequestHead, opening: Opening) -> bool:
+        self._is_unconfirmed = opening.acks == NO_ACKS
+        self._gated.begin_produce(head, opening.topics_at, None if self._is_unconfirmed else self._forward(head, None))
         return self._pass_on_request()
 
     def _may_go_on(self, head: RequestHead) -> bool:
@@ -258,10 +267,12 @@ class Connection:
         """ApiVersions alone has a way to say that a version is not known; the client asks again in another one."""
         if self._from_client.whole() is None:
             return False
-        answer = frame(refuse_api_versions(head.correlation_id, self._ours))
-        self._order.hold(self._order.place(head), answer, done=True)
-        self._order.release()
+        self._answer_at_once(head, refuse_api_versions(head.correlation_id, self._ours))
         return True
+
+    def _answer_at_once(self, head: RequestHead, payload: bytes) -> None:
+        self._order.hold(self._order.place(head), frame(payload), done=True)
+        self._order.release()
 
     def _has_turn(self, size: int) -> bool:
         """Whether a request of this size may be begun now. In a turn of its own, the first may, however large it is."""
@@ -327,53 +338,38 @@ class Connection:
     def _rewrite_of(self, head: RequestHead) -> Rewrite | None:
         return rewrite_of(head, self._locate, self._ours, taps=self.taps)
 
-    def _forward(self, head: RequestHead, rewrite: Rewrite | None) -> None:
+    def _forward(self, head: RequestHead, rewrite: Change | None) -> Slot:
         """A place in the order that the broker will fill."""
-        slot = self._order.place(head)
-        slot.rewrite = rewrite
-        self._forwarded.append(slot)
         self._is_unconfirmed = False
+        return self._answers.forward(head, rewrite)
 
-    def _pass_on_request(self) -> bool:
-        """Let through what is here of the current request; False: its end is not here yet."""
+    @property
+    def _has_broker(self) -> bool:
         if self._sasl is not None and self._broker_was_lost:
             # A new connection to the broker would have to authenticate again, which only the client can.
             self._close("the broker has closed the authenticated connection")
+        return not self.closing
+
+    def _send(self, payload: bytes) -> None:
+        """A whole request, for the broker."""
+        if self._has_broker:
+            self.to_broker.append(frame(payload))
+
+    def _pass_on_request(self) -> bool:
+        """Let through what is here of the current request; False: its end is not here yet."""
+        if not self._has_broker:
             return False
-        piece = self._from_client.piece()
+        piece = self._gated.through(self._from_client.piece(), self._from_client)
         if piece:
             self.to_broker.append(piece)
         return not self._from_client.mid_frame
 
-    # ------------------------------------------------------------------------------------------------------ answers
-
     def _read_answers(self) -> None:
-        while not self.closing and self._from_broker.buffered:
-            if not self._forwarded:
+        while not self.closing and self._answers.splitter.buffered:
+            if not self._answers.forwarded:
                 self._close("the broker answers what was not asked")
-            elif not self._read_answer(self._forwarded[0]):
+            elif not self._answers.read():
                 return
-
-    def _read_answer(self, slot: Slot) -> bool:
-        """Take the broker's next answer, or what is here of it; False: more of it is needed."""
-        if slot.rewrite is not None:
-            payload = self._from_broker.whole()
-            if payload is None:
-                return False
-            _insist_on_correlation(slot, payload)
-            self._order.hold(slot, frame(slot.rewrite(payload)), done=True)
-        else:
-            if not self._from_broker.mid_frame:
-                beginning = self._from_broker.peek(CORRELATION.size)
-                if beginning is None or len(beginning) < CORRELATION.size:
-                    return False
-                _insist_on_correlation(slot, beginning)
-            piece = self._from_broker.piece()
-            self._order.hold(slot, piece, done=not self._from_broker.mid_frame)
-        if slot.done:
-            self._forwarded.popleft()
-        self._order.release()
-        return slot.done
 
     @property
     def principal(self) -> str:
@@ -391,8 +387,3 @@ class Connection:
 
     def _close(self, reason: str) -> None:
         self.closing = reason
-
-
-def _insist_on_correlation(slot: Slot, payload: bytes) -> None:
-    if len(payload) < CORRELATION.size or CORRELATION.unpack_from(payload)[0] != slot.head.correlation_id:
-        raise FrameError("the broker's answer is not the one to the oldest request")

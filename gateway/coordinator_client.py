@@ -25,6 +25,7 @@ from gateway.door import GroupEvent
 from gateway.late_beats import LateBeats, name_of_beat
 from gateway.metrics import GatewayMetrics
 from gateway.refusals import refusal
+from gateway.shard_count import ShardCount
 from gateway.topic_reader import Handover, TopicReader, TopicRecord
 from schemas.error_codes import ErrorCode
 from schemas.events import (
@@ -83,10 +84,11 @@ class EventsClient:
         self._events_topic = f"{config.topic_prefix}.events"
         self._shards = 0
         self._reply_partition = 0
-        self._responses_partitions = 0
         self._producer: Producer | None = None
         self._reader: TopicReader | None = None
         self._handover: Handover | None = None
+        self._shard_count: ShardCount | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -96,9 +98,10 @@ class EventsClient:
         responses_topic = f"{self._config.topic_prefix}.responses"
         counts = partition_counts(properties, [self._events_topic, responses_topic])
         self._shards = counts[self._events_topic]
-        self._responses_partitions = counts[responses_topic]
+        self._shard_count = ShardCount(properties, self._events_topic, self._shards)
+        self._shard_count.insist_on_ends()
         # Gateways that happen to share a partition tell their answers by the request ids.
-        self._reply_partition = random.randrange(self._responses_partitions)
+        self._reply_partition = random.randrange(counts[responses_topic])
         self._loop = loop
         self._handover = Handover(loop, self._take)
         self._reader = TopicReader(properties, responses_topic, [self._reply_partition], self._read, on_failure=self._on_failure)
@@ -118,7 +121,13 @@ class EventsClient:
         )
 
     def begin(self) -> None:
-        """Watch over deadlines from now on; in the loop's thread."""
+        """Watch over deadlines and the number of shards from now on; in the loop's thread."""
+        assert self._loop is not None
+        assert self._shard_count is not None
+        self._watching = self._loop.create_task(self._shard_count.watch(self._on_failure))
+        self._sweep()
+
+    def _sweep(self) -> None:
         assert self._loop is not None
         assert self._producer is not None
         try:
@@ -130,7 +139,12 @@ class EventsClient:
             self._late.sweep(now_s)
         finally:
             # Whatever one answer ran into: the other deadlines must not be forgotten for it.
-            self._sweeper = self._loop.call_later(_SWEEP_INTERVAL_S, self.begin)
+            self._sweeper = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
+
+    def stop_watching(self) -> None:
+        """Before `end`, in the loop's thread."""
+        if self._watching is not None:
+            self._watching.cancel()
 
     def end(self) -> None:
         """Stop reading and sending; nobody gets an answer any more. Blocks for a moment."""
@@ -187,7 +201,7 @@ class EventsClient:
             )
         if len(value) + MEMBER_ID_SUFFIX_BYTES > WIRE_STRING_MAX_BYTES:
             try:
-                decode_request_event(event.group_id, value, self._responses_partitions)
+                decode_request_event(event.group_id, value)
             except EventError:
                 # Of what a commit says, only the metadata can be so long.
                 is_commit = isinstance(event.request, OffsetCommitRequest)

@@ -6,7 +6,7 @@ from gateway.config import Bounds
 from gateway.frames import FrameError, RequestHead
 from gateway.produce import BEGINNING_BYTES_MAX
 from gateway.translation import GroupRequest
-from gateway.versions import GROUP_APIS, OtherApi
+from gateway.versions import GROUP_APIS, TOPIC_APIS, OtherApi
 from schemas.events import groups_named
 from schemas.messages import FindCoordinatorRequest, ListGroupsRequest
 
@@ -25,7 +25,7 @@ _BYTES_PER_COST = 1_000
 _GROUPS_PER_COST = 10
 
 
-def insist_on_size(head: RequestHead, size: int, bounds: Bounds) -> None:
+def insist_on_size(head: RequestHead, size: int, bounds: Bounds, *, reads_topics: bool) -> None:
     """What is held in memory until it is whole, and what strangers send, is bounded more tightly than all else. Raises FrameError."""
     if head.api_key == OtherApi.API_VERSIONS:
         size_max = BEGINNING_BYTES_MAX
@@ -33,6 +33,8 @@ def insist_on_size(head: RequestHead, size: int, bounds: Bounds) -> None:
         size_max = _SASL_BYTES_MAX
     elif head.api_key in GROUP_APIS:
         size_max = bounds.group_request_bytes_max
+    elif reads_topics and head.api_key in TOPIC_APIS and head.api_key != OtherApi.PRODUCE:
+        size_max = bounds.topics_request_bytes_max
     else:
         return
     if size > size_max:

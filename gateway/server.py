@@ -21,7 +21,9 @@ from gateway.front import Front
 from gateway.ports import Ports
 from gateway.published_groups import PublishedGroups
 from gateway.rewriting import Locate
+from gateway.topic_access import TopicAccess
 from gateway.topic_book import TopicBook
+from gateway.topic_gate import TopicGate
 from gateway.topic_reader import Handover, TopicReader, TopicRecord
 from gateway.versions import taken
 from schemas.messages import JoinGroupRequest, SyncGroupRequest
@@ -41,16 +43,19 @@ class Gateway(Front):
         self._published = PublishedGroups(config.bounds.listed_bytes_max, keeps_members=config.answers_heartbeats)
         self._assignments: TopicReader | None = None
         self._door: Door | None = None
+        self._topics: TopicAccess | None = None
 
     async def _begin(self, ports: Ports) -> None:
         loop = asyncio.get_running_loop()
         config = self._config
         topics = TopicBook(BrokerTopics(config.broker_client_properties, loop).ask, loop.call_later, loop.time)
+        authorizer = _authorizer(config)
+        self._topics = TopicAccess(config.topic_prefix, authorizer)
         self._door = Door(
             CheckedCommits(self._events, topics),
             self._published,
             ports.nodes,
-            _authorizer(config),
+            authorizer,
             hands_out_member_ids=config.hands_out_member_ids,
             bounds=config.bounds,
             sizes=self._sizes,
@@ -68,12 +73,17 @@ class Gateway(Front):
             raise GatewayError(f"The groups could not be read within {_ASSIGNMENTS_TIMEOUT_S:.0f} s: is Kafka there?") from None
 
     async def _finish(self) -> None:
+        self._events.stop_watching()
         await asyncio.to_thread(self._events.end)
         if self._assignments is not None:
             await asyncio.to_thread(self._assignments.stop)
 
     def _machine(self, locate: Locate | None) -> Connection:
-        return Connection(self._ours, locate, self._config.bounds, requires_sasl=self._config.speaks_sasl, now_s=time.monotonic)
+        assert self._topics is not None
+        gate = TopicGate(self._topics)
+        return Connection(
+            self._ours, locate, self._config.bounds, requires_sasl=self._config.speaks_sasl, now_s=time.monotonic, gate=gate
+        )
 
     def _ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
         assert self._door is not None
@@ -120,6 +130,6 @@ def _authorizer(config: GatewayConfig) -> Authorizer:
             _log.warning("no authorization rules: only clients on this machine may use groups")
         return Authorizer(None)
     try:
-        return Authorizer(parse_rules(path.read_text(encoding="utf-8")))
+        return Authorizer(parse_rules(path.read_text(encoding="utf-8"), config.topic_prefix))
     except (OSError, UnicodeDecodeError, RulesError) as problem:
         raise GatewayError(f"The authorization rules in {path} cannot be used: {problem}.") from problem

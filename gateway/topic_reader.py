@@ -14,6 +14,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from gateway.config import GatewayError
+from schemas.isolation import READER_PROPERTIES
 
 _POLL_S = 0.5
 _BATCH_MAX = 1_000
@@ -130,13 +131,14 @@ class TopicReader:
         self._consumer = Consumer(
             {
                 **properties,
-                "group.id": "gateway",  # never joined: partitions are assigned by hand and nothing is committed
+                "group.id": "group-coordinator-gateway",  # never joined: partitions are assigned by hand and nothing is committed
                 "enable.auto.commit": "false",
                 "enable.partition.eof": "true" if from_beginning else "false",  # compaction may have taken the last records
                 "auto.offset.reset": "earliest" if from_beginning else "latest",
                 "fetch.error.backoff.ms": "50",
                 "queued.max.messages.kbytes": str(_QUEUED_KBYTES),
                 "reconnect.backoff.max.ms": "1000",
+                **READER_PROPERTIES,
             }
         )
         self._thread = threading.Thread(target=self._run, name=f"read-{topic}", daemon=True)

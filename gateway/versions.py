@@ -20,9 +20,16 @@ class OtherApi(IntEnum):
     METADATA = 3
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
+    DELETE_TOPICS = 20
+    DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
+    ELECT_LEADERS = 43
+    LIST_PARTITION_REASSIGNMENTS = 46
     DESCRIBE_QUORUM = 55
     DESCRIBE_CLUSTER = 60
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
 
 
 Versions = Mapping[int, tuple[int, int]]
@@ -54,7 +61,7 @@ _PASSED: dict[int, int] = {
     OtherApi.SASL_HANDSHAKE: 1,
     OtherApi.API_VERSIONS: API_VERSIONS_MAX,
     19: 7,  # CreateTopics
-    20: 6,  # DeleteTopics
+    OtherApi.DELETE_TOPICS: 6,
     21: 2,  # DeleteRecords
     22: 5,  # InitProducerId
     23: 4,  # OffsetForLeaderEpoch
@@ -66,17 +73,17 @@ _PASSED: dict[int, int] = {
     32: 4,  # DescribeConfigs
     33: 2,  # AlterConfigs
     34: 2,  # AlterReplicaLogDirs
-    35: 5,  # DescribeLogDirs
+    OtherApi.DESCRIBE_LOG_DIRS: 5,
     OtherApi.SASL_AUTHENTICATE: 2,
     37: 3,  # CreatePartitions
     38: 3,  # CreateDelegationToken
     39: 2,  # RenewDelegationToken
     40: 2,  # ExpireDelegationToken
     41: 3,  # DescribeDelegationToken
-    43: 2,  # ElectLeaders
+    OtherApi.ELECT_LEADERS: 2,
     44: 1,  # IncrementalAlterConfigs
     45: 1,  # AlterPartitionReassignments
-    46: 0,  # ListPartitionReassignments
+    OtherApi.LIST_PARTITION_REASSIGNMENTS: 0,
     48: 1,  # DescribeClientQuotas
     49: 1,  # AlterClientQuotas
     50: 0,  # DescribeUserScramCredentials
@@ -86,16 +93,56 @@ _PASSED: dict[int, int] = {
     OtherApi.DESCRIBE_CLUSTER: 2,
     61: 0,  # DescribeProducers
     64: 0,  # UnregisterBroker
-    65: 0,  # DescribeTransactions
+    OtherApi.DESCRIBE_TRANSACTIONS: 0,
     66: 2,  # ListTransactions
-    74: 1,  # ListConfigResources
-    75: 0,  # DescribeTopicPartitions
+    OtherApi.LIST_CONFIG_RESOURCES: 1,
+    OtherApi.DESCRIBE_TOPIC_PARTITIONS: 0,
 }
 """APIs that go through, and the last version in which no address hides. Left out, and so hidden from clients: 25 and 28, offsets
 in transactions (they would have to be atomic with the broker's transaction); 68 to 71 and 76 to 92, other kinds of groups."""
 
-_UNLIMITED: dict[int, int] = {OtherApi.PRODUCE: 13, OtherApi.FETCH: 18, OtherApi.DESCRIBE_QUORUM: 2}
-"""The last known versions where the brokers themselves name the gateway's addresses."""
+_UNLIMITED: dict[int, int] = {OtherApi.PRODUCE: 12, OtherApi.FETCH: 18, OtherApi.DESCRIBE_QUORUM: 2}
+"""The last known versions where the brokers themselves name the gateway's addresses. Produce 13 names topics by id, in the midst of
+bulk data, where a broker cannot be asked first which topics they are."""
+
+TOPIC_APIS: dict[int, str] = {
+    OtherApi.PRODUCE: "Produce",
+    OtherApi.FETCH: "Fetch",
+    2: "ListOffsets",
+    OtherApi.METADATA: "Metadata",
+    19: "CreateTopics",
+    OtherApi.DELETE_TOPICS: "DeleteTopics",
+    21: "DeleteRecords",
+    23: "OffsetForLeaderEpoch",
+    24: "AddPartitionsToTxn",
+    32: "DescribeConfigs",
+    33: "AlterConfigs",
+    34: "AlterReplicaLogDirs",
+    OtherApi.DESCRIBE_LOG_DIRS: "DescribeLogDirs",
+    37: "CreatePartitions",
+    OtherApi.ELECT_LEADERS: "ElectLeaders",
+    44: "IncrementalAlterConfigs",
+    45: "AlterPartitionReassignments",
+    OtherApi.LIST_PARTITION_REASSIGNMENTS: "ListPartitionReassignments",
+    OtherApi.DESCRIBE_QUORUM: "DescribeQuorum",
+    61: "DescribeProducers",
+    OtherApi.DESCRIBE_TRANSACTIONS: "DescribeTransactions",
+    OtherApi.LIST_CONFIG_RESOURCES: "ListConfigResources",
+    OtherApi.DESCRIBE_TOPIC_PARTITIONS: "DescribeTopicPartitions",
+}
+"""The APIs that go through and whose requests or answers name topics."""
+
+_FIRST_KNOWN: dict[int, int] = {
+    OtherApi.FETCH: 4,
+    2: 1,  # ListOffsets
+    19: 2,  # CreateTopics
+    OtherApi.DELETE_TOPICS: 1,
+    23: 2,  # OffsetForLeaderEpoch
+    32: 1,  # DescribeConfigs
+    34: 1,  # AlterReplicaLogDirs
+    OtherApi.DESCRIBE_LOG_DIRS: 1,
+}
+"""The first version in which the topics of a message are found: Kafka 4 took away the older ones."""
 
 HIDDEN_FEATURES = frozenset({"group.version", "share.version", "streams.version", "transaction.version"})
 """Finalized features that rest on what is hidden: the new group protocols; transactions of version 2 begin in Produce 12."""
@@ -115,7 +162,7 @@ SASL_HANDSHAKE_FIRST = 1
 def taken(*, rewrites_addresses: bool, taps: bool) -> Versions:
     """What the gateway can take at all, whatever the broker has."""
     passed = _PASSED | ({} if rewrites_addresses else _UNLIMITED) | (_PASSED_BY_A_TAP if taps else {})
-    versions = {key: (0, last) for key, last in passed.items()}
+    versions = {key: (0 if taps else _FIRST_KNOWN.get(key, 0), last) for key, last in passed.items()}
     versions[OtherApi.SASL_HANDSHAKE] = (SASL_HANDSHAKE_FIRST, passed[OtherApi.SASL_HANDSHAKE])
     return versions | GROUP_VERSIONS
 

@@ -104,7 +104,7 @@ class CommitFailed(Struct, frozen=True, kw_only=True):
 
 
 class CoordinatorUnknown(Struct, frozen=True, kw_only=True):
-    """The coordinator is not heard, or not there: look up the number of shards again (`shards_changed`).
+    """The coordinator is not heard, or not there: look whether the shards are as many as they were.
 
     The member goes on trying; it keeps its partitions, since silence alone does not expel anybody.
     """

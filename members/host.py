@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import count
 from types import TracebackType
 from typing import Self, TypeVar
@@ -41,6 +42,8 @@ from members.requests import request_ids
 from members.topic_watch import TopicWatch
 from schemas.consumer_protocol import TopicPartition as Partition
 from schemas.events import EventError, decode_response_event, encode_request_event
+from schemas.isolation import READER_PROPERTIES
+from schemas.shards import partitions_were_added, problem_of_ends
 
 Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
@@ -112,9 +115,10 @@ class MemberHost:
             self._cluster, self.changed, self._topics_of_interest, self._tell_counts, self._later
         )
         self._producer = Producer({"linger.ms": 5, **self.properties, "enable.idempotence": True})
-        self._reader = Consumer({**self.properties, "group.id": "unused", "enable.auto.commit": False})
+        self._reader = Consumer({**self.properties, "group.id": "group-coordinator-member", "enable.auto.commit": False, **READER_PROPERTIES})
         self._shard_count = self._partition_count(self._events)
         self._reply_partition = self._namespace.int % self._partition_count(self._responses)
+        self._insist_on_ends()
         self._read_from_now_on()
         self._thread = threading.Thread(target=self._run, name="member-host", daemon=True)
         self._thread.start()
@@ -157,7 +161,8 @@ class MemberHost:
     def insist(self) -> None:
         """Raise HostError when the host has been closed, or its thread has died of an error that is not Kafka's."""
         if not self._running:
-            raise HostError("the host of the members has ended") from self._died_of
+            reason = f": {self._died_of}" if isinstance(self._died_of, HostError) else ""
+            raise HostError(f"the host of the members has ended{reason}") from self._died_of
 
     def close(self) -> None:
         """Stop. Members that have not been closed fall silent, as in a crash."""
@@ -192,7 +197,7 @@ class MemberHost:
                 self._find_bounds(hosted, partitions)
             case CoordinatorUnknown(reason=reason):
                 log.info("group %s: %s", hosted.machine.config.group_id, reason)
-                self._find_shards()
+                self._look_at_shards()
             case Committed(commit_id=commit_id) | CommitFailed(commit_id=commit_id):
                 self._commit_ended(hosted, commit_id, output)
             case _:
@@ -250,21 +255,23 @@ class MemberHost:
 
         self._cluster.log_bounds(partitions, found)
 
-    def _find_shards(self) -> None:
-        """Look the number of shards up again, but not once for each of a thousand members."""
+    def _look_at_shards(self) -> None:
+        """Whether they are as many as they were; but not once for each of a thousand members."""
         now_ms = self.now_ms()
         if self._shards_asked_ms is not None and now_ms - self._shards_asked_ms < _SHARD_LOOKUP_INTERVAL_MS:
             return
         self._shards_asked_ms = now_ms
-        self._cluster.partition_counts([self._events], self._tell_shards)
+        self._cluster.partition_counts([self._events], self._insist_on_count)
 
-    def _tell_shards(self, counts: dict[str, int]) -> None:
-        shard_count = counts.get(self._events, 0)
-        with self.changed:
-            if shard_count and shard_count != self._shard_count:
-                self._shard_count = shard_count
-                for hosted in self._members:
-                    hosted.machine.shards_changed(shard_count)
+    def _insist_on_count(self, counts: dict[str, int]) -> None:
+        """Other shards are other groups' places: nobody would be found any more."""
+        found = counts.get(self._events, 0)
+        if found and found != self._shard_count:
+            problem = HostError(partitions_were_added(self._events, self._shard_count, found))
+            log.error("%s", problem)
+            with self.changed:
+                self._died_of, self._running = problem, False
+                self.changed.notify_all()
 
     def _topics_of_interest(self) -> set[str]:
         return {topic for hosted in self._members for topic in hosted.machine.topics_of_interest}
@@ -331,6 +338,20 @@ class MemberHost:
         if found.error is not None or not found.partitions:
             raise HostError(f"There is no topic {topic}: has the coordinator been started, with this prefix?")
         return len(found.partitions)
+
+    def _insist_on_ends(self) -> None:
+        """Each partition must be a shard; one that is just starting may take a moment."""
+        give_up_s = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            places = [TopicPartition(self._events, number) for number in range(self._shard_count)]
+            ends = [self._patiently(partial(self._reader.get_watermark_offsets, each, timeout=_START_TIMEOUT_S))[1] for each in places]
+            problem = problem_of_ends(self._events, ends)
+            if problem is None:
+                return
+            if time.monotonic() >= give_up_s:
+                self._reader.close()
+                raise HostError(problem)
+            time.sleep(_START_PAUSE_S)
 
     def _read_from_now_on(self) -> None:
         """Fix where to read from before anything is asked, lest an answer comes first."""

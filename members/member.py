@@ -27,7 +27,6 @@ from members.requests import PendingRequest
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseEnvelope
-from schemas.java_hash import group_partition
 from schemas.messages import (
     HeartbeatResponse,
     JoinGroupResponse,
@@ -161,10 +160,6 @@ class GroupMember:
         self._joining.partition_counts.update(counts)
         self._joining.counts_changed()
         self._settle()
-
-    def shards_changed(self, shard_count: int) -> None:
-        """The number of partitions of the events topic: where the coordinator of the group is."""
-        self._membership.requests.shard = group_partition(self.config.group_id, shard_count)
 
     def processed(self, partition: TopicPartition, offset: int) -> None:
         """The record at this offset is done with: what is committed automatically goes beyond it."""

@@ -39,7 +39,7 @@ class PartitionReader:
         self._consumer = Consumer(
             {
                 **client_properties,
-                "group.id": "unused",
+                "group.id": "group-coordinator-member",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "error",

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from operations.group_log import GroupLog
 from operations.metrics import READER_LAG, Value
 from operations.tally import Tally
+from schemas.isolation import READER_PROPERTIES
 from streaming.topics import Topics
 
 TIMEOUT_S = 15.0
@@ -65,6 +66,7 @@ class TopicsReader:
                 "reconnect.backoff.max.ms": 1_000,
                 "log_level": 0,
                 **client_properties,
+                **READER_PROPERTIES,
             }
         )
         self._thread = threading.Thread(target=self._run, name="metrics-reader", daemon=True)

@@ -220,12 +220,10 @@ def decode_tick(value: bytes) -> Tick:
         raise EventError(EventProblem.MALFORMED_TICK, str(error)) from None
 
 
-def decode_group_event(
-    group_id: str, value: bytes | None, reply_partition_count: int
-) -> tuple[RequestEnvelope, Request] | GroupEventBody:
+def decode_group_event(group_id: str, value: bytes | None) -> tuple[RequestEnvelope, Request] | GroupEventBody:
     """Read an event of a group: one that has its id as key.
 
-    `reply_partition_count` is the number of partitions of the responses topic: an answer to another would fail the sink.
+    Whether the partition is there which its sender reads is for whoever writes the answer to see: it changes with time.
     Raises `EventError`, and nothing else, for whatever bytes there are.
     """
     if value is None:
@@ -244,11 +242,8 @@ def decode_group_event(
         request: Request = decode(event.body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise EventError(EventProblem.BAD_BODY, f"{event.api}: {error}") from None
-    if not 0 <= event.reply_partition < reply_partition_count:
-        raise EventError(
-            EventProblem.NO_SUCH_REPLY_PARTITION,
-            f"reply_partition is {event.reply_partition}, the responses topic has {reply_partition_count} partitions",
-        )
+    if event.reply_partition < 0:
+        raise EventError(EventProblem.NO_SUCH_REPLY_PARTITION, f"reply_partition is {event.reply_partition}")
     if getattr(request, "group_id", None) != group_id and (named := groups_named(request)) != (group_id,):
         raise EventError(
             EventProblem.GROUP_DIFFERS_FROM_KEY,
@@ -261,11 +256,9 @@ def decode_group_event(
     return event, request
 
 
-def decode_request_event(
-    group_id: str, value: bytes | None, reply_partition_count: int
-) -> tuple[RequestEnvelope, Request]:
+def decode_request_event(group_id: str, value: bytes | None) -> tuple[RequestEnvelope, Request]:
     """Read an event of a group that is a request. Raises `EventError`, as `decode_group_event` does."""
-    event = decode_group_event(group_id, value, reply_partition_count)
+    event = decode_group_event(group_id, value)
     if not isinstance(event, tuple):
         raise EventError(EventProblem.NOT_AN_ENVELOPE, f"the event is {type(event).__struct_config__.tag}; it is no request")
     return event

@@ -95,6 +95,10 @@ class Reader:
                 return value
         raise DecodeError("varint longer than 32 bits", self.position)
 
+    def fixed(self, size: int) -> bytes:
+        """So many bytes, as they are."""
+        return self._take(size)
+
     def uuid(self) -> str:
         """A uuid as text: lower case, with hyphens."""
         digits = self._take(_UUID_SIZE).hex()

@@ -26,7 +26,6 @@ from schemas.events import EventError, decode_group_event, decode_group_id
 from schemas.ticks import read_tick
 from simulation.log import Record
 
-REPLY_PARTITIONS = 1
 StateBlobs = tuple[bytes, bytes]
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -89,7 +88,7 @@ def carry_clock(records: list[Record], floor_ms: int, ahead_max_ms: int) -> tupl
 def to_event(group_id: str, row: Row) -> GroupEvent:
     """A row as an event. Raises `EventError`."""
     record = row.record
-    event = decode_group_event(group_id, record.value, REPLY_PARTITIONS)
+    event = decode_group_event(group_id, record.value)
     return group_event(event, record.offset, row.clock_ms, record.timestamp_ms)
 
 

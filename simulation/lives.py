@@ -28,7 +28,6 @@ from schemas.records_file import Record
 from schemas.ticks import read_tick
 from schemas.wire import DecodeError
 
-REPLY_PARTITIONS_MAX = 1 << 20
 CONSUMER = "consumer"
 _POLL_TIMEOUT = "poll timeout"
 """What Kafka's clients say when they leave because nobody polls them."""
@@ -113,7 +112,7 @@ def group_log(records: Iterable[Record], group_id: str, ahead_max_ms: int) -> Gr
     for record in sorted(found, key=lambda each: each.offset or 0):
         time_ms = record.timestamp_ms or 0
         try:
-            event = decode_group_event(group_id, record.value, REPLY_PARTITIONS_MAX)
+            event = decode_group_event(group_id, record.value)
         except EventError:
             continue
         events.append(group_event(event, record.offset or 0, clock.at(time_ms), time_ms))

@@ -133,7 +133,7 @@ def judge_topics(world: World) -> Iterator[Violation]:
         for record in records:
             if record.key is None or not (record.value or b"").startswith(b'{"type":"topics_deleted"'):
                 continue
-            event = decode_group_event(record.key.decode(), record.value, 1)
+            event = decode_group_event(record.key.decode(), record.value)
             for gone in event.topics if isinstance(event, TopicsDeleted) else ():
                 if world.cluster_topics.was_alive(gone.name, gone.topic_id, record.time_ms):
                     message = f"{gone.name} is told to be gone, and is there with the id {gone.topic_id}"

@@ -26,6 +26,7 @@ from streaming.executors import ExecutorsAwaited
 from streaming.hadoop import lighten_hadoop
 from streaming.job import coordinate_stream, start_query
 from streaming.session import SMALL_BATCHES, TICKS_GO_ON, open_session, prepare_session
+from streaming.shard_count import ShardCount
 from streaming.source import events_stream
 from streaming.ticker import Ticker
 from streaming.topic_watcher import TopicWatcher
@@ -98,7 +99,8 @@ class Application:
     def run(self, stop: threading.Event) -> None:
         """Coordinate until `stop` is set, then end after the running batch.
 
-        Raises TopicError, JarsError, JavaError or CheckpointError before the start, and QueryFailed or SparkLost.
+        Raises TopicError, JarsError, JavaError or CheckpointError before the start, and QueryFailed or SparkLost; TopicError
+        also when partitions were added to the events topic.
         """
         report = ensure_topics(admin_client(self._config.bootstrap_servers, self._config.client_properties), self._config.topic_settings)
         spark = self._spark
@@ -113,6 +115,8 @@ class Application:
     def _coordinate(self, spark: SparkSession, report: TopicReport, stop: threading.Event) -> None:
         shards: list[_Shard] = []
         beside: StreamingQuery | None = None
+        config, events = self._config, report.topics.events
+        shard_count = ShardCount(config.bootstrap_servers, config.client_properties, events, report.partitions[events])
         try:
             lighten_hadoop(spark)
             require_checkpoints(spark, self._config, report, rebuild=self._rebuild)
@@ -120,6 +124,7 @@ class Application:
             for number in self._config.shards_here:
                 shards.append(_Shard(spark, self._config, report, number, partial(self._watcher.tick_written, number)))
             beside = self._start_beside(spark, report)
+            shard_count.start()
             self._on_start(report)
             executors = ExecutorsAwaited(spark)
             while not stop.wait(POLL_INTERVAL_S):
@@ -131,9 +136,11 @@ class Application:
                     if shard.ticker is not None:
                         self._watcher.ticker_fares(shard.number, shard.ticker.status)
                 self._watcher.turned()
+                shard_count.insist()
                 if beside is not None and not beside.isActive:
                     raise QueryFailed(f"the {beside.name}", _cause(beside))
         finally:
+            shard_count.stop()
             for shard in shards:
                 shard.stop_writing()
             _stop_queries(shards)
@@ -168,7 +175,7 @@ class _Shard:
             tick_ahead_max_ms=config.group.tick_ahead_bound_ms,
         )
         self.query: StreamingQuery = start_query(
-            coordinate_stream(events, config.operator_config(report.partitions, number)),
+            coordinate_stream(events, config.operator_config(report.partitions, number, is_live=True)),
             f"{config.topic_prefix}-shard-{number}",
             checkpoint_of(config, number),
             config.sink_options,

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal, get_type_hints
 from pydantic import BeforeValidator, Field, create_model
 
 from coordinator_state import GroupConfig
+from schemas.isolation import READER_PROPERTIES
 from streaming.kafka_clients import librdkafka_properties, properties_problems, spark_options
 from streaming.operator_config import OperatorConfig
+from streaming.reply_partitions import ReplyPartitions
 from streaming.settings import (
     ENVIRONMENT_PREFIX,
     ConfigError,
@@ -116,14 +118,23 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
         names = {name for name in TopicSettings.__struct_fields__ if name in type(self).model_fields}
         return TopicSettings(prefix=self.topic_prefix, **{name: getattr(self, name) for name in names})
 
-    def operator_config(self, partitions: Mapping[str, int] | None = None, partition: int = 0) -> OperatorConfig:
-        """What the operator of a shard is told. `partitions` are the counts that topics have; without them, our settings."""
+    def operator_config(
+        self, partitions: Mapping[str, int] | None = None, partition: int = 0, *, is_live: bool = False
+    ) -> OperatorConfig:
+        """What the operator of a shard is told. `partitions` are the counts that topics have; without them, our settings.
+
+        `is_live`: whether partitions may be added to the responses topic meanwhile.
+        """
         topics, found = self.topic_settings.topics, partitions or {}
         return OperatorConfig(
             group=self.group,
             topics=topics,
             partition=partition,
-            responses_partitions=found.get(topics.responses, self.responses_partitions),
+            reply_partitions=ReplyPartitions(
+                topics.responses,
+                found.get(topics.responses, self.responses_partitions),
+                self.client_properties if is_live else None,
+            ),
             offsets_partitions=found.get(topics.offsets, self.offsets_partitions),
             output_max_bytes=self.output_max_bytes,
             group_buckets=self.group_buckets,
@@ -150,6 +161,7 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
             **spark_options(self.bootstrap_servers, self.kafka),
             "kafka.max.poll.records": "5000",
             "kafka.fetch.max.wait.ms": "0",
+            **{f"kafka.{name}": value for name, value in READER_PROPERTIES.items()},
         }
 
     @property

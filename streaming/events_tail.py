@@ -10,6 +10,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from schemas.events import EventError, decode_group_id
+from schemas.isolation import READER_PROPERTIES
 from schemas.ticks import read_tick
 
 TAIL_RECORDS = 5_000
@@ -31,6 +32,7 @@ def open_reader(client_properties: Mapping[str, str]) -> Iterator[Consumer]:
             "fetch.wait.max.ms": 10,
             "log_level": 0,
             **client_properties,
+            **READER_PROPERTIES,
         }
     )
     try:

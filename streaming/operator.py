@@ -79,7 +79,7 @@ def handle_rows(
     letters: list[OutputRecord] = []
     for row in rows:
         try:
-            event = decode_group_event(group_id, row.value, config.responses_partitions)
+            event = decode_group_event(group_id, row.value)
         except EventError as problem:
             letters.append(dead_letter(group_key, row, problem, config))
             continue

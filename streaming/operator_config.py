@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from coordinator_state import GroupConfig
+from streaming.reply_partitions import ReplyPartitions
 from streaming.topics import Topics
 
 
@@ -15,7 +16,7 @@ class OperatorConfig(Struct, frozen=True, kw_only=True):
     topics: Topics
     partition: int
     """The events partition of this shard."""
-    responses_partitions: int
+    reply_partitions: ReplyPartitions
     offsets_partitions: int
     output_max_bytes: int
     group_buckets: int = 0

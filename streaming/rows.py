@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from coordinator_state import Answer, AssignmentChange, LogRecord, Output
 from schemas.error_codes import ErrorCode
-from schemas.events import OUTPUT_TOO_LARGE, EventError, ResponseDocument, encode_json
+from schemas.events import OUTPUT_TOO_LARGE, EventError, EventProblem, ResponseDocument, encode_json
 from schemas.history import History
 from schemas.java_hash import group_partition
 from schemas.messages import (
@@ -91,7 +91,8 @@ def _record(output: Output, config: OperatorConfig) -> OutputRecord:
     topics = config.topics
     headers = {"epoch": str(output.epoch), "seq": str(output.seq)}
     if type(output) is Answer:
-        return OutputRecord(topics.responses, output.reply_partition, output.request_id.encode(), _response(output), headers)
+        record = OutputRecord(topics.responses, output.reply_partition, output.request_id.encode(), _response(output), headers)
+        return record if output.reply_partition in config.reply_partitions else _undeliverable(record, output, config)
     if type(output) is LogRecord:
         partition = group_partition(output.group_id, config.offsets_partitions)
         headers |= {"partition": str(config.partition), "offset": str(output.caused_by_offset)}
@@ -134,6 +135,19 @@ def dead_letter(key: bytes | None, row: EventRow, problem: EventError, config: O
         return record
     # Only where somebody enlarged the events topic beyond what was checked at start; the origin still says where it lies.
     return record._replace(key=None, value=None)
+
+
+def _undeliverable(record: OutputRecord, answer: Answer, config: OperatorConfig) -> OutputRecord:
+    """The dead letter of an answer whose sender reads a partition that there is not."""
+    headers = {
+        "reason": EventProblem.NO_SUCH_REPLY_PARTITION.value,
+        "detail": f"the answer to a request whose reply_partition is {answer.reply_partition}",
+        "topic": config.topics.events,
+        "partition": str(config.partition),
+        "offset": str(answer.answers_offset),
+        **record.headers,
+    }
+    return OutputRecord(config.topics.dead_letters, NO_PARTITION, record.key, record.value, headers)
 
 
 def _too_large_dead_letter(record: OutputRecord, config: OperatorConfig) -> OutputRecord:

@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from schemas.isolation import ISOLATION_LEVEL
 from tables.layout import Format, TablesError, belongs_to_a_query, checkpoint_path
 from tables.rows import TABLES
 from tables.spark_rows import fold_batch, fold_stream, history_from_file, table_rows, without_places
@@ -33,7 +34,7 @@ def history_stream(
     Records that the topic deleted before they were read fail the query: the tables would lack them.
     """
     reader = spark.readStream.format("kafka").options(
-        **kafka_options,
+        **{**kafka_options, "kafka.isolation.level": ISOLATION_LEVEL},
         subscribe=topic,
         startingOffsets="earliest",
         failOnDataLoss="true",

@@ -213,10 +213,10 @@ def test_a_request_id_of_any_length_is_not_kept() -> None:
         event = encode_request_event("Heartbeat", 4, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
                                      request_id="r" * length, reply_partition=0, client_id="c")  # fmt: skip
         if length <= 255:
-            decode_request_event("g", event, 1)
+            decode_request_event("g", event)
         else:
             with pytest.raises(EventError, match="string_too_long"):
-                decode_request_event("g", event, 1)
+                decode_request_event("g", event)
 
 
 def test_a_partition_that_is_asked_for_very_often_is_not_answered_as_often() -> None:

@@ -104,7 +104,7 @@ def test_a_leader_of_a_group_that_is_not_there_says_nothing() -> None:
 
 @pytest.mark.parametrize("said", [KNOWN, RecordedLeader(member_ids=("a", "b")), RecordingGap(reason="x")])
 def test_read_as_written(said: RecordedGroup | RecordedLeader | RecordingGap) -> None:
-    assert decode_group_event("g", encode_json(said), 1) == said
+    assert decode_group_event("g", encode_json(said)) == said
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_read_as_written(said: RecordedGroup | RecordedLeader | RecordingGap) ->
 )
 def test_what_no_group_can_be_is_a_dead_letter(wrong: RecordedGroup | RecordedLeader) -> None:
     with pytest.raises(EventError):
-        decode_group_event("g", encode_json(wrong), 1)
+        decode_group_event("g", encode_json(wrong))

@@ -147,11 +147,11 @@ def test_the_event_as_it_lies_in_the_log() -> None:
     value %= OLD.encode()
     event = TopicsDeleted(topics=(DeletedTopic(name="t", topic_id=OLD), DeletedTopic(name="u")))
     assert encode(event) == value
-    decoded = decode_group_event("g", value, 1)
+    decoded = decode_group_event("g", value)
     assert decoded == event
     assert group_event(decoded, 7, 8, 9) == TopicsDeletedEvent(7, 8, 9, event.topics)
     with pytest.raises(EventError, match="no request"):
-        decode_request_event("g", value, 1)
+        decode_request_event("g", value)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_the_event_as_it_lies_in_the_log() -> None:
 )
 def test_a_malformed_one_is_a_dead_letter(value: bytes) -> None:
     with pytest.raises(EventError) as refused:
-        decode_group_event("g", value, 1)
+        decode_group_event("g", value)
     assert refused.value.problem is EventProblem.NOT_AN_ENVELOPE
 
 

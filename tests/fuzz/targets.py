@@ -263,7 +263,7 @@ def _handle(data: bytes) -> None:
     clock_ms = START_MS + 10_000_000
     outcome = coordinate_rows(b"group-0", [EventRow(9_999, START_MS, START_MS, data)], OPERATOR, group=decode_group(*kept), clock_ms=START_MS)
     try:
-        decode_group_event("group-0", data, RESPONSES_PARTITIONS)
+        decode_group_event("group-0", data)
     except EventError:
         alone = coordinate_rows(b"group-0", [], OPERATOR, group=decode_group(*kept), clock_ms=START_MS)
         letter, *others = outcome.records
@@ -301,7 +301,7 @@ def _decode_csv(data: bytes) -> None:
 TARGETS = {
     target.name: target
     for target in (
-        Target("events", _requests, lambda data: decode_group_event("group-0", data, RESPONSES_PARTITIONS), (EventError,)),
+        Target("events", _requests, lambda data: decode_group_event("group-0", data), (EventError,)),
         Target("ticks", _ticks, _read_tick, (EventError,)),
         Target("core", _requests, _handle, ()),
         Target("responses", lambda: _written(TOPICS.responses), decode_response_event, (EventError,)),

@@ -17,6 +17,7 @@ from schemas.events import EventError, decode_group_id, decode_request_event
 from schemas.history import HistoryRecord
 from schemas.messages import Request
 from streaming.operator_config import OperatorConfig
+from streaming.reply_partitions import ReplyPartitions
 from streaming.rows import NO_PARTITION, output_record
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 
@@ -35,7 +36,7 @@ class Pump:
             group=self.group_config,
             topics=report.topics,
             partition=0,
-            responses_partitions=report.partitions[report.topics.responses],
+            reply_partitions=ReplyPartitions(report.topics.responses, report.partitions[report.topics.responses]),
             offsets_partitions=report.partitions[report.topics.offsets],
             output_max_bytes=settings.output_max_bytes,
         )
@@ -99,9 +100,7 @@ class Pump:
                 assert message.error() is None, message.error()
                 try:
                     group_id = decode_group_id(message.key())
-                    envelope, request = decode_request_event(
-                        group_id, message.value(), self._operator_config.responses_partitions
-                    )
+                    envelope, request = decode_request_event(group_id, message.value())
                 except EventError as problem:
                     raise AssertionError(f"the gateway wrote an event that is a dead letter: {problem}") from problem
                 if self._pause_before is not None and self._pause_before[0](group_id, request):

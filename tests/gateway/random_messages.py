@@ -1,19 +1,21 @@
-"""Random messages of every group API and version, made and written by kafka-python's own classes."""
+"""Random messages of every API and version that is read here, made and written by kafka-python's own classes."""
 
 from __future__ import annotations
 
 from random import Random
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 from kafka.protocol import sasl
-from kafka.protocol.admin import groups
-from kafka.protocol.consumer import group
-from kafka.protocol.metadata import find_coordinator
+from kafka.protocol.admin import cluster, configs, groups, topics, transactions
+from kafka.protocol.consumer import fetch, group, offsets
+from kafka.protocol.metadata import find_coordinator, metadata
+from kafka.protocol.producer import produce, transaction
 
-from gateway.versions import GROUP_APIS, GROUP_VERSIONS
+from gateway.versions import GROUP_APIS, GROUP_VERSIONS, TOPIC_APIS, taken
 
-_MODULES = (group, groups, find_coordinator, sasl)
+_MODULES = (group, groups, find_coordinator, sasl, produce, fetch, offsets, metadata, topics, transaction, transactions, configs, cluster)
 _INT_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _ERROR_CODES = (-1, 0, 14, 15, 16, 22, 25, 27, 79, 82, 110)  # kio takes only those that Kafka has
 _TEXTS = ("", "a", "orders", "Bestellungen-é", "注文" * 40, "x" * 300, "\U0001f680")
@@ -26,14 +28,25 @@ MESSAGES = [
     for version in range(first, last + 1)
 ] + [(name + kind, version) for name in ("SaslHandshake", "SaslAuthenticate") for kind in ("Request", "Response") for version in (0, 1)]
 
+_PASSED = taken(rewrites_addresses=False, taps=False)
+_PRODUCE_FIRST = 3
+
+# (message, version) of all that goes through and names topics.
+TOPIC_MESSAGES = [
+    (name + kind, version)
+    for key, name in TOPIC_APIS.items()
+    for kind in ("Request", "Response")
+    for version in range(max(_PASSED[key][0], 0 if key else _PRODUCE_FIRST), _PASSED[key][1] + 1)
+]
+
 
 def wire_class(message: str) -> Any:
     return next(getattr(module, message) for module in _MODULES if hasattr(module, message))
 
 
-def random_message(message: str, version: int, random: Random) -> tuple[Any, dict[str, Any]]:
-    """A message of kafka-python's and the values that it was made of, in our form."""
-    made = _Maker(version, random)
+def random_message(message: str, version: int, random: Random, names: tuple[str, ...] = _TEXTS) -> tuple[Any, dict[str, Any]]:
+    """A message of kafka-python's and the values that it was made of, in our form; its topics are called by these names."""
+    made = _Maker(version, random, names)
     cls = wire_class(message)
     theirs, values = made.fields(cls, cls.json["fields"])
     return cls(version=version, **theirs), values
@@ -51,9 +64,10 @@ def attributes(values: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Maker:
-    def __init__(self, version: int, random: Random) -> None:
+    def __init__(self, version: int, random: Random, names: tuple[str, ...]) -> None:
         self._version = version
         self._random = random
+        self._names = names
 
     def fields(self, holder: Any, definitions: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
         theirs, ours = {}, {}
@@ -69,6 +83,14 @@ class _Maker:
         if self._in(definition.get("nullableVersions", "none")) and self._random.random() < 0.3:
             return None, None
         if not kind.startswith("[]"):
+            if "fields" in definition:
+                theirs, ours = self.fields(getattr(holder, kind), definition["fields"])
+                return getattr(holder, kind)(version=self._version, **theirs), ours
+            if kind == "string" and (definition.get("entityType") == "topicName" or definition["name"] == "ResourceName"):
+                name = self._random.choice(self._names)
+                return name, name
+            if definition["name"] == "ResourceType":
+                return (2, 2)
             if kind == "bitfield":  # kafka-python has the set of its bits
                 bits = self._random.sample(range(31), 3)
                 return set(bits), sum(1 << bit for bit in bits)
@@ -76,7 +98,8 @@ class _Maker:
             return value, value
         count = self._random.choice((0, 1, 2, 7, 130 if "fields" not in definition else 3))
         if "fields" not in definition:
-            values = [self._plain(kind[2:]) for _ in range(count)]
+            is_name = definition.get("entityType") == "topicName"
+            values = [self._random.choice(self._names) if is_name else self._plain(kind[2:]) for _ in range(count)]
             return values, tuple(values)
         item = getattr(holder, kind[2:])
         made = [self.fields(item, definition["fields"]) for _ in range(count)]
@@ -85,10 +108,14 @@ class _Maker:
     def _plain(self, kind: str) -> Any:
         if kind == "string":
             return self._random.choice(_TEXTS)
-        if kind == "bytes":
+        if kind == "uuid":
+            return UUID(bytes=self._random.choice((bytes(16), self._random.randbytes(16))))
+        if kind in ("bytes", "records"):
             return self._random.randbytes(self._random.choice((0, 1, 40, 200)))
         if kind == "bool":
             return self._random.random() < 0.5
+        if kind == "uint16":
+            return self._random.choice((0, 9_092, 65_535))
         bits = _INT_BITS[kind]
         return self._random.choice((0, 1, -1, 2 ** (bits - 1) - 1, -(2 ** (bits - 1))))
 

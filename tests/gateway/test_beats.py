@@ -182,7 +182,7 @@ class World:
         value = encode_request_event(
             api, 3, request, request_id=str(offset), reply_partition=0, client_id="c", new_member_id=new_member_id
         )
-        return decode_request_event("g", value, 1)
+        return decode_request_event("g", value)
 
     def _hear(self, request: Request | None, response: Response) -> None:
         match response:

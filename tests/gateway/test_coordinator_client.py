@@ -79,7 +79,7 @@ class Bench:
         self.client._producer = self.producer  # type: ignore[assignment]
         self.client._loop = self.loop  # type: ignore[assignment]
         self.client._handover = Handover(self.loop, self.client._take)  # type: ignore[arg-type]
-        self.client._shards, self.client._responses_partitions, self.client._reply_partition = SHARDS, 8, 3
+        self.client._shards, self.client._reply_partition = SHARDS, 3
         self.answers: list[Response] = []
 
     def ask(self, request: Request = BEAT, api: str = "Heartbeat", group_id: str = "g") -> str:
@@ -103,7 +103,7 @@ class Bench:
 
     def after(self, seconds: float) -> list[Response]:
         self.loop.now_s += seconds
-        self.client.begin()
+        self.client._sweep()
         return self.answers
 
 
@@ -222,7 +222,7 @@ def test_what_one_answer_runs_into_does_not_end_the_deadlines_of_others() -> Non
     bench.ask()
     with pytest.raises(RuntimeError, match="ours"):
         bench.after(26)
-    assert bench.loop.to_call == bench.client.begin
+    assert bench.loop.to_call == bench.client._sweep
     bench.loop.to_call()
     assert len(bench.answers) == 1
 

@@ -40,7 +40,7 @@ def replayed(path: Path) -> dict[str, Response]:
             outputs = coordinator.advance_to(clock_ms)
         else:
             group_id = record.key.decode()
-            envelope, request = decode_request_event(group_id, record.value, 1)
+            envelope, request = decode_request_event(group_id, record.value)
             event = RequestEvent(record.offset or 0, clock_ms, record.timestamp_ms or 0, envelope, request)
             outputs = coordinator.handle(group_id, event)
         answers |= {output.request_id: output.response for output in outputs if isinstance(output, Answer)}

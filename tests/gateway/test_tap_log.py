@@ -43,7 +43,7 @@ class Written:
             if event.key is None:
                 found.append(decode_tick(event.value).clock_ms)
             else:
-                envelope, _ = decode_request_event(event.key.decode(), event.value, 1)
+                envelope, _ = decode_request_event(event.key.decode(), event.value)
                 found.append((event.key.decode(), envelope.api, envelope.new_member_id))
         return found
 
@@ -151,7 +151,7 @@ def test_every_event_can_be_handled() -> None:
     tapped = written.log.request(beat(), 10)
     assert tapped is not None
     tapped.answered(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), 15)
-    envelope, request = decode_request_event("g", written.out[1].value, 1)
+    envelope, request = decode_request_event("g", written.out[1].value)
     assert (envelope.client_host, envelope.client_id, envelope.api_version) == ("/10.0.0.1", "c", 4)
     assert request == beat().request
     answer, response = decode_response_event(written.answers[0].value)

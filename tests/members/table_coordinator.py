@@ -54,7 +54,7 @@ class TableCoordinator:
             outputs = self.coordinator.advance_to(now_ms)
             if message is not None and message.error() is None:
                 group_id = message.key().decode()
-                envelope, request = decode_request_event(group_id, message.value(), reply_partition_count=8)
+                envelope, request = decode_request_event(group_id, message.value())
                 event = RequestEvent(
                     offset=message.offset(),
                     clock_ms=now_ms,

@@ -54,6 +54,24 @@ def place(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> Iterat
         yield Place(kafka.bootstrap_servers, admin, topic_prefix, coordinator)
 
 
+def test_partitions_that_are_added_to_the_events_end_a_host_and_none_begins(
+    place: Place, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group's shard is the hash of its id over them: nobody would find the others any more."""
+    events = f"{place.prefix}.events"
+    member = place.member()
+    poll_until([member], lambda: bool(member.assignment))
+    place.admin.create_partitions([NewPartitions(events, 2)])[events].result(20)
+    host = member._host
+    host._look_at_shards()  # as when the coordinator is not heard, which stops
+    with pytest.raises(HostError, match="had 1 partition and has 2 partitions now"):
+        host.wait_for(lambda: False, 20)
+    host.close()
+    monkeypatch.setattr("members.host._START_TIMEOUT_S", 1.0)
+    with pytest.raises(HostError, match="Nobody coordinates partition 1"):
+        MemberHost(kafka.bootstrap_servers, prefix=place.prefix)
+
+
 def poll_until(members: list[Member], condition: Callable[[], bool], limit_s: float = 20) -> list[str]:
     """Poll them all in turn until the condition holds; returns the values that they read."""
     values: list[str] = []

@@ -311,7 +311,7 @@ class World:
             self._publish(self.coordinator.advance_to(self._log_clock_ms))
             return
         group_id = entry.key.decode()
-        envelope, request = decode_request_event(group_id, entry.value, reply_partition_count=1)
+        envelope, request = decode_request_event(group_id, entry.value)
         event = RequestEvent(
             offset=offset,
             clock_ms=self._log_clock_ms,

@@ -21,7 +21,7 @@ from schemas.records import (
 from schemas.ticks import read_tick
 from schemas.wire import DecodeError
 from tests.coordinator_state.harness import GroupHarness, assignment, of_type
-from tests.streaming.log_story import RESPONSES_PARTITIONS, story
+from tests.streaming.log_story import story
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=1_000)
 
@@ -75,7 +75,7 @@ def test_after_every_event_the_log_tells_what_the_groups_are(seed: int) -> None:
                 compared += follow(coordinator.advance_to(clock_ms))
                 continue
             group_id = decode_group_id(record.key)
-            event = decode_group_event(group_id, record.value, RESPONSES_PARTITIONS)
+            event = decode_group_event(group_id, record.value)
         except EventError:
             continue
         handled = group_event(event, record.offset, clock_ms, record.timestamp_ms)

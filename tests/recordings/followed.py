@@ -54,7 +54,7 @@ def outputs_of(following: Following) -> list[Output]:
             outputs += coordinator.advance_to(clock_ms)
         else:
             group_id = record.key.decode()
-            event = decode_group_event(group_id, record.value, 1)
+            event = decode_group_event(group_id, record.value)
             outputs += coordinator.handle(group_id, group_event(event, record.offset, clock_ms, record.timestamp_ms or 0))
     return outputs
 

@@ -312,7 +312,7 @@ def acknowledged_unstored(world: World) -> Iterator[str]:
                 stored.add((shard, key.topic, key.partition, value.offset))
         if not isinstance(output, Answer) or not isinstance(output.response, OffsetCommitResponse):
             continue
-        _, request = decode_request_event(output.group_id, world.log.partitions[shard][output.answers_offset].value, 1)
+        _, request = decode_request_event(output.group_id, world.log.partitions[shard][output.answers_offset].value)
         assert isinstance(request, OffsetCommitRequest)
         for topic, answered in zip(request.topics, output.response.topics, strict=True):
             for asked, told in zip(topic.partitions, answered.partitions, strict=True):

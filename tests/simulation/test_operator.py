@@ -17,6 +17,7 @@ from simulation.soup import Soup, pour
 from simulation.world import World
 from streaming.operator import coordinate_rows
 from streaming.operator_config import OperatorConfig
+from streaming.reply_partitions import ReplyPartitions
 from streaming.rows import EventRow, OutputRecord, output_record
 from streaming.topics import Topics
 
@@ -26,7 +27,7 @@ def operator_config(case: Scenario | Soup, shard: int) -> OperatorConfig:
         group=case.config,
         topics=Topics.of_prefix("t"),
         partition=shard,
-        responses_partitions=1,
+        reply_partitions=ReplyPartitions("responses", 1),
         offsets_partitions=50,
         output_max_bytes=4_000_000,
     )

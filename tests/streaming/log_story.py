@@ -111,7 +111,7 @@ def story(seed: int, *, groups: int = 4, requests: int = 150, poisons: bool = Tr
             api, version, body, request_id=request_id, reply_partition=chance.randrange(RESPONSES_PARTITIONS), client_id=member.client_id
         )
         offset = append(member.group_id.encode(), value)
-        envelope, decoded = decode_request_event(member.group_id, value, RESPONSES_PARTITIONS)
+        envelope, decoded = decode_request_event(member.group_id, value)
         clock_ms = tick_ms if tick_ms > START_MS else NO_CLOCK
         waiting[request_id] = member
         outputs = coordinator.handle(member.group_id, RequestEvent(offset, clock_ms, now_ms, envelope, decoded))

@@ -273,6 +273,8 @@ def test_poison_becomes_dead_letters_and_the_query_lives(life: Life) -> None:
         "key_not_utf8": 1, "no_key": 2, "malformed_tick": 3, "not_an_envelope": 7, "no_value": 1, "no_such_reply_partition": 1,
     }  # fmt: skip
     events = {str(event.offset): event for event in life.events}
+    undelivered = [letters.pop(offset) for offset, each in list(letters.items()) if each.headers["reason"] == "no_such_reply_partition"]
+    assert [(each.key, json.loads(each.value or b"")["body"]["error_code"]) for each in undelivered] == [(b"nowhere", 0)]
     for offset, letter in letters.items():
         assert (letter.key, letter.value) == (events[offset].key, events[offset].value)
         assert letter.headers["topic"] == life.config.topic_settings.topics.events

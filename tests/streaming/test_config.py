@@ -94,7 +94,7 @@ def test_settings_that_do_not_go_together_are_told(settings: dict[str, object], 
 def test_counts_of_existing_topics_go_before_settings() -> None:
     config = StreamingConfig(responses_partitions=8, offsets_partitions=50)
     operator = config.operator_config({"coordinator.responses": 3}, partition=1)
-    assert (operator.responses_partitions, operator.offsets_partitions, operator.partition) == (3, 50, 1)
+    assert (operator.reply_partitions.count, operator.offsets_partitions, operator.partition) == (3, 50, 1)
 
 
 def test_the_sinks_producer_gets_no_settings_of_the_sources_consumer() -> None:

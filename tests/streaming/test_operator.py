@@ -15,13 +15,14 @@ from schemas.events import encode_request_event
 from schemas.messages import HeartbeatRequest, JoinGroupProtocol, JoinGroupRequest, Request
 from streaming.operator import OperatorError, streaming_operator
 from streaming.operator_config import OperatorConfig
+from streaming.reply_partitions import ReplyPartitions
 from streaming.topics import Topics
 
 CONFIG = OperatorConfig(
     group=GroupConfig(group_initial_rebalance_delay_ms=0),
     topics=Topics.of_prefix("c"),
     partition=0,
-    responses_partitions=8,
+    reply_partitions=ReplyPartitions("responses", 8),
     offsets_partitions=50,
     output_max_bytes=4_194_304,
 )

@@ -20,6 +20,7 @@ from schemas.messages import (
     OffsetFetchResponseTopic,
 )
 from streaming.operator_config import OperatorConfig
+from streaming.reply_partitions import ReplyPartitions
 from streaming.rows import NO_PARTITION, EventRow, OutputRecord, dead_letter, output_batch, output_frame, output_record
 from streaming.topics import Topics
 
@@ -27,7 +28,7 @@ CONFIG = OperatorConfig(
     group=GroupConfig(),
     topics=Topics.of_prefix("c"),
     partition=2,
-    responses_partitions=8,
+    reply_partitions=ReplyPartitions("responses", 8),
     offsets_partitions=50,
     output_max_bytes=10_000,
 )

@@ -100,7 +100,7 @@ class Cluster:
         """The events, in order: group and topics."""
         found = []
         for key, value in self.read(self.topics.events, shard):
-            event = decode_group_event((key or b"").decode(), value, 1)
+            event = decode_group_event((key or b"").decode(), value)
             assert isinstance(event, TopicsDeleted)
             found.append(((key or b"").decode(), event.topics))
         return found

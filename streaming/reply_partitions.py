@@ -1,0 +1,59 @@
+"""Which partitions the responses topic has. They can be added while the coordinator runs, and are never taken away.
+
+A request is handled whatever partition its sender reads: what a group decides follows from its log alone. Only at the edge,
+where an answer becomes a record, is looked whether the partition is there, as the sink fails for good over one that is not.
+An answer for which there is none becomes a dead letter: nobody can be reading it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+_TIMEOUT_S = 10.0
+_LOOK_INTERVAL_S = 1.0
+"""Requests that name partitions which there are not must not cost a question each."""
+_log = logging.getLogger(__name__)
+_counts: dict[str, tuple[int, float]] = {}
+"""What this process has found: topic -> partitions, and when it looked last. Spark makes the operator anew for each task."""
+
+
+class ReplyPartitions:
+    """Asked in Spark's Python workers."""
+
+    def __init__(self, topic: str, count: int, client_properties: Mapping[str, str] | None = None) -> None:
+        """`client_properties`: librdkafka's, to look again where a partition is not among those that there were; None: there
+        will be no more of them, as in a replay."""
+        self._topic = topic
+        self._count = count
+        self._properties = client_properties
+
+    def __contains__(self, number: int) -> bool:
+        if 0 <= number < self._count:
+            return True
+        if self._properties is None:
+            return False
+        found, looked_s = _counts.get(self._topic, (0, float("-inf")))
+        now_s = time.monotonic()
+        if number >= found and now_s - looked_s >= _LOOK_INTERVAL_S:
+            found = max(found, self._look(self._properties))
+            _counts[self._topic] = found, now_s
+        return 0 <= number < found
+
+    @property
+    def count(self) -> int:
+        """How many there were at the start."""
+        return self._count
+
+    def _look(self, properties: Mapping[str, str]) -> int:
+        try:
+            admin = AdminClient({"log_level": 0, **properties})  # held: without it there is no answer
+            (future,) = admin.describe_topics(TopicCollection([self._topic]), request_timeout=_TIMEOUT_S).values()
+            return len(future.result(_TIMEOUT_S).partitions)
+        except (KafkaException, TimeoutError) as problem:
+            _log.warning("%s: its partitions cannot be counted: %s", self._topic, problem)
+            return 0

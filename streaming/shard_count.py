@@ -1,0 +1,49 @@
+"""Watches whether the events topic keeps its number of partitions: were some added, the app must stop, and say why."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaException, TopicCollection
+
+from schemas.shards import partitions_were_added
+from streaming.topics import TopicError, admin_client
+
+_INTERVAL_S = 3.0
+_TIMEOUT_S = 10.0
+_log = logging.getLogger(__name__)
+
+
+class ShardCount:
+    """A thread that asks now and then, between `start` and `stop`. What cannot be asked now is asked the next time."""
+
+    def __init__(self, bootstrap_servers: str, client_properties: Mapping[str, str], events_topic: str, count: int) -> None:
+        self._admin = admin_client(bootstrap_servers, client_properties)
+        self._topic, self._count = events_topic, count
+        self._found = count
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="shard-count", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns when the thread has ended."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def insist(self) -> None:
+        """Raise TopicError where partitions were added."""
+        if self._found != self._count:
+            raise TopicError([partitions_were_added(self._topic, self._count, self._found)])
+
+    def _run(self) -> None:
+        while self._found == self._count and not self._stopping.wait(_INTERVAL_S):
+            (future,) = self._admin.describe_topics(TopicCollection([self._topic]), request_timeout=_TIMEOUT_S).values()
+            try:
+                self._found = len(future.result(_TIMEOUT_S + 1.0).partitions)
+            except (KafkaException, TimeoutError) as problem:
+                _log.debug("%s: its partitions cannot be counted: %s", self._topic, problem)

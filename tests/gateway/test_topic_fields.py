@@ -1,0 +1,95 @@
+"""Where messages name topics: against kafka-python's own classes in every message and version, and against damage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from gateway import codec
+from gateway.topic_fields import find_topics, names_topics
+from gateway.versions import GROUP_APIS, TOPIC_APIS, taken
+from schemas.wire import DecodeError
+from tests.gateway.random_messages import TOPIC_MESSAGES, random_message, wire_class
+
+NAMES = ("orders", "coordinator.events", "x" * 249, "é")
+_EACH = 10
+
+
+def named(definition: dict[str, Any], values: dict[str, Any]) -> Iterator[tuple[str | None, bytes | None]]:
+    """The topics of a message as it was made, those that are items of arrays."""
+    for field in definition["fields"]:
+        value = next((value for name, value in values.items() if name.replace("_", "") == field["name"].lower()), None)
+        if not field["type"].startswith("[]") or value is None:
+            continue
+        for item in value:
+            if field.get("entityType") == "topicName":
+                yield item, None
+            elif "fields" in field:
+                yield from _of_item(field, item)
+
+
+def _of_item(field: dict[str, Any], item: dict[str, Any]) -> Iterator[tuple[str | None, bytes | None]]:
+    name, topic_id = None, None
+    for each in field["fields"]:
+        value = next((value for name, value in item.items() if name.replace("_", "") == each["name"].lower()), None)
+        if each.get("entityType") == "topicName" or each["name"] == "ResourceName":
+            name = value
+        elif each["name"] == "TopicId" and value is not None and value != UUID(int=0):
+            topic_id = value.bytes
+    if name is not None or topic_id is not None:
+        yield name, topic_id
+    yield from named(field, item)
+
+
+@pytest.mark.parametrize(("message", "version"), TOPIC_MESSAGES)
+def test_finds_what_was_named(message: str, version: int) -> None:
+    random = Random(f"{message}{version}")
+    for _ in range(_EACH):
+        theirs, values = random_message(message, version, random, NAMES)
+        encoded = b"before" + bytes(theirs.encode(version=version))
+        found = find_topics(message, version, encoded, 6)
+        assert [(each.name, each.topic_id) for each in found] == list(named(wire_class(message).json, values))
+        for each in found:
+            if each.name is not None:
+                assert encoded[each.name_at :].startswith(each.name.encode())
+            if each.topic_id is not None:
+                assert encoded[each.id_at : each.id_at + 16] == each.topic_id
+            if each.definition is not None:
+                flexible = codec.is_flexible(message, version)
+                item = codec.decode_struct(each.definition, version, flexible, encoded[each.begin : each.end])
+                assert codec.encode_struct(each.definition, version, flexible, item) == encoded[each.begin : each.end]
+
+
+def test_each_api_that_goes_through_and_names_topics_is_known() -> None:
+    for key in taken(rewrites_addresses=False, taps=False):
+        if key in GROUP_APIS:
+            continue
+        messages = [name for name in codec.messages_of(key) if names_topics(name)]
+        assert bool(messages) == (key in TOPIC_APIS), (key, messages)
+        assert all(message.startswith(TOPIC_APIS[key]) for message in messages)
+
+
+@pytest.mark.parametrize(("message", "version"), TOPIC_MESSAGES)
+def test_damage_is_told(message: str, version: int) -> None:
+    """Nothing but DecodeError."""
+    random = Random(f"damaged{message}{version}")
+    theirs, _ = random_message(message, version, random, NAMES)
+    encoded = bytes(theirs.encode(version=version))
+    for _ in range(100):
+        damaged = bytearray(encoded)
+        for _ in range(random.randrange(1, 4)):
+            if damaged:
+                damaged[random.randrange(len(damaged))] = random.choice((0, 0xFF, 0x80, random.randrange(256)))
+        with suppress(DecodeError):
+            find_topics(message, version, bytes(damaged[: random.randrange(len(damaged) + 1)]), 0)
+
+
+def test_a_count_is_not_believed() -> None:
+    for version, count in ((8, b"\x7f\xff\xff\xff"), (12, b"\xff\xff\xff\xff\x07")):
+        with pytest.raises(DecodeError):
+            find_topics("MetadataRequest", version, count + b"\x00" * 20, 0)

@@ -1,0 +1,126 @@
+"""All readers of our topics see the same, whatever others' transactions do: what is in the log counts."""
+
+from __future__ import annotations
+
+import ast
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from command_line.topic_reader import TopicFollower, read_topic
+from gateway.topic_reader import TopicReader
+from schemas.events import encode_tick
+from schemas.isolation import ISOLATION_LEVEL, READER_PROPERTIES
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka
+from streaming.event_log import records_of_topic
+from streaming.events_tail import RecentGroups, last_tick_ms, open_reader
+from streaming.source import events_stream
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("streaming", "members", "gateway", "dashboard", "operations", "command_line", "tables", "recordings")
+DATA_OF_THE_APPLICATION = "members/partition_reader.py"
+ABORTED, OPEN, LATER = b"aborted", b"open", b"later"
+KEYS = [ABORTED, OPEN, LATER]
+
+
+@pytest.fixture
+def config(kafka: EmbeddedKafka, topic_prefix: str) -> StreamingConfig:
+    return StreamingConfig(bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix)
+
+
+@pytest.fixture
+def events(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> Iterator[str]:
+    """A tick, an aborted transaction, one that stays open, and then a record and a tick without any."""
+    topic = f"{topic_prefix}.events"
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    plain = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    plain.produce(topic, encode_tick(1_000), partition=0)
+    plain.flush()
+    other = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic, "log_level": "2"})
+    other.init_transactions(30)
+    for key in (ABORTED, OPEN):
+        other.begin_transaction()
+        other.produce(topic, b"{}", key, partition=0)
+        other.flush()
+        if key == ABORTED:
+            other.abort_transaction(30)
+    plain.produce(topic, b"{}", LATER, partition=0)
+    plain.produce(topic, encode_tick(2_000), partition=0)
+    plain.flush()
+    yield topic
+    other.abort_transaction(30)
+
+
+def test_the_stream(spark: SparkSession, config: StreamingConfig, events: str, tmp_path: Path) -> None:
+    """An open transaction holds up nobody."""
+    stream = events_stream(spark, events, 0, config.source_options)
+    rows = stream.select("key", "clock_ms").writeStream.format("memory").queryName("isolation").trigger(availableNow=True)
+    rows.option("checkpointLocation", str(tmp_path)).start().awaitTermination(60)
+    found = spark.table("isolation").collect()
+    assert [bytes(row["key"]) for row in found if row["key"] is not None] == KEYS
+    assert max(row["clock_ms"] for row in found) == 2_000
+
+
+def test_a_replay_of_the_topic(spark: SparkSession, config: StreamingConfig, events: str) -> None:
+    found = records_of_topic(spark, config, events).collect()
+    assert [bytes(row["key"]) for row in found if row["key"] is not None] == KEYS
+
+
+def test_the_tickers_reader(config: StreamingConfig, events: str) -> None:
+    with open_reader(config.client_properties) as reader:
+        assert last_tick_ms(reader, events, 0) == 2_000
+        assert RecentGroups(events, 0, 10_000).read(reader, 2_000) == KEYS
+
+
+def test_the_commands(config: StreamingConfig, events: str) -> None:
+    """`export`, `groups`, `explain` read so."""
+    assert [message.key() for message in read_topic(config.client_properties, events) if message.key()] == KEYS
+    keys: list[bytes | None] = []
+    with TopicFollower(config.client_properties, [events], lambda message: keys.append(message.key()), from_beginning=True) as follower:
+        while len(keys) < 5:
+            follower.poll(10)
+    assert [key for key in keys if key] == KEYS
+
+
+def test_the_gateways_reader(config: StreamingConfig, events: str) -> None:
+    keys: list[bytes] = []
+    caught_up = threading.Event()
+    reader = TopicReader(
+        config.client_properties, events, [0], lambda records: keys.extend(record.key for record in records), from_beginning=True,
+        on_caught_up=caught_up.set,
+    )  # fmt: skip
+    reader.start()
+    assert caught_up.wait(30)
+    reader.stop()
+    assert [key for key in keys if key] == KEYS
+
+
+def test_each_consumer_that_is_made() -> None:
+    """A reader that somebody adds is found here."""
+    found = 0
+    for file in sorted(file for room in ROOMS for file in (ROOT / room).glob("**/*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Consumer":
+                name = str(file.relative_to(ROOT))
+                if name in (DATA_OF_THE_APPLICATION, "command_line/client_actors.py"):
+                    continue
+                (settings,) = node.args
+                assert isinstance(settings, ast.Dict), name
+                last = settings.values[-1]
+                assert settings.keys[-1] is None, f"{name}: the isolation level comes last, so that no setting is above it"
+                assert isinstance(last, ast.Name), name
+                assert last.id == "READER_PROPERTIES", name
+                found += 1
+    assert found >= 6
+
+
+def test_both_clients_understand_it(config: StreamingConfig) -> None:
+    assert config.source_options["kafka.isolation.level"] == ISOLATION_LEVEL
+    Consumer({**READER_PROPERTIES, "group.id": "unused"}).close()
+    assert config.model_copy(update={"kafka": {"isolation.level": "read_committed"}}).problems()
