@@ -7,6 +7,7 @@ read, or is not understood, is counted, and `doubts` says so in sentences.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, tzinfo
@@ -21,7 +22,7 @@ from recordings.group_requests import GroupRequest, group_requests
 from recordings.kafka_json import KafkaJsonError, topic_id_from_kafka
 from recordings.log_clock import FileClock, FileStep, link_files
 from recordings.log_contents import LogContents
-from recordings.request_lines import LineError, LoggedRequest, ReadLine, read_line
+from recordings.request_lines import MARK, LineError, LoggedRequest, ReadLine, read_line
 from recordings.request_order import ConnectionOrder, RequestSorter
 from recordings.text_files import BUFFER_BYTES, GZIP_ERRORS, unpacked
 from schemas.bounded_lines import bounded_lines, too_long
@@ -71,6 +72,9 @@ class RequestLog:
         """`time_zone`: that of lines which do not name theirs. `progress` gets the bytes read so far and in all."""
         self.paths = tuple(paths if len(paths) == 1 else sorted(paths, key=lambda path: _first_time_us(path, time_zone)))
         """The files, the oldest first: rotated logs come in any order."""
+        names = Counter(path.name for path in self.paths)
+        self._names = tuple(path.name if names[path.name] == 1 else str(path) for path in self.paths)
+        """Of the files: requests are named by them, so logs of several brokers that are called alike need their folders, too."""
         self.counts = LogCounts()
         self.topic_ids: dict[str, str] = {}
         """Topic name -> id, as the answers to Metadata requests told it."""
@@ -138,7 +142,7 @@ class RequestLog:
         return doubts_of(self)
 
     def file_name(self, request: LoggedRequest) -> str:
-        return self.paths[request.file_index].name
+        return self._names[request.file_index]
 
     def refuse(self, request: LoggedRequest, reason: EventProblem, detail: str) -> None:
         """A request that could be read and is of no use after all becomes a dead letter too."""
@@ -151,7 +155,7 @@ class RequestLog:
     def _refuse(self, file_index: int, line_number: int, text: str, reason: EventProblem, detail: str) -> None:
         self.counts.damaged_lines += 1
         self.contents.note_damage(detail)
-        file = self.paths[file_index].name
+        file = self._names[file_index]
         self._dead_letter(DeadLetter(reason=reason, detail=detail, file=file, line_number=line_number, text=text))
 
     def _lines(self, file_index: int, raw: IO[bytes]) -> Iterator[tuple[bytes, int]]:
@@ -171,6 +175,8 @@ class RequestLog:
         try:
             if length:
                 raise LineError(too_long(length))
+            if MARK not in line and line.strip() and not line.endswith(b"\n"):
+                raise LineError("the file ends in the middle of a line")
             if line_number == 1 and line.startswith(_UTF_16_MARKS):
                 raise LineError("the file is UTF-16; turn it into UTF-8 first (iconv -f UTF-16 -t UTF-8)")
             read = read_line(line, file_index, line_number, self._time_zone, clock.last_us)

@@ -69,7 +69,7 @@ class OffsetsLog(Struct):
     def doubts(self) -> Iterator[str]:
         """In sentences."""
         for what, count in self.left_out.items():
-            yield f"{count} records of the offsets log {what}: they are not compared."
+            yield f"{count:,} records of the offsets log {what}: they are not compared."
         if self.damaged:
             shown = "; ".join(self.damage)
             rest = f"; and {self.damaged - len(self.damage)} more" if self.damaged > len(self.damage) else ""

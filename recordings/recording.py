@@ -19,6 +19,7 @@ from recordings.following import FollowedGroup, follow
 from recordings.following_notes import notes_of
 from recordings.group_requests import GroupRequest
 from recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
+from recordings.log_doubts import count as counted
 from recordings.offsets_log import OffsetsLog, read_offsets_log
 from schemas.java_hash import group_partition
 
@@ -85,7 +86,7 @@ class RecordingReport(Struct, kw_only=True):
             if self.not_compared:
                 return f"Nothing was verified: none of {sum(self.not_compared.values())} requests can be compared."
             lines, damaged = self.counts.lines, self.counts.damaged_lines
-            what = f"no group requests in {lines} lines, {damaged} of which cannot be read"
+            what = f"no group requests in {counted(lines, 'line')}, {damaged:,} of which cannot be read"
             return f"Nothing was verified: {what}. Is it a broker's request log (kafka.request.logger) at DEBUG?"
         for side, compared in (("offsets log has records", self.records), ("coordinator log has entries", self.log_entries)):
             if compared is not None and not compared.total:

@@ -32,7 +32,10 @@ _DAY_FIRST = re.compile(rb"(\d{1,2}) ([A-Z][a-z]{2}) (\d{4}) (\d\d:\d\d:\d\d),(\
 _EPOCH_MS = re.compile(rb"(?<!\d)(1\d{12})(?!\d)")
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 """Control characters that no logger writes: tabs, ends of lines and the escape of colours are text."""
-_PIECES_OF_A_REQUEST = (b"(kafka.request.logger)", b'"requestHeader":', b'"responseQueueTimeMs":', b"DEBUG Completed req")
+_PIECES_OF_A_REQUEST = (b"(kafka.request.logger)", b'"requestHeader":', b'"responseQueueTimeMs":')
+_CUT_BEFORE_THE_REQUEST = re.compile(rb"\[?\d[\d:,. TZ+-]*\]?\s*(\[[^]]*\]?\s*)?([A-Z]+\s*)?(\[[^]]*\]?\s*)?(C[a-z]* ?[a-z]*)?")
+"""A time, perhaps a level and a thread, perhaps the first letters of `Completed request:`, and no more."""
+_CUT_MAX_BYTES = 300
 _MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
 
 
@@ -215,6 +218,8 @@ def _insist_on_another_logger(line: bytes) -> None:
         raise LineError(problem)
     if any(piece in line for piece in _PIECES_OF_A_REQUEST) and b"received request:" not in line:
         raise LineError("the line is a piece of a request")
+    if len(line) < _CUT_MAX_BYTES and _CUT_BEFORE_THE_REQUEST.fullmatch(line.strip()):
+        raise LineError("the line ends before the request begins")
 
 
 def what_is_foreign(text: bytes) -> str | None:

@@ -183,6 +183,29 @@ def test_the_report_opens_from_disk_without_a_network(browser: Browser, tmp_path
     assert asked == []
 
 
+def test_every_page_begins_with_what_is_doubtful(browser: Browser, tmp_path: Path) -> None:
+    index = Index()
+    index.doubts = ("<b>The clock</b> goes back.", *(f"Doubt {number}." for number in range(2, 8)))
+    for value in scene.values():
+        index.add(value)
+    file = tmp_path / "report.html"
+    file.write_text(report_of_index(index, "an incident"))
+    page = browser.new_page()
+    for view in ("groups", "group/payments", "events", "dead-letters"):
+        page.goto(f"{file.as_uri()}#/{view}")
+        page.wait_for_selector("#doubts:visible")
+        said = page.locator("#doubts").inner_text()
+        assert "<b>The clock</b> goes back." in said
+        assert "and 3 more" in said
+    index.doubts = ()
+    file.write_text(report_of_index(index, "an incident"))
+    page.goto(file.as_uri())
+    page.reload()
+    page.wait_for_selector(".rows .row")
+    assert page.locator("#doubts:visible").count() == 0
+    page.close()
+
+
 def test_a_name_that_is_markup_stays_a_name(browser: Browser, tmp_path: Path) -> None:
     index = Index()
     name = "</script><img src=x onerror=alert(1)>"

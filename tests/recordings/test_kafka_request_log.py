@@ -105,3 +105,14 @@ def test_an_empty_file(tmp_path: Path) -> None:
     log, requests, _ = read([path])
     assert not requests
     assert log.end_us is None
+
+
+def test_files_of_one_name_have_requests_of_different_names(tmp_path: Path) -> None:
+    lines = lines_of(MIXED)
+    for folder, content in (("a", lines[:150]), ("b", lines[150:])):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "request.log").write_bytes(b"".join(content))
+    log = RequestLog([tmp_path / "b" / "request.log", tmp_path / "a" / "request.log"])
+    log.read()
+    ids = [request.request_id for request in log.group_requests()]
+    assert len(ids) == len(set(ids)) > 100

@@ -91,6 +91,42 @@ def test_other_lines_are_none() -> None:
     assert read_line(b"[2026-11-21 12:45:15,885] INFO [GroupCoordinator id=1] Stabilized group g\n", 0, 1, UTC) is None
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        b"\n",
+        b"[2026-11-21 12:45:15,885] INFO Log loaded (kafka.log)\n",
+        b"java.lang.IllegalStateException: Completed\n",
+        b"\tat kafka.Kafka.main(Kafka.scala:1)\n",
+        b"\x1b[33mWARN\x1b[0m in colours\r\n",
+        "[2026-11-21 12:45:15,885] INFO Größe\n".encode(),
+        b"[2026-11-21 12:45:15,885] TRACE Processor 1 received request: RequestHeader(...) (kafka.request.logger)\n",
+        b"2026-11-21 12:45:15,885 INFO Completed load of Log(dir=/tmp) (kafka.log.Log)\n",
+    ],
+)
+def test_lines_of_other_loggers_are_not_damaged(other: bytes) -> None:
+    assert read_line(other, 0, 1, UTC) is None
+
+
+def test_what_is_foreign_around_a_request_is_said_and_the_request_read() -> None:
+    for changed in (b"\x00" * 500 + line(), line().rstrip(b"\n") + b"\xff\xfe\n"):
+        read = read_line(changed, 0, 1, UTC)
+        assert read is not None
+        assert read.request == request(line())
+        assert read.foreign is not None
+    read = read_line(b"\xef\xbb\xbf" + line(), 0, 1, UTC)
+    assert read is not None
+    assert read.foreign is None
+
+
+def test_a_time_that_comes_twice_does_not_go_back() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    first = request(line("[2026-10-25 02:30:00,000] "), berlin).logged_us
+    again = read_line(line("[2026-10-25 02:10:00,000] "), 0, 2, berlin, not_before_us=first)
+    assert again is not None
+    assert again.logged_us == first + 40 * 60 * 1_000_000
+
+
 def test_requests_of_other_kinds_have_a_time_only() -> None:
     header = HEARTBEAT["requestHeader"] | {"requestApiKey": 1}  # type: ignore[operator]
     read = read_line(line(requestHeader=header), 0, 1, UTC)
@@ -118,6 +154,15 @@ def test_answers_to_metadata_tell_topic_ids() -> None:
         line(connection="somewhere"),
         line(totalTimeMs=1e308),
         line().replace(b'"clientId": "a"', b'"clientId": "\xff"'),
+        line()[:33],
+        line()[:40],
+        line()[:25],
+        line()[:6],
+        line(prefix="2026-11-21T12:45:15.885Z [data-plane] DEBUG ")[:48],
+        line()[70:],
+        b"\x00\x01\x02\n",
+        b"\xff\xfe bytes\n",
+        line().rstrip(b"\n") + line(),
     ],
 )
 def test_damaged_lines(damaged: bytes) -> None:
