@@ -12,7 +12,15 @@ from statistics import median_low
 
 from msgspec import Struct, field
 
-from coordinator_state import Answer, GroupConfig, GroupCoordinator, GroupEvent, RequestEvent, group_event
+from coordinator_state import (
+    Answer,
+    GroupConfig,
+    GroupCoordinator,
+    GroupEvent,
+    RecordedEvent,
+    RequestEvent,
+    group_event,
+)
 from schemas.consumer_protocol import decode_assignment, decode_subscription
 from schemas.error_codes import ErrorCode
 from schemas.events import EventError, decode_group_event
@@ -24,6 +32,7 @@ from schemas.messages import (
     OffsetCommitRequest,
     SyncGroupRequest,
 )
+from schemas.recorded import RecordedLeader
 from schemas.records_file import Record
 from schemas.ticks import read_tick
 from schemas.wire import DecodeError
@@ -193,6 +202,8 @@ class _Reader:
             self._answers()
             if isinstance(event, RequestEvent):
                 self._request(event)
+            elif isinstance(event, RecordedEvent) and not isinstance(event.said, RecordedLeader):
+                raise LifeError("This recording does not tell all of the group's life, so nobody knows what would have been otherwise.")
             self._coordinator.handle(event)
             self._answers(event.timestamp_ms)
         if not self._lives:

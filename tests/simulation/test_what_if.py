@@ -12,8 +12,11 @@ import pytest
 from coordinator_state import GroupConfig
 from coordinator_state.assignors import ASSIGNORS
 from recordings.events_import import EventsImport
+from recordings.following import follow
 from recordings.kafka_request_log import RequestLog
+from schemas.events import encode_json
 from schemas.history import decode_history
+from schemas.recorded import RecordingGap
 from schemas.records_file import Record
 from simulation.lives import GroupLog, LifeError, LogClock, group_log, read_lives
 from simulation.what_if import play
@@ -31,7 +34,7 @@ GROUPS = ("crash", "coop", "deploy", "poll", "static")
 def records(name: str) -> tuple[Record, ...]:
     log = RequestLog([RECORDINGS / f"{name}.request.log.gz"], time_zone=UTC)
     log.read()
-    return tuple(EventsImport(log))
+    return tuple(EventsImport(follow(log, {})))
 
 
 @cache
@@ -113,6 +116,9 @@ def test_what_cannot_be_played() -> None:
         play(log_of("crash"), GroupConfig(), ASSIGNORS, session_timeout_ms=3_000)
     with pytest.raises(LifeError, match="no assignor 'mine'"):
         play(log_of("crash"), GroupConfig(), ASSIGNORS, assignor="mine")
+    gap = Record(partition=0, offset=0, timestamp_ms=1, key=b"g", value=encode_json(RecordingGap(reason="lines are missing")))
+    with pytest.raises(LifeError, match="does not tell all of the group's life"):
+        read_lives(group_log([gap], "g", GroupConfig().tick_ahead_bound_ms), GroupConfig())
     with pytest.raises(LifeError, match="no request of group nobodys"):
         group_log(records("crash"), "nobodys", 3_000)
     with pytest.raises(LifeError, match="not known here"):
