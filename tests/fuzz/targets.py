@@ -13,6 +13,7 @@ from random import Random
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from command_line.committed_offsets import CsvError, from_csv
 from coordinator_state import StateError, decode_group, encode_group
@@ -29,8 +30,10 @@ from recordings.kafka_json import KafkaJsonError
 from recordings.offsets_log import OffsetsLogError, read_offsets_line
 from recordings.request_lines import MARK, LineError, read_line
 from schemas import consumer_protocol
-from schemas.events import EventError, decode_group_event, decode_response_event
+from schemas.events import EventError, decode_group_event, decode_response_event, encode_json
 from schemas.history import decode_history, decode_snapshot
+from schemas.messages import JoinGroupProtocol
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordedMember, RecordedOffset, RecordingGap
 from schemas.records import decode_record
 from schemas.records_file import RecordsFileError, decode_event_record, encode_record
 from schemas.ticks import read_tick
@@ -87,6 +90,27 @@ def _of_all_topics() -> list[bytes]:
 @cache
 def _requests() -> list[bytes]:
     return [record.value for record in LOG if record.key == b"group-0" and record.value is not None and len(record.value) < 5_000]
+
+
+def _recorded() -> list[bytes]:
+    """What a recording says of a group besides requests."""
+    protocol = JoinGroupProtocol(name="range", metadata=b"\x00\x01\x00\x00\x00\x01\x00\x06orders")
+    member = RecordedMember(
+        member_id="m-1", client_id="m", client_host="/127.0.0.1", session_timeout_ms=6_000, rebalance_timeout_ms=9_000, protocols=(protocol,)
+    )
+    known = RecordedGroup(
+        generation_id=7,
+        protocol_type="consumer",
+        protocol_name="range",
+        leader_id="m-2",
+        members=(member, replace(member, member_id="m-2", group_instance_id="i")),
+        offsets=(RecordedOffset(topic="orders", partition=1, offset=2), RecordedOffset(topic="orders", partition=1, offset=3)),
+    )
+    return [encode_json(each) for each in (known, RecordedLeader(member_ids=("m-1", "b")), RecordingGap(reason="lines are missing"))]
+
+
+def _group_events() -> list[bytes]:
+    return [*_requests(), *_recorded() * 20]
 
 
 def _ticks() -> list[bytes]:
@@ -301,9 +325,9 @@ def _decode_csv(data: bytes) -> None:
 TARGETS = {
     target.name: target
     for target in (
-        Target("events", _requests, lambda data: decode_group_event("group-0", data), (EventError,)),
+        Target("events", _group_events, lambda data: decode_group_event("group-0", data), (EventError,)),
         Target("ticks", _ticks, _read_tick, (EventError,)),
-        Target("core", _requests, _handle, ()),
+        Target("core", _group_events, _handle, ()),
         Target("responses", lambda: _written(TOPICS.responses), decode_response_event, (EventError,)),
         Target("history", lambda: _written(TOPICS.history), decode_history, (msgspec.DecodeError,)),
         Target("assignments", lambda: _written(TOPICS.assignments), decode_snapshot, (msgspec.DecodeError,)),
