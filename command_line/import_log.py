@@ -47,8 +47,9 @@ def kafka_request_log(
     """A Kafka broker's request log (its DEBUG lines `Completed request:`) as events that can be replayed.
 
     Give it all files of one broker, rotated ones too: requests are put in the order of their arrival. Other lines are
-    counted and skipped. A tick before each request carries the broker's time to the millisecond. The log is followed: what
-    the broker decided otherwise than this coordinator would is in the events, and its settings lie beside the file.
+    counted and skipped; the requests of groups are held in memory. The log is followed: a tick before each request carries
+    the broker's time to the millisecond, what the broker decided otherwise than this coordinator would is in the events,
+    and its settings lie beside the file.
 
     Write to a topic of its own, not to that of a coordinator that runs: its clock does not go back. A topic named
     PREFIX.events is made if there is none, with those that belong to it.
