@@ -40,10 +40,6 @@ STOP_POLL_INTERVAL_S = 0.005
 STOP_TIMEOUT_S = 120.0
 """How long a clean stop waits for the running batch; after that it is stopped in its midst and repeated at the next start."""
 
-REBUILD_EVENTS_PER_BATCH = 50_000
-"""Of a rebuild, unless `max_events_per_batch` says otherwise."""
-
-
 Beside = Callable[[SparkSession, TopicReport], StreamingQuery]
 """Starts a further query in the coordinator's session. It reads what the coordinator writes; it is stopped with it."""
 
@@ -85,9 +81,6 @@ class Application:
         A `spark` session that is handed in is used and left running. `rebuild`: where the checkpoint of a coordinator
         that has run is lost, begin at the beginning of the events topic instead of refusing to start.
         """
-        if rebuild and config.max_events_per_batch is None:
-            # All that the topic holds may be too much for one batch.
-            config = config.model_copy(update={"max_events_per_batch": REBUILD_EVENTS_PER_BATCH})
         self._config = config
         self._on_start = on_start or (lambda report: None)
         self._on_progress = on_progress or (lambda progress: None)

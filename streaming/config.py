@@ -83,8 +83,8 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
     batches that touch ten thousand groups twice as fast; the outputs are the same. Fixed for the life of a checkpoint."""
     trigger_interval_ms: int = 0
     """Least time from one batch to the next; 0: at once."""
-    max_events_per_batch: int | None = None
-    """Most events that one batch takes. Default: all that there are."""
+    max_events_per_batch: int = 10_000
+    """Most events that one batch takes: a backlog is worked off in batches of this size."""
     tick_interval_ms: int = 500
     """How often the clock is written to the log: how late a timer may fire, and how often an idle app wakes."""
     topic_watch_interval_ms: int = 1_000
@@ -194,6 +194,7 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
             "event_max_bytes": 1_024,
             "shuffle_partitions": 1,
             "group_buckets": 0,
+            "max_events_per_batch": 1,
             "trigger_interval_ms": 0,
             "tick_interval_ms": 10,
             "topic_watch_interval_ms": 0,
@@ -203,8 +204,6 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
             "history_retention_ms": -1,
             "dead_letters_retention_ms": -1,
         }
-        if self.max_events_per_batch is not None:
-            at_least["max_events_per_batch"] = 1
         if self.replication_factor is not None:
             at_least["replication_factor"] = 1
         found = [

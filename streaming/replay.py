@@ -25,9 +25,6 @@ from streaming.output_files import Format, open_output_files
 from streaming.rows import RECORD_SCHEMA, EventRow, OutputRecord
 from streaming.source import with_clock
 
-EVENTS_PER_BATCH = 50_000
-"""Of a streaming replay, unless `max_events_per_batch` says otherwise."""
-
 
 class ReplayError(RuntimeError):
     """A replay failed. The message says where and why."""
@@ -47,7 +44,7 @@ def replay_streaming(
     empty. Raises ReplayError when a query fails.
     """
     spark = records.sparkSession
-    partitions = lay_out(records, directory / "events", config.max_events_per_batch or EVENTS_PER_BATCH, until_ms)
+    partitions = lay_out(records, directory / "events", config.max_events_per_batch, until_ms)
     for partition in partitions:
         stream = spark.readStream.schema(RECORD_SCHEMA).option("maxFilesPerTrigger", 1)
         events = stream.parquet(str(directory / "events" / str(partition))).select("key", "offset", "value", "timestamp_ms")
