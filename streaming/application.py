@@ -39,6 +39,8 @@ POLL_INTERVAL_S = 0.1
 STOP_POLL_INTERVAL_S = 0.005
 STOP_TIMEOUT_S = 120.0
 """How long a clean stop waits for the running batch; after that it is stopped in its midst and repeated at the next start."""
+COMPRESSED_SOURCE_OPTIONS = {"kafka.max.poll.records": "100"}
+"""Of a log whose batches may hold far more than they take: all records of a poll lie in the heap."""
 
 Beside = Callable[[SparkSession, TopicReport], StreamingQuery]
 """Starts a further query in the coordinator's session. It reads what the coordinator writes; it is stopped with it."""
@@ -159,11 +161,12 @@ class _Shard:
     def __init__(self, spark: SparkSession, config: StreamingConfig, report: TopicReport, number: int, on_tick: Callable[[], None]) -> None:
         self.number = number
         topics = report.topics
+        source_options = config.source_options | (COMPRESSED_SOURCE_OPTIONS if report.compressed_events else {})
         events = events_stream(
             spark,
             topics.events,
             number,
-            config.source_options,
+            source_options,
             config.max_events_per_batch,
             tick_ahead_max_ms=config.group.tick_ahead_bound_ms,
         )

@@ -30,6 +30,8 @@ def open_reader(client_properties: Mapping[str, str]) -> Iterator[Consumer]:
             # A broker answers a connection's requests one after the other: at the end of the log whatever is asked next
             # would wait as long as the fetch of what has not come yet.
             "fetch.wait.max.ms": 10,
+            # What it has read ahead lies in the driver's memory.
+            "queued.max.messages.kbytes": 16_384,
             "log_level": 0,
             **client_properties,
             **READER_PROPERTIES,

@@ -80,6 +80,9 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
         return Topics.of_prefix(self.prefix)
 
 
+_UNCOMPRESSED = "uncompressed"
+
+
 class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
     """What `ensure_topics` found and did."""
 
@@ -89,6 +92,8 @@ class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
     created: tuple[str, ...]
     warnings: tuple[str, ...]
     """Sentences about what will work, but not as well as it could."""
+    compressed_events: bool = False
+    """Whether the events topic keeps batches as their senders compressed them: a small one may hold gigabytes."""
 
 
 class _Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +152,7 @@ def ensure_topics(admin: AdminClient, settings: TopicSettings | None = None, tim
         partitions={plan.name: found[plan.name].partitions for plan in plans},
         created=tuple(created),
         warnings=tuple(_warnings(settings, found)),
+        compressed_events=found[settings.topics.events].config["compression.type"] != _UNCOMPRESSED,
     )
 
 
@@ -157,7 +163,12 @@ def _plans(settings: TopicSettings) -> list[_Plan]:
     def kept(retention_ms: int) -> dict[str, str]:
         return {"cleanup.policy": "delete", "retention.ms": str(retention_ms)}
 
-    events = {"message.timestamp.type": LOG_APPEND_TIME, "max.message.bytes": str(settings.event_max_bytes)}
+    events = {
+        "message.timestamp.type": LOG_APPEND_TIME,
+        "max.message.bytes": str(settings.event_max_bytes),
+        # The limit above is one of batches as they are stored: compressed, a hundred bytes may be a record of a megabyte.
+        "compression.type": _UNCOMPRESSED,
+    }
     compacted = {"cleanup.policy": "compact", **outputs}
     wanted: list[tuple[str, int, dict[str, str]]] = [
         (topics.events, settings.shards, {**kept(settings.events_retention_ms), **events}),
@@ -298,6 +309,12 @@ _POLICY_REASONS = {
 
 def _warnings(settings: TopicSettings, found: Mapping[str, _Found]) -> list[str]:
     topics, warnings = settings.topics, []
+    compression_type = found[topics.events].config["compression.type"]
+    if compression_type != _UNCOMPRESSED:
+        warnings.append(
+            f"{topics.events} has compression.type={compression_type}: what a sender compressed may take a thousand times as much memory "
+            f"as max.message.bytes allows; set it to {_UNCOMPRESSED}."
+        )
     retention_ms = int(found[topics.events].config["retention.ms"])
     if 0 <= retention_ms < 24 * _HOUR_MS:
         warnings.append(

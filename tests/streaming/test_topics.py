@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from streaming.embedded_kafka import EmbeddedKafka, free_port
@@ -117,7 +117,7 @@ def test_every_mistake_is_told_at_once_and_nothing_is_created(admin: AdminClient
 
 
 def test_an_event_must_fit_into_a_dead_letter(admin: AdminClient, topic_prefix: str) -> None:
-    make(admin, f"{topic_prefix}.events", 1, max_message_bytes="4194304", message_timestamp_type="LogAppendTime")
+    make(admin, f"{topic_prefix}.events", 1, max_message_bytes="4194304", message_timestamp_type="LogAppendTime", compression_type="uncompressed")
     with pytest.raises(TopicError, match="must fit into a dead letter: set it to 4259840 or more"):
         ensure_topics(admin, TopicSettings(prefix=topic_prefix))
     report = ensure_topics(admin, TopicSettings(prefix=topic_prefix, output_max_bytes=4_259_840, offsets_partitions=1))
@@ -130,10 +130,21 @@ def test_an_events_topic_with_its_senders_times_is_refused(admin: AdminClient, t
         ensure_topics(admin, TopicSettings(prefix=topic_prefix))
 
 
-def test_short_retention_is_a_warning(admin: AdminClient, topic_prefix: str) -> None:
+def test_compression_and_short_retention_are_warnings(admin: AdminClient, topic_prefix: str) -> None:
     make(admin, f"{topic_prefix}.events", 1, message_timestamp_type="LogAppendTime", retention_ms="3600000")
-    (retention,) = ensure_topics(admin, TopicSettings(prefix=topic_prefix, offsets_partitions=1)).warnings
+    compression, retention = ensure_topics(admin, TopicSettings(prefix=topic_prefix, offsets_partitions=1)).warnings
+    assert "compression.type=producer" in compression
     assert "retention.ms=3600000" in retention
+
+
+def test_a_small_batch_is_not_a_large_record(kafka: EmbeddedKafka, admin: AdminClient, topic_settings: TopicSettings) -> None:
+    topics = ensure_topics(admin, topic_settings).topics
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "message.max.bytes": 80_000_000, "compression.type": "zstd"})
+    problems: list[KafkaError | None] = []
+    for size in (1_000_000, 40_000_000):
+        producer.produce(topics.events, key=b"g", value=b"x" * size, on_delivery=lambda error, _: problems.append(error))
+        assert producer.flush(30) == 0
+    assert [problem and problem.code() for problem in problems] == [None, KafkaError.MSG_SIZE_TOO_LARGE]
 
 
 def test_a_refused_creation_says_what_to_create(admin: AdminClient, topic_prefix: str) -> None:
