@@ -24,6 +24,7 @@ from streaming.checkpoints import REMEDY, checkpoint_of, require_checkpoints
 from streaming.config import StreamingConfig
 from streaming.executors import ExecutorsAwaited
 from streaming.hadoop import lighten_hadoop
+from streaming.heap import Heap
 from streaming.job import coordinate_stream, start_query
 from streaming.session import SMALL_BATCHES, TICKS_GO_ON, open_session, prepare_session
 from streaming.shard_count import ShardCount
@@ -122,16 +123,19 @@ class Application:
             shard_count.start()
             self._on_start(report)
             executors = ExecutorsAwaited(spark)
+            heap = Heap(spark)
             while not stop.wait(POLL_INTERVAL_S):
                 executors.look()
                 for progress in (each for shard in shards for each in shard.poll()):
                     self._watcher.batch_ended(progress)
+                    heap.batch_ended(progress)
                     self._on_progress(progress)
                 for shard in shards:
                     if shard.ticker is not None:
                         self._watcher.ticker_fares(shard.number, shard.ticker.status)
                 self._watcher.turned()
                 shard_count.insist()
+                heap.turned()
                 if beside is not None and not beside.isActive:
                     raise QueryFailed(f"the {beside.name}", _cause(beside))
         finally:
