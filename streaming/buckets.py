@@ -9,6 +9,7 @@ bytes that they were.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 import msgspec
 from pyspark.sql import Column
@@ -16,9 +17,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState
 
 from coordinator_state import decode_group, encode_group
-from streaming.operator import OperatorError, blame, coordinate_rows, event_rows, set_timeout
+from streaming.operator import OperatorError, blame, coordinate_group, event_rows, set_timeout, with_key
 from streaming.operator_config import OperatorConfig
-from streaming.rows import EventRow, OutputRecord
+from streaming.parts import without_marks
+from streaming.rows import EventRow
 from streaming.state_function import Columns, Outputs, StateFunction
 
 BucketKey = tuple[int | None]
@@ -76,19 +78,16 @@ def bucket_operator(config: OperatorConfig) -> StateFunction:
         bucket = decode_bucket(*state.get) if state.exists else {}
         rows = _rows_by_group(chunks, watermark_ms)
         due = [each for each, stored in bucket.items() if stored.next_deadline_ms is not None and stored.next_deadline_ms <= watermark_ms]
-        outputs = [
-            (group_key, _coordinate_group(bucket, group_key, rows.get(group_key, ()), config, watermark_ms))
-            for group_key in dict.fromkeys([*rows, *due])
-        ]
+        for group_key in dict.fromkeys([*rows, *due]):
+            yield from _coordinate_group(bucket, group_key, rows.get(group_key, ()), config, watermark_ms)
         _store(bucket, state, watermark_ms)
-        return outputs
 
     return StateFunction(coordinate)
 
 
 def _rows_by_group(chunks: Iterable[Columns], watermark_ms: int) -> dict[bytes | None, list[EventRow]]:
     found: dict[bytes | None, list[EventRow]] = {}
-    for chunk in chunks:
+    for chunk in map(without_marks, chunks):
         for group_key, row in zip(chunk["key"], event_rows(chunk, watermark_ms), strict=True):
             found.setdefault(group_key, []).append(row)
     return found
@@ -96,15 +95,15 @@ def _rows_by_group(chunks: Iterable[Columns], watermark_ms: int) -> dict[bytes |
 
 def _coordinate_group(
     bucket: Bucket, group_key: bytes | None, rows: Iterable[EventRow], config: OperatorConfig, watermark_ms: int
-) -> list[OutputRecord]:
+) -> Outputs:
     """Handle the rows of one group of the bucket and put it back."""
     with blame(group_key, config):
         stored = None if group_key is None else bucket.pop(group_key, None)
         group = None if stored is None else decode_group(stored.membership, stored.offsets)
-        outcome = coordinate_rows(group_key, rows, config, group=group, clock_ms=watermark_ms)
-        if group_key is not None and outcome.group is not None:
-            bucket[group_key] = StoredGroup(outcome.next_deadline_ms, *encode_group(outcome.group))
-        return outcome.records
+        ordered = sorted(rows, key=attrgetter("offset"))
+        left = yield from with_key(group_key, coordinate_group(group_key, ordered, config, group=group, clock_ms=watermark_ms))
+        if group_key is not None and left.group is not None:
+            bucket[group_key] = StoredGroup(left.next_deadline_ms, *encode_group(left.group))
 
 
 def _store(bucket: Bucket, state: GroupState, watermark_ms: int) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
@@ -18,6 +19,7 @@ from schemas.ticks import NO_CLOCK
 from streaming.buckets import bucket_of, bucket_operator
 from streaming.operator import streaming_operator
 from streaming.operator_config import OperatorConfig
+from streaming.parts import GROUP_KEY, part_key
 from streaming.rows import BUCKET_STATE_SCHEMA, OUTPUT_SCHEMA, PRODUCER_COLUMNS, STATE_SCHEMA
 from streaming.whole_lives import in_buckets, whole_lives
 
@@ -30,6 +32,8 @@ def coordinate_stream(events: DataFrame, config: OperatorConfig) -> DataFrame:
         return requests.groupBy("bucket").applyInPandasWithState(
             bucket_operator(config), OUTPUT_SCHEMA, BUCKET_STATE_SCHEMA, "append", GroupStateTimeout.EventTimeTimeout
         )
+    # The state's key is named as it always was.
+    requests = requests.withColumns({GROUP_KEY: F.col("key"), "key": part_key()})
     return requests.groupBy("key").applyInPandasWithState(
         streaming_operator(config), OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.EventTimeTimeout
     )

@@ -25,10 +25,16 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.types import StructType
 
-from streaming.rows import output_columns
-from streaming.state_function import Outputs, StateFunction
+from streaming.parts import PYSPARK_VERSION
+from streaming.rows import output_columns, record_bytes
+from streaming.state_function import Outputs, Said, StateFunction
 
-PYSPARK_VERSION = "4.2.0"
+BATCH_BYTES = 2 << 20
+"""An Arrow batch ends with the piece of outputs or the state that reaches this: the JVM holds one of them."""
+BATCH_RECORDS = 10_000
+"""Or with so many small ones. (Spark's own limit is one of the way there, see `streaming.session`.)"""
+_VALUE = 2
+"""The place of a state's value in its row."""
 _COUNT = pa.struct([("dataCount", pa.int32()), ("stateCount", pa.int32())])
 _STATE = pa.struct([("properties", pa.string()), ("keyRowAsUnsafe", pa.binary()), ("object", pa.binary()), ("oldTimeoutTimestamp", pa.int64())])
 
@@ -64,11 +70,10 @@ class LeanSerializer(ApplyInPandasWithStateSerializer):
         chunks: list[list[Column]] = []
         state: GroupState | None = None
         for batch in ArrowStreamSerializer.load_stream(self, stream):
-            *data, infos = (_objects(column) for column in batch.columns)
+            data = [_objects(column) for column in batch.columns[:-1]]
             names = batch.schema.names[:-1]
-            for info in infos:
-                if info is None:  # rows are more than keys
-                    break
+            infos: Any = batch.columns[-1]  # one for each key, and behind them nulls, as rows are more
+            for info in infos.slice(0, len(infos) - infos.null_count).to_pylist():
                 first, count = info["startOffset"], info["numRows"]
                 own = slice(first, first + count)
                 chunks.append([Column(name, values[own]) for name, values in zip(names, data, strict=True)])
@@ -85,17 +90,24 @@ class LeanSerializer(ApplyInPandasWithStateSerializer):
         ArrowStreamSerializer.dump_stream(self, self._write_stream_start(self._batches(iterator), stream), stream)
 
     def _batches(self, iterator: Iterable[Any]) -> Iterator[pa.RecordBatch]:
-        outputs: Outputs = []
+        outputs: list[Said] = []
         states: list[tuple[Any, ...]] = []
-        count = 0
+        count = size = 0
         schema: StructType | None = None
         for (((said, state), schema),) in iterator:
-            outputs += said
-            count += sum(len(records) for _, records in said)
+            for group_key, records in said:
+                outputs.append((group_key, records))
+                count += len(records)
+                size += sum(map(record_bytes, records))
+                if count >= BATCH_RECORDS or size >= BATCH_BYTES:
+                    yield _batch(outputs, states, schema)
+                    outputs, states, count, size = [], [], 0, 0
+            # Only now: the function is done, and its state with it.
             states.append(self._state_row(state))
-            if count > self.arrow_max_records_per_batch:
+            size += len(states[-1][_VALUE] or b"")
+            if size >= BATCH_BYTES or len(states) >= BATCH_RECORDS:
                 yield _batch(outputs, states, schema)
-                outputs, states, count = [], [], 0
+                outputs, states, count, size = [], [], 0, 0
         if schema is not None and states:
             yield _batch(outputs, states, schema)
 
@@ -113,7 +125,7 @@ def _objects(column: pa.Array[Any]) -> list[Any]:
     kind = column.type
     if pa.types.is_timestamp(kind):  # the tick, which is null in every row
         return [None] * len(column)
-    if pa.types.is_struct(kind) or (column.null_count and pa.types.is_integer(kind)):
+    if column.null_count and pa.types.is_integer(kind):
         return column.to_pylist()
     # Three times as fast, and numbers without nulls stay numbers.
     found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
@@ -126,7 +138,7 @@ def _batch(outputs: Outputs, states: list[tuple[Any, ...]], schema: StructType) 
     counts = len(data[0]), len(states)
     rows = max(1, *counts)
     types = (_COUNT, pa.struct(list(to_arrow_schema(schema, timezone="UTC"))), _STATE)
-    columns = ([(each,) * rows for each in counts], data, list(zip(*states, strict=True)))
+    columns = ([(each,) * rows for each in counts], data, list(zip(*states, strict=True)) or [()] * len(_STATE))
     structs = [_struct(each, struct, rows) for each, struct in zip(columns, types, strict=True)]
     return pa.RecordBatch.from_arrays(structs, names=["_0", "_1", "_2"])
 

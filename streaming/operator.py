@@ -1,12 +1,13 @@
 """The operator: one group's rows in, its outputs out. The one place where Spark meets the core.
 
-`coordinate_rows` is what happens, a pure function of the group's state, its rows and the clock that the ticks give;
-`streaming_operator` binds it to Spark's way of calling a function by group.
+`coordinate_group` is what happens, a pure function of the group's state, its rows and the clock that the ticks give;
+`streaming_operator` binds it to Spark's way of calling a function by group. Rows and outputs pass through in pieces, so
+that memory holds a few of them, however many a batch has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import NamedTuple
@@ -17,15 +18,25 @@ from coordinator_state import Group, GroupCoordinator, decode_group, encode_grou
 from schemas.events import EventError, decode_group_event, decode_group_id
 from schemas.ticks import read_tick
 from streaming.operator_config import OperatorConfig
+from streaming.parts import HeldStates, Part
 from streaming.rows import EventRow, OutputRecord, dead_letter, output_record
-from streaming.state_function import Columns, Outputs, StateFunction
+from streaming.state_function import Columns, Outputs, Said, StateFunction
 
 Key = tuple[bytes | None]
 """The grouping key: the bytes of the event's key. Not its text: a key that is no UTF-8 would be a poison."""
+OUTPUTS_AT_ONCE = 16
+"""After an event or a timer that brings the group's outputs to so many, they are passed on. Each may take a megabyte or more."""
 
 
 class OperatorError(RuntimeError):
     """A defect of ours, or a state that cannot be read. The batch fails, the checkpoint stands, nothing is skipped."""
+
+
+class Left(NamedTuple):
+    """What is left of a group after its rows."""
+
+    group: Group | None
+    next_deadline_ms: int | None
 
 
 class Outcome(NamedTuple):
@@ -36,65 +47,97 @@ class Outcome(NamedTuple):
     records: list[OutputRecord]
 
 
+Pieces = Generator[list[OutputRecord], None, Left]
+"""Records in the order in which they were said, a few at a time; at the end, what is left of the group."""
+
+
 def streaming_operator(config: OperatorConfig) -> StateFunction:
     """The function for `applyInPandasWithState`, with state as `STATE_SCHEMA` and event-time timeouts."""
+    held = HeldStates()
 
     def coordinate(key: Key, chunks: Iterable[Columns], state: GroupState) -> Outputs:
-        (group_key,) = key
         # The largest tick of the earlier batches: a row with no tick before it in this batch has that clock.
         watermark_ms = state.getCurrentWatermarkMs()
+        part = Part(key[0], list(chunks))
+        group_key = part.group_key
         with blame(group_key, config):
+            held.take_over(part, state)
             group = decode_group(*state.get) if state.exists else None
-            rows = [row for chunk in chunks for row in event_rows(chunk, watermark_ms)]
-            outcome = coordinate_rows(group_key, rows, config, group=group, clock_ms=watermark_ms)
-            _store(outcome, state, watermark_ms)
-        return [(group_key, outcome.records)]
+            rows = sorted((row for chunk in part.chunks for row in event_rows(chunk, watermark_ms)), key=attrgetter("offset"))
+            left = yield from with_key(group_key, coordinate_group(group_key, rows, config, group=group, clock_ms=watermark_ms))
+            _store(left, state, watermark_ms)
+            held.hold(part, state)
 
     return StateFunction(coordinate)
 
 
-def coordinate_rows(
+def with_key(group_key: bytes | None, pieces: Pieces) -> Generator[Said, None, Left]:
+    """The pieces of a group as outputs."""
+    while True:
+        try:
+            records = next(pieces)
+        except StopIteration as end:
+            left: Left = end.value
+            return left
+        yield group_key, records
+
+
+def coordinate_group(
     group_key: bytes | None, rows: Iterable[EventRow], config: OperatorConfig, *, group: Group | None, clock_ms: int
-) -> Outcome:
-    """Handle rows in the order of their offsets, then let the clock reach `clock_ms`.
+) -> Pieces:
+    """Handle rows, which are in the order of their offsets, then let the clock reach `clock_ms`.
 
     A row that cannot be read becomes a dead letter; it changes nothing and does not even move the group's clock.
     """
-    ordered = sorted(rows, key=attrgetter("offset"))
     try:
         group_id = decode_group_id(group_key)
     except EventError as problem:
-        return Outcome(None, None, unreadable(group_key, ordered, problem, config))
+        for row in rows:
+            yield [dead_letter(group_key, row, problem if group_key is not None else _without_key(row, config), config)]
+        return Left(None, None)
     coordinator = GroupCoordinator(group_id, config.group, partition=config.partition, group=group)
-    records = handle_rows(coordinator, group_key, group_id, ordered, config)
-    coordinator.advance_to(clock_ms)
-    records += take_records(coordinator, config)
-    return Outcome(coordinator.group, coordinator.next_deadline_ms(), records)
-
-
-def handle_rows(
-    coordinator: GroupCoordinator, group_key: bytes | None, group_id: str, rows: Iterable[EventRow], config: OperatorConfig
-) -> list[OutputRecord]:
-    """Hand rows, which are in order, to the core: the dead letters, then what the group says to the others."""
     letters: list[OutputRecord] = []
     for row in rows:
         try:
             event = decode_group_event(group_id, row.value)
         except EventError as problem:
             letters.append(dead_letter(group_key, row, problem, config))
+            if len(letters) >= OUTPUTS_AT_ONCE:
+                yield letters
+                letters = []
             continue
+        while coordinator.fire_next(row.clock_ms):
+            if len(coordinator.outputs) >= OUTPUTS_AT_ONCE:
+                yield _take_records(coordinator, config)
         coordinator.handle(group_event(event, row.offset, row.clock_ms, row.timestamp_ms))
-    return letters + take_records(coordinator, config)
+        if len(coordinator.outputs) >= OUTPUTS_AT_ONCE:
+            yield _take_records(coordinator, config)
+    while coordinator.fire_next(clock_ms):
+        if len(coordinator.outputs) >= OUTPUTS_AT_ONCE:
+            yield _take_records(coordinator, config)
+    yield letters + _take_records(coordinator, config)
+    return Left(coordinator.group, coordinator.next_deadline_ms())
 
 
-def take_records(coordinator: GroupCoordinator, config: OperatorConfig) -> list[OutputRecord]:
+def coordinate_rows(
+    group_key: bytes | None, rows: Iterable[EventRow], config: OperatorConfig, *, group: Group | None, clock_ms: int
+) -> Outcome:
+    """The same in one piece, for rows in any order; the dead letters of events come first."""
+    ordered = sorted(rows, key=attrgetter("offset"))
+    pieces = coordinate_group(group_key, ordered, config, group=group, clock_ms=clock_ms)
+    records: list[OutputRecord] = []
+    while True:
+        try:
+            records += next(pieces)
+        except StopIteration as end:
+            left: Left = end.value
+            records.sort(key=lambda record: "epoch" in record.headers)
+            return Outcome(left.group, left.next_deadline_ms, records)
+
+
+def _take_records(coordinator: GroupCoordinator, config: OperatorConfig) -> list[OutputRecord]:
     """What a group has said since the last time, as records for the sink."""
     return [output_record(output, config) for output in coordinator.take_outputs()]
-
-
-def unreadable(group_key: bytes | None, rows: Iterable[EventRow], problem: EventError, config: OperatorConfig) -> list[OutputRecord]:
-    """The dead letters of rows whose key names no group, which is the problem."""
-    return [dead_letter(group_key, row, problem if group_key is not None else _without_key(row, config), config) for row in rows]
 
 
 def _without_key(row: EventRow, config: OperatorConfig) -> EventError:
@@ -115,14 +158,14 @@ def event_rows(chunk: Columns, clock_floor_ms: int) -> list[EventRow]:
     ]
 
 
-def _store(outcome: Outcome, state: GroupState, watermark_ms: int) -> None:
+def _store(left: Left, state: GroupState, watermark_ms: int) -> None:
     """Keep the group, or forget it: a timed-out call that did neither would be repeated in every later batch."""
-    if outcome.group is None:
+    if left.group is None:
         if state.exists:
             state.remove()
         return
-    state.update(encode_group(outcome.group))
-    set_timeout(state, outcome.next_deadline_ms, watermark_ms)
+    state.update(encode_group(left.group))
+    set_timeout(state, left.next_deadline_ms, watermark_ms)
 
 
 def set_timeout(state: GroupState, next_deadline_ms: int | None, watermark_ms: int) -> None:

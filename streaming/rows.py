@@ -30,8 +30,8 @@ from streaming.operator_config import OperatorConfig
 
 RECORD_SCHEMA = "partition int, offset long, timestamp_ms long, key binary, value binary"
 """Records of an events topic, of any partitions."""
-EVENT_SCHEMA = "key binary, offset long, value binary, timestamp_ms long, clock_ms long, tick timestamp"
-"""Records of one events partition with their ticks marked and the clock carried."""
+EVENT_SCHEMA = "key binary, offset long, value binary, timestamp_ms long, clock_ms long, tick timestamp, part int"
+"""Records of one events partition with their ticks marked and the clock carried; `part` as `streaming.parts` says."""
 STATE_SCHEMA = "membership binary, offsets binary"
 """Of one group."""
 BUCKET_STATE_SCHEMA = "groups binary"
@@ -43,6 +43,7 @@ NO_PARTITION = -1
 """The sink chooses a partition by the key. A number, not a null: pandas would make the column one of floats."""
 
 DETAIL_MAX_CHARACTERS = 1_000
+_RECORD_BYTES = 200
 HEADERS_MAX_BYTES = 512
 """More than what a producer counts for the headers of any output but a dead letter."""
 
@@ -71,6 +72,11 @@ class OutputRecord(NamedTuple):
         """At most this much is what Kafka's producer counts for it (`AbstractRecords.estimateSizeInBytesUpperBound`)."""
         headers = sum(10 + len(name) + len(text.encode()) for name, text in self.headers.items())
         return 100 + len(self.key or b"") + len(self.value or b"") + headers
+
+
+def record_bytes(record: OutputRecord) -> int:
+    """About what a record takes in memory: for bounds, where it matters when it is large."""
+    return _RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
 
 
 def output_record(output: Output, config: OperatorConfig) -> OutputRecord:

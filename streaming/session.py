@@ -40,10 +40,13 @@ SQL_SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.checkpointFileManagerClass": f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
     # Timers that are due by a batch's last tick fire at once, not with the next event: a bounded log has no next one.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+    # The rows that go to a Python worker at a time. (Not the states with them, see `SMALL_BATCHES`.)
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2 << 20),
     # As Spark has them; for `SMALL_BATCHES`, which an earlier query of the session may have had.
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.ui.explainMode": "formatted",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
 SMALL_BATCHES: Mapping[str, str] = {
     # Making code for every batch anew, finding it compiled and compiling it further costs more than it saves a few rows.
@@ -51,6 +54,8 @@ SMALL_BATCHES: Mapping[str, str] = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Nobody reads the plan of a batch, which Spark writes down for its UI.
     "spark.sql.ui.explainMode": "simple",
+    # A row goes to its worker with the state of its group, which may be a megabyte and which no other limit counts.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "128",
 }
 """For a session whose queries are to answer soon."""
 TICKS_GO_ON: Mapping[str, str] = {

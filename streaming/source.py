@@ -11,6 +11,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
+from streaming.parts import PART_BYTES
 from streaming.rows import EVENT_SCHEMA
 from streaming.ticks import carry_clock
 
@@ -38,6 +39,6 @@ def events_stream(
     return with_clock(reader.load().selectExpr(*EVENT_COLUMNS), tick_ahead_max_ms)
 
 
-def with_clock(records: DataFrame, ahead_max_ms: int) -> DataFrame:
+def with_clock(records: DataFrame, ahead_max_ms: int, part_bytes: int = PART_BYTES) -> DataFrame:
     """Key, offset, value and timestamp_ms of one partition, each batch of it one task -> rows of `EVENT_SCHEMA`."""
-    return records.mapInArrow(partial(carry_clock, ahead_max_ms=ahead_max_ms), EVENT_SCHEMA)
+    return records.mapInArrow(partial(carry_clock, ahead_max_ms=ahead_max_ms, part_bytes=part_bytes), EVENT_SCHEMA)

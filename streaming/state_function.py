@@ -2,7 +2,7 @@
 
 Spark's own way to it (`applyInPandasWithState`) makes pandas frames of every key's rows, state and outputs, which costs
 milliseconds for each key that a batch touches. A `StateFunction` needs none of them: Spark may call it with frames, and
-`streaming.lean_worker` calls `handle` itself. The outputs are the same.
+`streaming.lean_worker` calls `handle` itself. The outputs are the same. Both ways rows and outputs go through in pieces.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from streaming.rows import OutputRecord, output_frame
 
 Columns = Mapping[str, list[Any]]
 """Rows, by the names of their columns."""
-Outputs = list[tuple[bytes | None, list[OutputRecord]]]
-"""The key of a group, and what it said."""
+Said = tuple[bytes | None, list[OutputRecord]]
+"""The key of a group, and some of what it said."""
+Outputs = Iterable[Said]
 Handle = Callable[[tuple[Any, ...], Iterable[Columns], GroupState], Outputs]
-"""(grouping key, its rows, its state) -> outputs. A key that timed out has no rows."""
+"""(grouping key, its rows, its state) -> outputs; the state is done when they have been taken. A key that timed out has no rows."""
 
 
 class StateFunction:
@@ -32,9 +33,9 @@ class StateFunction:
     def __call__(self, key: tuple[Any, ...], frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         """Spark's way."""
         chunks = () if state.hasTimedOut else map(_columns, frames)
-        outputs = self.handle(key, chunks, state)
-        if any(records for _, records in outputs):
-            yield output_frame(outputs)
+        for said in self.handle(key, chunks, state):
+            if said[1]:
+                yield output_frame([said])
 
 
 def _columns(frame: pd.DataFrame) -> Columns:

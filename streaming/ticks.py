@@ -16,21 +16,24 @@ import pyarrow.compute as pc
 
 from schemas.events import EventError
 from schemas.ticks import NO_CLOCK, read_tick
+from streaming.arrow_columns import merged
+from streaming.parts import PART_BYTES, cutter_of_task
 
 
-def carry_clock(batches: Iterable[pa.RecordBatch], ahead_max_ms: int) -> Iterator[pa.RecordBatch]:
-    """Add `clock_ms`, the largest tick up to each record, `NO_CLOCK` where these batches have none before it; and `tick`: the
-    clock of a tick as a timestamp, null for every other record.
+def carry_clock(batches: Iterable[pa.RecordBatch], ahead_max_ms: int, part_bytes: int = PART_BYTES) -> Iterator[pa.RecordBatch]:
+    """Add `clock_ms`, the largest tick up to each record, `NO_CLOCK` where these batches have none before it; `tick`: the
+    clock of a tick as a timestamp, null for every other record; and `part`.
 
     `ahead_max_ms`: see `read_tick`. The batches are one events partition, or a stretch of it, in the order of offsets: one Spark task.
     """
+    cutter = cutter_of_task(part_bytes)
     last = np.int64(NO_CLOCK)
-    for batch in batches:
+    for batch in merged(batches):
         ticks = _ticks(batch, ahead_max_ms)
         clock = np.maximum.accumulate(np.concatenate(([last], ticks)))
         last = clock[-1]
         marked = pa.array(ticks * 1_000, pa.timestamp("us", "UTC"), mask=ticks == NO_CLOCK)
-        yield _with_columns(batch, clock_ms=pa.array(clock[1:], pa.int64()), tick=marked)
+        yield cutter.cut(_with_columns(batch, clock_ms=pa.array(clock[1:], pa.int64()), tick=marked))
 
 
 def _ticks(batch: pa.RecordBatch, ahead_max_ms: int) -> npt.NDArray[np.int64]:

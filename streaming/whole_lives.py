@@ -8,7 +8,7 @@ however long the log is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -19,14 +19,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from coordinator_state import GroupCoordinator
-from schemas.events import EventError, decode_group_id
+from schemas.events import EventError
 from schemas.ticks import NO_CLOCK, read_tick
 from streaming.arrow_columns import objects, runs
 from streaming.buckets import bucket_of
-from streaming.operator import blame, handle_rows, take_records, unreadable
+from streaming.operator import Pieces, blame, coordinate_group
 from streaming.operator_config import OperatorConfig
-from streaming.rows import RECORD_SCHEMA, EventRow, OutputRecord, output_batch
+from streaming.rows import RECORD_SCHEMA, EventRow, OutputRecord, output_batch, record_bytes
 
 BUCKET_ROW_SCHEMA = f"{RECORD_SCHEMA}, bucket int"
 ROWS_AT_ONCE = 1_000
@@ -81,21 +80,10 @@ def _outputs(batches: Batches, config: OperatorConfig, until_ms: int) -> Iterato
                 yield key, records
 
 
-def _life(
-    key: bytes | None, stretches: Iterable[_Stretch], config: OperatorConfig, end_ms: int
-) -> Iterator[list[OutputRecord]]:
-    try:
-        group_id = decode_group_id(key)
-    except EventError as problem:
-        for stretch in stretches:
-            yield unreadable(key, stretch.rows, problem, config)
-        return
-    coordinator = GroupCoordinator(group_id, config.group, partition=config.partition)
-    for stretch in stretches:
-        end_ms = max(end_ms, stretch.end_ms)
-        yield handle_rows(coordinator, key, group_id, stretch.rows, config)
-    coordinator.advance_to(end_ms)
-    yield take_records(coordinator, config)
+def _life(key: bytes | None, stretches: Iterator[_Stretch], config: OperatorConfig, end_ms: int) -> Pieces:
+    first = next(stretches)  # a partition's ticks come before its groups, so each stretch of a group knows the last one
+    rows = chain(first.rows, chain.from_iterable(stretch.rows for stretch in stretches))
+    return coordinate_group(key, rows, config, group=None, clock_ms=max(end_ms, first.end_ms))
 
 
 def _stretches(batches: Batches, ahead_max_ms: int) -> Iterator[_Stretch]:
@@ -158,7 +146,7 @@ def _in_batches(outputs: Iterable[Outputs]) -> Iterator[pa.RecordBatch]:
     for key, records in outputs:
         waiting.append((key, records))
         count += len(records)
-        size += sum(len(record.value or b"") for record in records)
+        size += sum(map(record_bytes, records))
         if count >= OUTPUTS_AT_ONCE or size >= OUTPUT_BYTES_AT_ONCE:
             yield output_batch(waiting)
             waiting, count, size = [], 0, 0

@@ -15,18 +15,21 @@ import pyspark.worker
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.pandas.serializers import ApplyInPandasWithStateSerializer
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
-from streaming import lean_worker
+from schemas.messages import DescribeGroupsRequest, JoinGroupProtocol, SyncGroupRequest
+from streaming import lean_worker, operator
 from streaming.buckets import bucket_operator
 from streaming.lean_worker import LeanSerializer
 from streaming.operator import streaming_operator
+from streaming.parts import PYSPARK_VERSION
 from streaming.state_function import StateFunction
 from tests.streaming.test_buckets import beat, join
-from tests.streaming.test_operator import CONFIG, JOIN_MS
+from tests.streaming.test_operator import CONFIG, JOIN, JOIN_MS, event
 
 Row = tuple[bytes | None, int, int, bytes | None]
 """Key, offset, clock_ms, value."""
@@ -157,6 +160,46 @@ def test_batches_are_cut_alike(keys: list[list[int]], most: int) -> None:
     assert states_of(lean) == states_of(sparks)
 
 
+def test_pieces_of_one_record_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Call] = [(b"%d" % key, [[join(b"%d" % key, key), *(beat(b"%d" % key, 10 * key + n) for n in range(1, 5))]]) for key in range(1, 4)]
+    sent = from_the_jvm(calls, {}, pa.binary())
+    whole = answers(*LEAN, streaming_operator(CONFIG), sent, 10_000)
+    for module, name in ((operator, "OUTPUTS_AT_ONCE"), (lean_worker, "BATCH_BYTES")):
+        monkeypatch.setattr(module, name, 1)
+    sparks, lean = both(streaming_operator(CONFIG), sent)
+    assert len(whole) == len(sparks) == 1
+    assert len(lean) > len(rows_of(whole[0])) / 4
+    for pieces in (sparks, lean):
+        assert [row for batch in pieces for row in rows_of(batch)] == rows_of(whole[0])
+        assert states_of(pieces) == states_of(whole)
+
+
+def test_a_state_comes_after_all_outputs_of_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The JVM writes a state when it has the outputs of its batch: a task that fails between leaves neither."""
+    monkeypatch.setattr(lean_worker, "BATCH_BYTES", 1)
+    monkeypatch.setattr(operator, "OUTPUTS_AT_ONCE", 1)
+    sent = from_the_jvm([(b"a", [[join(b"a", 0), beat(b"a", 1)]])], {}, pa.binary())
+    batches = answers(*LEAN, streaming_operator(CONFIG), sent, 10_000)
+    counts = [batch.column(0)[0].as_py() for batch in batches]
+    assert [each["stateCount"] for each in counts] == [0] * (len(counts) - 1) + [1]
+    assert len(counts) > 2
+
+
+def test_what_crosses_at_a_time_is_bounded_though_the_outputs_are_not() -> None:
+    """A large group that is described again and again."""
+    protocol = JoinGroupProtocol(name="range", metadata=b"m" * 600_000)
+    sync = SyncGroupRequest(group_id="g", generation_id=1, member_id="m")
+    bodies = [
+        event("JoinGroup", 3, replace(JOIN, protocols=(protocol,)), "join", new_member_id="m"),
+        event("SyncGroup", 3, sync, "sync"),
+        *(event("DescribeGroups", 5, DescribeGroupsRequest(groups=("g",)), f"describe-{number}") for number in range(30)),
+    ]
+    rows: list[Row] = [(b"g", number, JOIN_MS, body) for number, body in enumerate(bodies)]
+    sizes = [batch.nbytes for batch in answers(*LEAN, streaming_operator(CONFIG), from_the_jvm([(b"g", [rows])], {}, pa.binary()), 10_000)]
+    assert sum(sizes) > 20_000_000
+    assert max(sizes) < lean_worker.BATCH_BYTES + operator.OUTPUTS_AT_ONCE * 1_000_000
+
+
 def rows_of(batch: pa.RecordBatch) -> list[Any]:
     count = batch.column(0)[0].as_py()["dataCount"]
     found: list[Any] = batch.column(1).to_pylist()[:count]
@@ -180,4 +223,4 @@ def test_it_is_installed_in_the_version_of_spark_that_it_knows_and_in_no_other(m
     assert not lean_worker.install()
     assert pyspark.worker.ApplyInPandasWithStateSerializer is ApplyInPandasWithStateSerializer
     monkeypatch.undo()
-    assert pyspark.__version__ == lean_worker.PYSPARK_VERSION
+    assert pyspark.__version__ == PYSPARK_VERSION

@@ -7,13 +7,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from msgspec.structs import replace
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from coordinator_state import GroupConfig
-from schemas.events import encode_request_event
+from coordinator_state import GroupConfig, GroupCoordinator, group_event
+from schemas.events import decode_group_event, encode_request_event
 from schemas.messages import HeartbeatRequest, JoinGroupProtocol, JoinGroupRequest, Request
-from streaming.operator import OperatorError, streaming_operator
+from streaming.operator import OUTPUTS_AT_ONCE, OperatorError, coordinate_group, streaming_operator
 from streaming.operator_config import OperatorConfig
 from streaming.reply_partitions import ReplyPartitions
 from streaming.topics import Topics
@@ -177,3 +178,23 @@ def test_a_defect_fails_the_batch_and_names_the_group() -> None:
     state = group_state((b"\x63damaged", b"\x01"))
     with pytest.raises(OperatorError, match=r"group b'g' of c\.events, partition 0: StateError"):
         call(b"g", [], state)
+
+
+def test_what_is_said_is_passed_on_a_little_at_a_time_also_between_timers() -> None:
+    """Members of a large group that expire at once: each is told with the whole group."""
+    members, metadata = 60, b"m" * 1_000
+    protocol = JoinGroupProtocol(name="range", metadata=metadata)
+    coordinator = GroupCoordinator("g", CONFIG.group)
+    for number in range(members):
+        join = replace(JOIN, protocols=(protocol,))
+        coordinator.handle(group_event(_decoded(event("JoinGroup", 3, join, f"r{number}", new_member_id=f"m{number}")), number, JOIN_MS, JOIN_MS))
+    coordinator.handle(group_event(_decoded(event("JoinGroup", 3, replace(JOIN, member_id="m0", protocols=(protocol,)), "again")), 100, JOIN_MS, JOIN_MS))
+    assert coordinator.group is not None
+    assert len(coordinator.group.members) == members
+    pieces = list(coordinate_group(b"g", [], CONFIG, group=coordinator.group, clock_ms=JOIN_MS + 10**9))
+    assert sum(map(len, pieces)) > 4 * OUTPUTS_AT_ONCE
+    assert max(map(len, pieces)) <= 2 * OUTPUTS_AT_ONCE
+
+
+def _decoded(value: bytes) -> Any:
+    return decode_group_event("g", value, CONFIG.responses_partitions)
