@@ -97,7 +97,9 @@ class RecentGroups:
         place = TopicPartition(self._topic, self._partition)
         low, high = consumer.get_watermark_offsets(place, timeout=POLL_TIMEOUT_S)
         since_ms = 0 if self._window_ms is None else clock_ms - self._window_ms
-        start = max(self._end, low if self._window_ms is None else self._before(consumer, since_ms, low, high))
+        start = max(self._end, low)
+        if self._window_ms is not None:
+            start = self._before(consumer, since_ms, start, high)
         ticked_ms = 0
         for message in read_events(consumer, self._topic, self._partition, start, high):
             key, tick_ms = message.key(), tick_of(message, self._ahead_max_ms)

@@ -48,7 +48,6 @@ class Ticker:
         self._on_tick = on_tick
         # Who was last heard while it waited to join has a session from the end of that wait: one longer than from when it spoke.
         self._recent = RecentGroups(topic, partition, 2 * session_max_ms, ahead_max_ms)
-        self._all = RecentGroups(topic, partition, None, ahead_max_ms)
         self._clock: TickClock | None = None
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -158,9 +157,19 @@ class Ticker:
     def _renew_sessions(self, producer: Producer, clock_ms: int, renewal: Renewal) -> int | None:
         """When the log took the last renewal of the groups that must have one, 0 if there are none; None: it has not taken all."""
         at_present = renewal is Renewal.ALL_AT_PRESENT
+        everybody = RecentGroups(self._topic, self._partition, None, self._ahead_max_ms)
+        groups, value = (everybody, RENEWAL_AT_PRESENT) if at_present else (self._recent, SESSION_RENEWAL)
+        renewed: dict[bytes, None] = {}
+        taken_ms = 0
         try:
             with open_reader(self._properties) as consumer:
-                keys = (self._all if at_present else self._recent).read(consumer, clock_ms, lambda: not self._stopping.is_set())
+                # Who comes while it is read and written has the old time as well: until nobody new has come.
+                while keys := [key for key in groups.read(consumer, clock_ms, self._is_wanted) if key not in renewed]:
+                    written_ms = self._write(producer, [(key, value) for key in keys])
+                    if written_ms is None:
+                        return None
+                    taken_ms = max(taken_ms, written_ms)
+                    renewed |= dict.fromkeys(keys)
         except KafkaException:
             return None
         if self._stopping.is_set():
@@ -168,11 +177,14 @@ class Ticker:
         if at_present:
             _log.warning(
                 "The clock of partition %d stands at %s, which it would not catch up: it goes on at the present, and so do its %d groups, for "
-                "which no time has gone by.", self._partition, _date(clock_ms), len(keys),
+                "which no time has gone by.", self._partition, _date(clock_ms), len(renewed),
             )  # fmt: skip
-        elif keys:
-            _log.info("The clock of partition %d goes on after a pause; the sessions of %d groups begin anew.", self._partition, len(keys))
-        return self._write(producer, [(key, RENEWAL_AT_PRESENT if at_present else SESSION_RENEWAL) for key in keys])
+        elif renewed:
+            _log.info("The clock of partition %d goes on after a pause; the sessions of %d groups begin anew.", self._partition, len(renewed))
+        return taken_ms
+
+    def _is_wanted(self) -> bool:
+        return not self._stopping.is_set()
 
     def _write(self, producer: Producer, records: Sequence[tuple[bytes | None, bytes]]) -> int | None:
         """When the log took the last of them, 0 if there are none; None: it has not taken all.
