@@ -383,7 +383,7 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (timers_change_their_order_between_batches, SOUPS, {"BatchesCannotBeSeen"}),
     (ids_by_chance, WORLDS, {"RepeatsAreEqual", "BatchesCannotBeSeen"}),
     (time_by_the_batch, WORLDS, {"BatchesCannotBeSeen"}),
-    (absent_members_stay, WORLDS, {"SameAsModel"}),
+    (absent_members_stay, SOUPS, {"SameAsModel"}),
     (the_old_id_of_an_instance_is_not_fenced, SOUPS, {"SameAsModel"}),
     (retention_is_over_at_once, SOUPS, {"CommitsKept"}),
     (offsets_of_a_topic_that_is_gone_stay, SOUPS, {"CommitsKept"}),
