@@ -58,7 +58,7 @@ class Ticker:
                 value = RENEWAL_AT_PRESENT if at_present else SESSION_RENEWAL
                 self._log.append(self._shard, timestamp_ms, key, value, monotonic_ms)
             if at_present:
-                step = step._replace(tick_ms=max(step.tick_ms, timestamp_ms))
+                step = step._replace(tick_ms=timestamp_ms)
         self._clock.sending(step.tick_ms)
         self._log.append(self._shard, timestamp_ms, None, encode_tick(step.tick_ms), monotonic_ms)
         self._clock.acknowledge(step, Asked(wall_ms, monotonic_ms), timestamp_ms, monotonic_ms)

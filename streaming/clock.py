@@ -54,7 +54,7 @@ class Step(NamedTuple):
 
     tick_ms: int
     renewal: Renewal = Renewal.NOBODY
-    """Is written before the tick; with `ALL_AT_PRESENT` the tick is the time of the last of them, if that is later."""
+    """Is written before the tick. With `ALL_AT_PRESENT` the tick is then the time of the first of them: no group's time is behind it."""
 
 
 class Asked(NamedTuple):
@@ -111,8 +111,8 @@ class TickClock:
         self._acknowledged_ms = reached_ms
         self._interval_ms, self._lead_ms, self._pause_ms = interval_ms, lead_ms, pause_ms
         self._ahead_max_ms = ahead_max_ms
-        self._has_ticks, self._is_whole = has_ticks, is_whole
         self._is_new = reached_ms is not None
+        self._has_ticks, self._is_whole = has_ticks or self._is_new, is_whole
         self._owes_renewal = reached_ms is None
         self._broker: tuple[int, Asked] | None = None
         """The brokers' time, and when it was asked for."""

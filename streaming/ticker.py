@@ -137,38 +137,38 @@ class Ticker:
         if step is None:
             return
         if step.renewal is not Renewal.NOBODY:
-            renewed_ms = self._renew_sessions(producer, clock.clock_ms, step.renewal)
-            if renewed_ms is None:
+            times = self._renew_sessions(producer, clock.clock_ms, step.renewal)
+            if times is None:
                 self._tell(answered=False)
                 return
-            if step.renewal is Renewal.ALL_AT_PRESENT:
-                step = Step(max(step.tick_ms, renewed_ms), step.renewal)
+            if step.renewal is Renewal.ALL_AT_PRESENT and times:
+                step = Step(min(times), step.renewal)
         asked = Asked(_wall_ms(), _monotonic_ms())
         with self._lock:
             clock.sending(step.tick_ms)
-        timestamp_ms = self._write(producer, [(None, encode_tick(step.tick_ms))])
-        if timestamp_ms is not None:
+        times = self._write(producer, [(None, encode_tick(step.tick_ms))])
+        if times is not None:
             with self._lock:
-                moved = clock.acknowledge(step, asked, timestamp_ms, _monotonic_ms())
+                moved = clock.acknowledge(step, asked, times[0], _monotonic_ms())
             if moved:
                 self._on_tick()
-        self._tell(timestamp_ms is not None)
+        self._tell(times is not None)
 
-    def _renew_sessions(self, producer: Producer, clock_ms: int, renewal: Renewal) -> int | None:
-        """When the log took the last renewal of the groups that must have one, 0 if there are none; None: it has not taken all."""
+    def _renew_sessions(self, producer: Producer, clock_ms: int, renewal: Renewal) -> list[int] | None:
+        """When the log took the renewals of the groups that must have one; None: it has not taken all."""
         at_present = renewal is Renewal.ALL_AT_PRESENT
         everybody = RecentGroups(self._topic, self._partition, None, self._ahead_max_ms)
         groups, value = (everybody, RENEWAL_AT_PRESENT) if at_present else (self._recent, SESSION_RENEWAL)
         renewed: dict[bytes, None] = {}
-        taken_ms = 0
+        times: list[int] = []
         try:
             with open_reader(self._properties) as consumer:
                 # Who comes while it is read and written has the old time as well: until nobody new has come.
                 while keys := [key for key in groups.read(consumer, clock_ms, self._is_wanted) if key not in renewed]:
-                    written_ms = self._write(producer, [(key, value) for key in keys])
-                    if written_ms is None:
+                    taken = self._write(producer, [(key, value) for key in keys])
+                    if taken is None:
                         return None
-                    taken_ms = max(taken_ms, written_ms)
+                    times += taken
                     renewed |= dict.fromkeys(keys)
         except KafkaException:
             return None
@@ -181,13 +181,13 @@ class Ticker:
             )  # fmt: skip
         elif renewed:
             _log.info("The clock of partition %d goes on after a pause; the sessions of %d groups begin anew.", self._partition, len(renewed))
-        return taken_ms
+        return times
 
     def _is_wanted(self) -> bool:
         return not self._stopping.is_set()
 
-    def _write(self, producer: Producer, records: Sequence[tuple[bytes | None, bytes]]) -> int | None:
-        """When the log took the last of them, 0 if there are none; None: it has not taken all.
+    def _write(self, producer: Producer, records: Sequence[tuple[bytes | None, bytes]]) -> list[int] | None:
+        """When the log took each of them; None: it has not taken all.
 
         Returns when each is acknowledged, or given up after DELIVERY_TIMEOUT_MS. Raises TopicError where the broker does not say.
         """
@@ -209,9 +209,7 @@ class Ticker:
         producer.flush()
         if any(kind != TIMESTAMP_LOG_APPEND_TIME for kind, _ in times):
             raise TopicError([senders_times(self._topic, "CreateTime")])
-        if len(times) < len(records):
-            return None
-        return max((timestamp_ms for _, timestamp_ms in times), default=0)
+        return [timestamp_ms for _, timestamp_ms in times] if len(times) == len(records) else None
 
     def _tell_standstill(self, clock: TickClock) -> None:
         if clock.standstill is not self._told:
