@@ -68,7 +68,6 @@ def test_a_ticker_that_comes_back_renews_the_sessions_of_groups_that_were_heard_
     assert {(each.key(), each.value()) for each in renewals} == {(b"lately", SESSION_RENEWAL), (b"just now", SESSION_RENEWAL)}
     assert all(each.key() is None for each in ticks), "sessions are renewed once"
     clocks = [decode_tick(each.value() or b"").clock_ms for each in ticks]
-    assert clocks[0] == stands_ms
     assert stands_ms < next(clock_ms for clock_ms in clocks if clock_ms != stands_ms) <= stands_ms + 110
     assert ticker.status.foreign_ticks == 0
 
