@@ -22,6 +22,7 @@ from recordings.group_requests import GroupRequest, group_requests
 from recordings.kafka_json import KafkaJsonError, topic_id_from_kafka
 from recordings.log_clock import FileClock, FileStep, link_files
 from recordings.log_contents import LogContents
+from recordings.log_doubts import doubts_of
 from recordings.request_lines import MARK, LineError, LoggedRequest, ReadLine, read_line
 from recordings.request_order import ConnectionOrder, RequestSorter
 from recordings.text_files import BUFFER_BYTES, GZIP_ERRORS, unpacked
@@ -137,8 +138,6 @@ class RequestLog:
 
     def doubts(self) -> tuple[str, ...]:
         """Why what this log tells may not be what happened, in sentences; all of it when the requests were taken."""
-        from recordings.log_doubts import doubts_of
-
         return doubts_of(self)
 
     def file_name(self, request: LoggedRequest) -> str:

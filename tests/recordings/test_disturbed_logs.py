@@ -40,9 +40,15 @@ def read(directory: Path, files: Files, time_zone: tzinfo = UTC) -> tuple[Story,
     return story, log
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=NAMES, scope="module")
 def lines(request: pytest.FixtureRequest) -> list[bytes]:
     return lines_of(request.param)
+
+
+@pytest.fixture(scope="module")
+def story(lines: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """What the log tells when nothing has happened to it."""
+    return read(tmp_path_factory.mktemp("undisturbed"), disturbances.one(lines))[0]
 
 
 def test_an_undisturbed_log_has_no_doubts(lines: list[bytes], tmp_path: Path) -> None:
@@ -52,24 +58,25 @@ def test_an_undisturbed_log_has_no_doubts(lines: list[bytes], tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("disturbance", disturbances.READ_RIGHT.values(), ids=disturbances.READ_RIGHT)
-def test_what_is_all_there_is_told_as_if_nothing_had_happened(lines: list[bytes], disturbance: Disturbance, tmp_path: Path) -> None:
-    story, _ = read(tmp_path / "before", disturbances.one(lines))
+def test_what_is_all_there_is_told_as_if_nothing_had_happened(
+    lines: list[bytes], story: Story, disturbance: Disturbance, tmp_path: Path
+) -> None:
     told, log = read(tmp_path / "after", disturbance(lines))
     assert told == story, log.doubts()
 
 
 @pytest.mark.parametrize("disturbance", disturbances.READ_OR_TOLD.values(), ids=disturbances.READ_OR_TOLD)
-def test_what_is_not_told_as_it_was_is_doubted(lines: list[bytes], disturbance: Disturbance, tmp_path: Path) -> None:
-    story, _ = read(tmp_path / "before", disturbances.one(lines))
+def test_what_is_not_told_as_it_was_is_doubted(
+    lines: list[bytes], story: Story, disturbance: Disturbance, tmp_path: Path
+) -> None:
     told, log = read(tmp_path / "after", disturbance(lines))
     assert told == story or any(any(map(str.isdigit, doubt)) for doubt in log.doubts())
 
 
 @pytest.mark.parametrize("disturbance", disturbances.OTHER_GROUPS_TOO.values(), ids=disturbances.OTHER_GROUPS_TOO)
 def test_recordings_with_equal_connections_do_not_disturb_each_other(
-    lines: list[bytes], disturbance: Disturbance, tmp_path: Path
+    lines: list[bytes], story: Story, disturbance: Disturbance, tmp_path: Path
 ) -> None:
-    story, _ = read(tmp_path / "before", disturbances.one(lines))
     told, log = read(tmp_path / "after", disturbance(lines))
     assert len(told) > len(story)
     assert {group: told[group] for group in story} == story, log.doubts()
