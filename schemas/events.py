@@ -229,7 +229,7 @@ def decode_group_event(group_id: str, value: bytes | None) -> tuple[RequestEnvel
     if value is None:
         raise EventError(EventProblem.NO_VALUE, "the event has no value")
     try:
-        event: RequestEnvelope | SessionRenewal | TopicsDeleted = _decode_group_event(value)
+        event: RequestEnvelope | GroupEventBody = _decode_group_event(value)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise EventError(EventProblem.NOT_AN_ENVELOPE, str(error)) from None
     if type(event) is not RequestEnvelope:
