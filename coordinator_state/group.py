@@ -228,6 +228,7 @@ class Group(Struct, array_like=True):
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
         self._count(member, 1)
+        self.members_bytes += member.size_bytes
 
     def remove_member(self, member_id: str) -> Member | None:
         """Take a member, or a handed-out id, out of everything; the first remaining member leads if it led."""
@@ -239,6 +240,7 @@ class Group(Struct, array_like=True):
         if member.group_instance_id is not None and self.static_members.get(member.group_instance_id) == member_id:
             del self.static_members[member.group_instance_id]
         self._count(member, -1)
+        self.members_bytes -= member.size_bytes
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
         return member
@@ -267,11 +269,13 @@ class Group(Struct, array_like=True):
             self.offsets_bytes += by_bytes
 
     def update_member(self, member: Member, protocols: Protocols, session_timeout_ms: int, rebalance_timeout_ms: int) -> None:
-        self._count(member, -1)
-        member.protocols = protocols
+        if protocols != member.protocols:
+            self._count(member, -1)
+            self.members_bytes += protocols_bytes(protocols) - protocols_bytes(member.protocols)
+            member.protocols = protocols
+            self._count(member, 1)
         member.session_timeout_ms = session_timeout_ms
         member.rebalance_timeout_ms = rebalance_timeout_ms
-        self._count(member, 1)
 
     def set_assignment(self, member: Member, assignment: bytes) -> None:
         self.members_bytes += len(assignment) - len(member.assignment)
@@ -294,7 +298,6 @@ class Group(Struct, array_like=True):
                 del self.protocol_counts[name]
         if member.awaiting_join is not None:
             self.awaiting_join_count += sign
-        self.members_bytes += sign * member.size_bytes
 
 
 CONSUMER = "consumer"

@@ -28,6 +28,8 @@ TOPIC_NAME_MAX_CHARACTERS = 249
 
 RECORDS_MAX_BYTES = 4_194_304
 """Most bytes of records that one commit may make. With names of usual length, no commit that fits into an event makes so many."""
+_FEW_PARTITIONS = 50
+"""So few make no records that are too many, whatever the names are."""
 
 
 def offset_commit(turn: Turn, request: OffsetCommitRequest) -> None:
@@ -63,6 +65,11 @@ def offset_commit_error(request: OffsetCommitRequest, error_code: ErrorCode) -> 
 
 def _require_few_records(turn: Turn, request: OffsetCommitRequest) -> None:
     """Kafka appends the records of a commit in one batch, and refuses what the log has no room for. Each holds its group's name."""
+    partitions = 0
+    for topic in request.topics:
+        partitions += len(topic.partitions)
+    if partitions <= _FEW_PARTITIONS:
+        return
     names_bytes = OFFSET_OVERHEAD_BYTES + utf8_bytes(turn.group_id)
     records_bytes = sum([len(topic.partitions) * (names_bytes + utf8_bytes(topic.name)) for topic in request.topics])
     if records_bytes > RECORDS_MAX_BYTES:
@@ -113,7 +120,6 @@ class _Commit:
         self._turn = turn
         self._offsets = group.offsets
         self._expire_timestamp_ms = _expire_timestamp_ms(turn, request)
-        self._group_id_bytes = utf8_bytes(turn.group_id)
         self._metadata_max_bytes = turn.config.offset_metadata_max_bytes
         self._room = turn.config.group_offsets_max_bytes - group.size_of_offsets()
         """By how many bytes the group's offsets may grow. Below 0 in a group that is larger than it may be now: it only shrinks."""
@@ -127,7 +133,6 @@ class _Commit:
         stored, keys = self._offsets.of_topic(name), offset_commit_keys(turn.group_id, name) if has_name else b""
         timestamp_ms, now_ms, changes = turn.timestamp_ms, turn.now_ms, self.changes
         changes_before, added = len(changes), 0
-        key_bytes = self._group_id_bytes + utf8_bytes(name)
         record, pack, version = turn.record, INT32.pack, turn.config.offset_commit_value_version
         # A commit with an expiry of its own is written as version 1, the only one that can say so.
         expires = NO_TIMESTAMP if expire_timestamp_ms is None else expire_timestamp_ms
@@ -135,10 +140,8 @@ class _Commit:
         for partition in topic.partitions:
             number, metadata = partition.partition_index, partition.committed_metadata or ""
             previous = stored.get(number)
-            if previous is None:
-                growth = offset_bytes(key_bytes, metadata)
-            else:  # most often nothing but the number changes
-                growth = 0 if metadata == previous.metadata else utf8_bytes(metadata) - utf8_bytes(previous.metadata)
+            # Most often nothing but the number changes.
+            growth = 0 if previous is not None and metadata == previous.metadata else self._growth(name, previous, metadata)
             if not has_name or metadata or growth > room:
                 refusal = self._refusal(topic, number, metadata, has_room=growth <= max(room, 0))
                 if refusal is not None:
@@ -161,9 +164,16 @@ class _Commit:
         if len(changes) > changes_before:
             self._offsets.put_topic(name, stored)
             note_commits(turn, name, added, expire_timestamp_ms)
+        if room != self._room:
             turn.require_group().grow_offsets(self._room - room)
-        self._room = room
+            self._room = room
         return OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=tuple(answers))
+
+    def _growth(self, topic: str, previous: CommittedOffset | None, metadata: str) -> int:
+        """By how many bytes the group's offsets grow."""
+        if previous is not None:
+            return utf8_bytes(metadata) - utf8_bytes(previous.metadata)
+        return offset_bytes(utf8_bytes(self._turn.group_id) + utf8_bytes(topic), metadata)
 
     def _refusal(
         self, topic: OffsetCommitRequestTopic, partition: int, metadata: str, *, has_room: bool
