@@ -67,13 +67,24 @@ class CommittedTopics:
                 yield self._forget_all()
         yield self._forget_all()
 
-    def told(self, group_id: str, name: str) -> None:
-        """The group drops what it has of this topic; what it commits from now on is new."""
-        topics = self._found.get(group_id)
-        if topics is not None and topics.pop(name, None) is not None:
-            self._bytes -= _size(group_id, name)
-            if not topics:
-                del self._found[group_id]
+    def told(self, group_id: str, name: str, topic_id: str | None) -> None:
+        """The group drops what it has stored with this id, or without one; what it has of another topic of that name stays."""
+        topics = self._found.get(group_id, {})
+        ids = topics.get(name)
+        if ids is None:
+            return
+        left = ids - {topic_id, None}
+        if left:
+            topics[name] = self._ids_of(left)
+        else:
+            self._forget(group_id, name)
+
+    def _forget(self, group_id: str, name: str) -> None:
+        topics = self._found[group_id]
+        del topics[name]
+        self._bytes -= _size(group_id, name)
+        if not topics:
+            del self._found[group_id]
 
     def _forget_all(self) -> Found:
         found, self._found, self._bytes = self._found, {}, 0
@@ -115,7 +126,7 @@ class CommittedTopics:
 
     def _forget_group(self, group_id: str) -> None:
         for name in list(self._found.get(group_id, ())):
-            self.told(group_id, name)
+            self._forget(group_id, name)
 
     def _read(self, consumer: Consumer, since: dict[int, int], is_wanted: Callable[[], bool]) -> Iterator[Message]:
         """The records of all partitions from `since` (where nothing is said, the beginning) to the ends that they have now."""

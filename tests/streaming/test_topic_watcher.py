@@ -167,6 +167,25 @@ def test_a_topic_made_again_between_two_looks_is_another(cluster: Cluster, topic
     assert told.get("between", {between}) == {between}, "told where it was seen by two looks, or by none"
 
 
+def test_one_that_is_made_again_and_goes_again_is_told_again(cluster: Cluster, topic_prefix: str) -> None:
+    """What the group has of the second is not forgotten when it is told of the first."""
+    name = f"{topic_prefix}-orders"
+    first = cluster.make(name)
+    cluster.commit("g", name, first)
+    with cluster.watched(handled=0) as watcher:
+        wait_for(lambda: first in cluster.kept(), "it is kept")
+        cluster.delete(name)
+        second = cluster.make(name)
+        wait_for(lambda: len(cluster.told()) == 1, "it is told")
+        cluster.commit("g", name, second, partition=1)
+        watcher.handled(EVERYTHING)
+        wait_for(lambda: first not in cluster.kept(), "it is over")
+        cluster.delete(name)
+        wait_for(lambda: second not in cluster.kept(), "so is the second")
+    told = [each.topic_id for _, topics in cluster.told() for each in topics]
+    assert list(dict.fromkeys(told)) == [first, second]
+
+
 def test_topics_that_went_while_nobody_watched(cluster: Cluster, topic_prefix: str) -> None:
     gone, again, stays = (f"{topic_prefix}-{name}" for name in ("gone", "again", "stays"))
     ids = {name: cluster.make(name) for name in (gone, again, stays)}
@@ -327,5 +346,11 @@ def test_who_has_offsets_of_a_topic(cluster: Cluster, kept_bytes_max: int) -> No
     assert of("w") == {}
     cluster.commit("g2", "t", second)
     assert of("t")["g2"] == {"t": frozenset({second})}
+    committed.told("g1", "t", first)
+    committed.told("g2", "t", first)
+    committed.told("nobody", "t", first)
+    if kept_bytes_max > 10_000:
+        assert "g1" not in of("t"), "what is stored without an id is dropped as well"
+        assert of("t")["g2"] == {"t": frozenset({second})}, "what is stored with another is not"
     cluster.put("g2", encode_key(GroupMetadataKey("g2")), None)
     assert "g2" not in of("t") or kept_bytes_max < 10_000
