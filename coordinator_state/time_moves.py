@@ -1,4 +1,4 @@
-"""A group's time goes on at another hour, as if none had gone by: when the clock leaves behind what it will not catch up."""
+"""A group's time goes on at another hour, as if none had gone by: the clock leaves behind what it will not catch up."""
 
 from __future__ import annotations
 

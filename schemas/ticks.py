@@ -1,8 +1,8 @@
 """What a valid tick is: one function for everybody who reads an events topic, of the record alone.
 
-Ticks move time, for every group of their partition. So one that lies further in the future than clocks can differ is no tick: whoever
-may write to the topic could end every session with it, for good. It is judged by its own record's timestamp, which the
-broker gives (`message.timestamp.type=LogAppendTime`): then every reader, replay and batching comes to the same.
+Ticks move time, for every group of their partition. So one that lies further in the future than clocks can differ is
+no tick: whoever may write to the topic could end every session with it, for good. It is judged by its own record's
+timestamp, which the broker gives (`message.timestamp.type=LogAppendTime`): then every reader, replay and batching comes to the same.
 One that lies behind its timestamp, however far, is valid: after an outage the clock lags lawfully.
 """
 
@@ -35,6 +35,7 @@ def read_tick(value: bytes | None, timestamp_ms: int | None, ahead_max_ms: int) 
     if timestamp_ms is not None and NO_CLOCK < timestamp_ms < clock_ms - ahead_max_ms:
         raise EventError(
             EventProblem.MALFORMED_TICK,
-            f"clock_ms is {clock_ms - timestamp_ms} ms after the record's own timestamp, but may be {ahead_max_ms} ms (tick_ahead_max_ms)",
+            f"clock_ms is {clock_ms - timestamp_ms} ms after the record's own timestamp, but may be {ahead_max_ms} ms "
+            "(tick_ahead_max_ms)",
         )
     return clock_ms
