@@ -49,6 +49,8 @@ class Ticker:
         """Append a tick if the clock may go on; after a pause every session begins anew before it."""
         if self._clock is None:
             return
+        if self._clock.is_new:
+            self.start(wall_ms, monotonic_ms)
         step = self._clock.next_step(wall_ms, monotonic_ms)
         if step is None:
             return

@@ -111,14 +111,17 @@ class TickClock:
         self._acknowledged_ms = reached_ms
         self._interval_ms, self._lead_ms, self._pause_ms = interval_ms, lead_ms, pause_ms
         self._ahead_max_ms = ahead_max_ms
-        self._is_new = reached_ms is not None
-        self._has_ticks, self._is_whole = has_ticks or self._is_new, is_whole
-        self._owes_renewal = reached_ms is None
+        self.is_new = reached_ms is not None
+        """The log was empty, and has not taken a tick since. Look again before the next one: if something else has come, the
+        clock stands there."""
+        self._holds_tick = has_ticks and not self.is_new
+        self._has_ticks, self._is_whole = has_ticks or self.is_new, is_whole
+        self._owes_renewal = not self.is_new
         self._broker: tuple[int, Asked] | None = None
         """The brokers' time, and when it was asked for."""
         self._highest_ms = start_ms
         # Of a log that exists the query has to show first where it is.
-        self._watermark_ms = start_ms if self._is_new else start_ms - lead_ms
+        self._watermark_ms = start_ms if self.is_new else start_ms - lead_ms
 
     @property
     def skew_ms(self) -> int | None:
@@ -132,10 +135,8 @@ class TickClock:
             self._owes_renewal = True
         is_quiet = 2 * silence_ms >= self._pause_ms
         if self._broker is None:
-            if self._is_new:
-                tick_ms = next_clock_ms(self.clock_ms, silence_ms, wall_ms, self._interval_ms)
-                return Step(tick_ms) if tick_ms > self.clock_ms or is_quiet else None
-            return Step(self.clock_ms)
+            elapsed_ms = silence_ms if self.is_new else 0
+            return Step(next_clock_ms(self.clock_ms, elapsed_ms, wall_ms, self._interval_ms))
         broker_ms = self._broker[0] + monotonic_ms - self._broker[1].monotonic_ms
         self.standstill = self._why_not(wall_ms, broker_ms)
         if self.standstill is not None:
@@ -172,11 +173,11 @@ class TickClock:
         self._acknowledged_ms = monotonic_ms
         self._broker = timestamp_ms, asked
         if step.tick_ms - timestamp_ms > self._ahead_max_ms:  # it is no valid tick
-            if self._is_new:
+            if not self._holds_tick:
                 self.clock_ms = self._highest_ms = timestamp_ms
             return False
         moves = step.tick_ms > self.clock_ms
-        self._is_new = False
+        self.is_new, self._holds_tick = False, True
         self.clock_ms = max(self.clock_ms, step.tick_ms)
         if step.renewal is not Renewal.NOBODY:
             self._owes_renewal, self._has_ticks = False, True

@@ -113,8 +113,9 @@ class Ticker:
                 "message.timeout.ms": DELIVERY_TIMEOUT_MS,
             }
         )
-        while not self._stopping.wait(self._interval_ms / 1_000):
+        while not self._stopping.is_set():
             self._tick(producer, self._clock)
+            self._stopping.wait(self._interval_ms / 1_000)
 
     def _continue(self) -> TickClock:
         with open_reader(self._properties) as consumer:
@@ -131,6 +132,12 @@ class Ticker:
         )
 
     def _tick(self, producer: Producer, clock: TickClock) -> None:
+        if clock.is_new:
+            try:
+                clock = self._clock = self._continue()
+            except KafkaException:
+                self._tell(answered=False)
+                return
         with self._lock:
             step = clock.next_step(_wall_ms(), _monotonic_ms())
         self._tell_standstill(clock)

@@ -242,3 +242,27 @@ def test_what_can_be_caught_up_and_what_is_not_whole_is_not_left_behind() -> Non
         ticker = continued(start_ms, **found)
         write(ticker, 100_000_000, 0)
         assert ticker.next_step(100_000_000, 0) == Step(start_ms, Renewal.RECENT)
+
+
+def test_a_new_log_is_looked_at_again_until_it_has_taken_a_tick() -> None:
+    """What others have written meanwhile says where the clock stands; to jump from there would end sessions."""
+    ticker = clock()
+    assert ticker.is_new
+    assert ticker.next_step(100_000, 0) == Step(100_000), "at once, before anybody else writes"
+    write(ticker, 100_000, 0, skew_ms=AHEAD_MS + 1)
+    assert ticker.is_new
+    write(ticker, 102_000, 2_000)
+    assert not ticker.is_new
+
+
+def test_a_log_without_ticks_has_no_clock_that_a_refused_tick_could_name() -> None:
+    """Its records are from before the broker's clock was set back: the first tick is too far ahead, and not in the log."""
+    ticker = continued(100_000, has_ticks=False)
+    assert write(ticker, 101_000, 0, skew_ms=20_000) == Step(100_000)
+    assert ticker.clock_ms == 81_000
+    asked = write(ticker, 103_000, 2_000, skew_ms=20_000)
+    assert asked == Step(81_000)
+    write(ticker, 106_000, 5_000)
+    step = ticker.next_step(106_500, 5_500)
+    assert step is not None
+    assert step.renewal is Renewal.ALL_AT_PRESENT, "what has begun meanwhile goes on with the clock"
