@@ -27,7 +27,7 @@ from streaming import topic_knowledge
 from streaming.topic_knowledge import TopicKnowledge
 
 Plant = Callable[[pytest.MonkeyPatch], None]
-WORLDS = [seed for seed in range(120) if seed % 3 != 2]
+WORLDS = [seed for seed in range(360) if seed % 3 != 2]
 SOUPS = range(2, 150, 3)
 
 
@@ -43,7 +43,7 @@ def _broker_is_set_back(case: Case) -> bool:
 
 
 BROKERS_SET_BACK = [seed for seed in range(900) if seed % 3 != 2 and _broker_is_set_back(case_of(seed))]
-STATIC_SUBSCRIBERS = [seed for seed in range(1_300) if seed % 3 != 2 and _subscribes_as_static_member(case_of(seed))]
+STATIC_SUBSCRIBERS = [seed for seed in range(4_000) if seed % 3 != 2 and _subscribes_as_static_member(case_of(seed))]
 
 
 def caught_by(seeds: Iterable[int], rules: set[str]) -> set[str]:
