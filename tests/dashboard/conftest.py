@@ -35,9 +35,10 @@ def served() -> Iterator[RunningServer]:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium as the system has it; `CHROMIUM` names another one."""
+    """Chromium as the system has it; `CHROMIUM` names another one. It ends with the module: until then Playwright keeps an event
+    loop in this thread, in which no other can be run."""
     names = (os.environ.get("CHROMIUM"), "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     path = next((found for name in names if name and (found := shutil.which(name))), None)
     if path is None:

@@ -197,4 +197,4 @@ def test_what_is_said_is_passed_on_a_little_at_a_time_also_between_timers() -> N
 
 
 def _decoded(value: bytes) -> Any:
-    return decode_group_event("g", value, CONFIG.responses_partitions)
+    return decode_group_event("g", value)
