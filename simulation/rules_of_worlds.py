@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from coordinator_state import decode_group
 from schemas.events import EventProblem, TopicsDeleted, decode_group_event
 from simulation.driver import Driver, Written, encode_output
-from simulation.log import ticks_of
+from simulation.log import tick_of, ticks_of
 from simulation.referee import Judgement, Violation
 from simulation.scenario import BrokerClockJump, DriverCrash, Scenario, StrayTick, WallClockJump
 
@@ -71,19 +70,25 @@ def judge_expiries(world: World, judgement: Judgement) -> Iterator[Violation]:
 
 
 def _returns(world: World, group_id: str) -> Iterator[int]:
-    """Where the clock stood when it went on after a pause of any kind."""
+    """Where the clock stood when it went on after a pause of any kind: for half of the shortest session the log took no tick.
+
+    A tick that is not valid moves nothing, but the log has taken it: it was no pause.
+    """
     records = world.log.partitions[world.shard_of(group_id)]
-    ticks = ticks_of(records, world.scenario.config.tick_ahead_bound_ms)
-    if ticks:
-        # Until its first tick a log's clock stood, from its first record on.
-        ticks.insert(0, (records[0].time_ms, ticks[0][1]))
-    clock_ms = 0
-    for (ticked_ms, tick_ms), (next_ticked_ms, next_tick_ms) in pairwise(ticks):
-        clock_ms = max(clock_ms, tick_ms)
+    bound_ms = world.scenario.config.tick_ahead_bound_ms
+    ticks = [(record.time_ms, tick_of(record, bound_ms)) for record in records if record.key is None]
+    first_ms = next((tick_ms for _, tick_ms in ticks if tick_ms is not None), None)
+    if first_ms is None:
+        return
+    # Until its first tick a log's clock stood, from its first record on.
+    clock_ms, ticked_ms = first_ms, records[0].time_ms
+    for next_ticked_ms, tick_ms in ticks:
         if next_ticked_ms - ticked_ms >= world.scenario.config.group_min_session_timeout_ms // 2:
             yield clock_ms
-        if next_tick_ms - clock_ms > 2 * world.scenario.tick_ms:  # it left behind what it would not catch up
-            yield next_tick_ms
+        ticked_ms = next_ticked_ms
+        if tick_ms is not None and tick_ms - clock_ms > 2 * world.scenario.tick_ms:
+            yield tick_ms  # it left behind what it would not catch up
+        clock_ms = max(clock_ms, tick_ms or 0)
 
 
 def _holder(world: World, member_id: str, at_ms: int) -> Process | None:
