@@ -92,7 +92,7 @@ class TopicWatch:
         for burial in [each for each in self._burials.values() if each.is_ready(self._driver.end)]:
             for group_id, event in self._events(self._knowledge, burial):
                 self._log.append(self._shard, timestamp_ms, group_id.encode(), event, now_ms)
-            if burial.end_round():
+            if burial.end_round(self._knowledge.has_undecided(burial.name)):
                 self._knowledge.bury(burial.topic_id)
                 del self._burials[burial.topic_id]
                 self.kept.pop(burial.topic_id)

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 LOOKS_TO_BE_GONE = 2
 LOOKS_TO_AGREE = 5
-"""So many looks in a row must show the same topic under a name before an id that was never seen counts as another's."""
+"""So many looks in a row must show the same topic under a name before an id that was never seen counts as another's. They count
+from when a group was seen to have stored it: looks of before may be older than the topic."""
 AGREE_S = 6.0
 _BURIED_MAX = 10_000
 
@@ -39,6 +40,9 @@ class TopicKnowledge:
         self._buried: dict[str, None] = {}
         self._agreed: dict[str, tuple[str | None, int]] = {}
         """Name of a topic that is gone -> what looks show there now (None: nothing), and how many in a row."""
+        self._looks = 0
+        self._unseen: dict[tuple[str, str], int] = {}
+        """(name, id) of what groups have stored and no look has shown -> looks until it was first met."""
         self._is_where_groups_read = False
         """Whether groups were seen to have offsets of topics that are known here. Their clients' topics may lie in another cluster."""
 
@@ -54,6 +58,7 @@ class TopicKnowledge:
 
     def learn(self, look: Look) -> tuple[dict[str, str], dict[str, str]]:
         """What is new since the last look: (topics that came, topics that are gone), id -> name."""
+        self._looks += 1
         gone: dict[str, str] = {}
         for topic_id, name in list(self._live.items()):
             missed = self._missed.pop(topic_id, 0)
@@ -96,6 +101,13 @@ class TopicKnowledge:
             found = [gone_id]
         return tuple(found)
 
+    def has_undecided(self, name: str) -> bool:
+        """Whether groups have stored an id of this topic about which looks have not had the time to agree."""
+        return any(
+            of == name and not self.is_alive(topic_id) and self._looks < met + LOOKS_TO_AGREE
+            for (of, topic_id), met in self._unseen.items()
+        )
+
     def is_alive(self, topic_id: str) -> bool:
         return topic_id in self._live
 
@@ -114,10 +126,15 @@ class TopicKnowledge:
 
     def _is_foreign(self, name: str, topic_id: str) -> bool:
         """Whether looks have agreed for a while that the topic of this name is not the one with this id."""
-        if not self._is_where_groups_read or self.is_alive(topic_id):
+        if self.is_alive(topic_id):
             return False
         shown, looks = self._agreed.get(name, (None, 0))
-        return looks >= LOOKS_TO_AGREE and shown != topic_id
+        if not self._is_dead(topic_id):
+            met = self._unseen.setdefault((name, topic_id), self._looks)
+            looks = min(looks, self._looks - met)
+            if len(self._unseen) > _BURIED_MAX:
+                del self._unseen[next(iter(self._unseen))]
+        return self._is_where_groups_read and looks >= LOOKS_TO_AGREE and shown != topic_id
 
     def _agreement(self, name: str, look: Look) -> tuple[str | None, int]:
         shown = look.topics.get(name)
@@ -157,9 +174,11 @@ class Burial:
         """Whether the next round can begin, where so much of the log is handled."""
         return self._wait_for is not None and (self.rounds == 0 or handled >= self._wait_for)
 
-    def end_round(self) -> bool:
-        """Whether it was the last."""
+    def end_round(self, undecided: bool) -> bool:
+        """Whether it was the last. The last one is repeated while something that was met in it is `undecided`."""
         if self.rounds:
             self._wait_for = None
+        if undecided and self.rounds == len(self._due_s) - 1:
+            return False
         self.rounds += 1
         return self.rounds == len(self._due_s)

@@ -221,7 +221,7 @@ class TopicWatcher:
                 return
         assert self._knowledge is not None
         for burial in ready:
-            if burial.end_round():
+            if burial.end_round(self._knowledge.has_undecided(burial.name)):
                 self._knowledge.bury(burial.topic_id)
                 self._unsaved[burial.topic_id] = None
                 del self._burials[burial.topic_id]

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from schemas.known_topics import topic_id_text
-from streaming.topic_knowledge import Look, TopicKnowledge
+from streaming.topic_knowledge import LOOKS_TO_AGREE, Look, TopicKnowledge
 
 A1, A2, A3, B1, X = (f"00000000-0000-0000-0000-0000000000{name}" for name in ("a1", "a2", "a3", "b1", "ff"))
 
@@ -99,8 +99,28 @@ def test_without_a_topic_of_that_name_late_offsets_without_an_id_go_too() -> Non
 
 def test_a_topic_that_came_and_went_between_two_looks_is_told_by_what_was_stored() -> None:
     knowledge = known(look(a=A1), *[look(a=A3)] * 6)
+    assert knowledge.dead_ids("a", A1, ids(A1, A2, A3), is_first=True) == (A1,)
+    for _ in range(LOOKS_TO_AGREE):
+        assert knowledge.has_undecided("a")
+        knowledge.learn(look(a=A3))
+    assert not knowledge.has_undecided("a")
     assert knowledge.dead_ids("a", A1, ids(A1, A2, A3), is_first=True) == (A1, A2)
     assert knowledge.dead_ids("a", A1, ids(A2), is_first=True) == (A2,)
+
+
+def test_a_topic_that_clients_see_before_brokers_that_are_behind_show_it_is_not_told_to_be_gone() -> None:
+    """However long brokers agreed on what was there before it was made."""
+    knowledge = known(look(a=A1), *[look("a")] * 9)
+    assert knowledge.dead_ids("a", A1, ids(A1, A2), is_first=True) == (A1,)
+    for _ in range(LOOKS_TO_AGREE - 1):
+        knowledge.learn(look("a"))
+        assert knowledge.dead_ids("a", A1, ids(A2), is_first=False) == ()
+    knowledge.learn(look(a=A2))
+    assert knowledge.is_alive(A2)
+    assert not knowledge.has_undecided("a")
+    for _ in range(LOOKS_TO_AGREE):
+        knowledge.learn(look(a=A2))
+    assert knowledge.dead_ids("a", A1, ids(A2), is_first=False) == ()
 
 
 def test_but_not_before_brokers_have_agreed_for_a_while() -> None:
