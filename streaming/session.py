@@ -102,7 +102,8 @@ def open_session(config: StreamingConfig) -> SparkSession:
 
 def _keep_quiet(spark: SparkSession) -> None:
     """When the JVM dies the app says so, once; PySpark would print a traceback for each of its sockets."""
-    logging.getLogger().addFilter(_is_not_of_py4j)  # it logs with no logger of its own
+    logging.getLogger().addFilter(_is_not_of_py4j)  # some of it logs with no logger of its own
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     server: Any = spark.sparkContext._accumulatorServer
     server.handle_error = lambda *_: None
 

@@ -62,7 +62,7 @@ def test_each_of_our_clients_comes_in(kind: str, doors: dict[str, Door], topic_p
     ticks: list[None] = []
     ticker = Ticker(
         report.topics.events, 0, properties,
-        interval_ms=100, lead_ms=3_000, pause_ms=3_000, session_max_ms=60_000, on_tick=lambda: ticks.append(None),
+        interval_ms=100, lead_ms=3_000, pause_ms=3_000, session_max_ms=60_000, ahead_max_ms=3_000, on_tick=lambda: ticks.append(None),
     )  # fmt: skip
     ticker.start()
     wait_until(lambda: ticker.clock_ms)  # in a log with records it would wait for a query to go on
@@ -106,13 +106,13 @@ def test_the_commands_that_read_take_the_same_settings(doors: dict[str, Door], t
 def test_what_is_printed_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="hush";'
     monkeypatch.setenv("GROUP_COORDINATOR_KAFKA", '{"ssl.key.password": "hush", "client.id": "me"}')
-    flags = ["--spark=spark.hadoop.fs.s3a.secret.key=hush", "--spark=spark.ssl.keyStorePassword=hush", "--spark=a.b=hush"]
+    flags = ["--spark=spark.hadoop.fs.s3a.secret.key=hush", "--spark=spark.ssl.keyStorePassword=hush", "--spark=spark.a.b=hush"]
     for arguments in (flags, [*flags, f"--kafka=sasl.jaas.config={jaas}"]):
         result = CliRunner().invoke(app, ["run", "--dry-run", *arguments])
         assert result.exit_code == 0, result.output
         assert "hush" not in result.output
         assert "********" in result.output
-        assert '"a.b" = "********"' in result.output
+        assert '"spark.a.b" = "********"' in result.output
     mistake = CliRunner().invoke(app, ["run", "--dry-run", "--kafka", "ssl.key.password:hush"])
     assert mistake.exit_code == 2
     assert "hush" not in mistake.output
