@@ -27,6 +27,7 @@ ROOMS = ("streaming", "members", "gateway", "dashboard", "operations", "command_
 DATA_OF_THE_APPLICATION = "members/partition_reader.py"
 ABORTED, OPEN, LATER = b"aborted", b"open", b"later"
 KEYS = [ABORTED, OPEN, LATER]
+AHEAD_MAX_MS = 3_000
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def events(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> Itera
 
 def test_the_stream(spark: SparkSession, config: StreamingConfig, events: str, tmp_path: Path) -> None:
     """An open transaction holds up nobody."""
-    stream = events_stream(spark, events, 0, config.source_options)
+    stream = events_stream(spark, events, 0, config.source_options, tick_ahead_max_ms=AHEAD_MAX_MS)
     rows = stream.select("key", "clock_ms").writeStream.format("memory").queryName("isolation").trigger(availableNow=True)
     rows.option("checkpointLocation", str(tmp_path)).start().awaitTermination(60)
     found = spark.table("isolation").collect()
@@ -74,8 +75,8 @@ def test_a_replay_of_the_topic(spark: SparkSession, config: StreamingConfig, eve
 
 def test_the_tickers_reader(config: StreamingConfig, events: str) -> None:
     with open_reader(config.client_properties) as reader:
-        assert last_tick_ms(reader, events, 0) == 2_000
-        assert RecentGroups(events, 0, 10_000).read(reader, 2_000) == KEYS
+        assert last_tick_ms(reader, events, 0, AHEAD_MAX_MS) == 2_000
+        assert RecentGroups(events, 0, 10_000, AHEAD_MAX_MS).read(reader, 2_000) == KEYS
 
 
 def test_the_commands(config: StreamingConfig, events: str) -> None:
