@@ -14,7 +14,10 @@ _HEAD = struct.Struct(">hhih")
 _NO_CLIENT_ID, _NO_TAGS = -1, b"\x00"
 MEMBER_ID_REQUIRED = 79
 REBALANCE_IN_PROGRESS = 27
-_APIS = {"FindCoordinator": (10, 4), "JoinGroup": (11, 9), "Heartbeat": (12, 4), "LeaveGroup": (13, 5), "SyncGroup": (14, 5)}
+_APIS = {
+    "OffsetCommit": (8, 8), "FindCoordinator": (10, 4), "JoinGroup": (11, 9), "Heartbeat": (12, 4), "LeaveGroup": (13, 5),
+    "SyncGroup": (14, 5), "DescribeGroups": (15, 5),
+}  # fmt: skip
 
 
 class WireClient:
