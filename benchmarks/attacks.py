@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -114,12 +115,12 @@ def _free_port() -> int:
 async def commit(client: WireClient, group_id: str, partitions: list[tuple[int, str]], topic: str = "payments") -> set[int]:
     """A simple commit; the error codes of its answer."""
     rows = [
-        {"partition_index": index, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": metadata}
+        SimpleNamespace(partition_index=index, committed_offset=1, committed_leader_epoch=-1, committed_metadata=metadata)
         for index, metadata in partitions
     ]
     answer = await client.ask(
         "OffsetCommit", group_id=group_id, generation_id_or_member_epoch=NO_GENERATION, member_id="", group_instance_id=None,
-        topics=[{"name": topic, "partitions": rows}],
+        topics=[SimpleNamespace(name=topic, partitions=rows)],
     )  # fmt: skip
     return {each["error_code"] for topic_answer in answer["topics"] for each in topic_answer["partitions"]}
 
@@ -164,11 +165,11 @@ async def one_group_a_thousand_times(target: Target) -> str:
     client = await WireClient.connect(target.gateway)
     joined = await client.ask(
         "JoinGroup", group_id="big", session_timeout_ms=300_000, rebalance_timeout_ms=300_000, member_id="", group_instance_id="big",
-        protocol_type="consumer", protocols=[{"name": "range", "metadata": b"x" * 700_000}], reason=None,
+        protocol_type="consumer", protocols=[SimpleNamespace(name="range", metadata=b"x" * 700_000)], reason=None,
     )  # fmt: skip
     await client.ask(
         "SyncGroup", group_id="big", generation_id=joined["generation_id"], member_id=joined["member_id"], group_instance_id="big",
-        protocol_type="consumer", protocol_name="range", assignments=[{"member_id": joined["member_id"], "assignment": b"y" * 300_000}],
+        protocol_type="consumer", protocol_name="range", assignments=[SimpleNamespace(member_id=joined["member_id"], assignment=b"y" * 300_000)],
     )  # fmt: skip
     answer = await client.ask("DescribeGroups", groups=["big"] * 1_000, include_authorized_operations=False)
     client.close()
@@ -198,7 +199,7 @@ async def member_ids_never_used(target: Target) -> str:
     for number in range(5_000):
         await client.ask(
             "JoinGroup", group_id=f"{number:05}" + "g" * 32_000, session_timeout_ms=10_000, rebalance_timeout_ms=10_000, member_id="",
-            group_instance_id=None, protocol_type="consumer", protocols=[{"name": "range", "metadata": b""}], reason=None,
+            group_instance_id=None, protocol_type="consumer", protocols=[SimpleNamespace(name="range", metadata=b"")], reason=None,
         )  # fmt: skip
     client.close()
     return "5,000 ids"
