@@ -254,7 +254,7 @@ def test_the_clock_goes_on_from_where_it_stood(life: Life) -> None:
 
 
 def test_no_batch_is_without_an_event(life: Life) -> None:
-    """A batch without data after each tick would find no timer due, most of the time, and be half of what a shard costs at rest."""
+    """A batch without data after each tick would find no timer due, most of the time."""
     assert life.progress
     assert all(each.events > 0 for each in life.progress)
 
