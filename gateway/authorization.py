@@ -14,7 +14,6 @@ others none; the coordinator's topics are for nobody. All other topics are the b
 
 from __future__ import annotations
 
-import ipaddress
 from fnmatch import translate
 from functools import lru_cache
 from re import Pattern
@@ -22,6 +21,10 @@ from re import compile as compile_pattern
 
 from msgspec import Struct
 
+from schemas.http_host import is_loopback
+
+_is_this_machine = lru_cache(1_024)(is_loopback)
+"""Asked for each request. A client's address is short; the names that others send are not cached."""
 _VERDICTS = {"allow": True, "deny": False}
 _TOPIC = "topic"
 
@@ -50,7 +53,7 @@ class Authorizer:
     def allows(self, principal: str, client_host: str, group_id: str) -> bool:
         """`client_host` is the client's address."""
         if self._rules is None:
-            return is_loopback(client_host)
+            return _is_this_machine(client_host)
         return self._says(principal, group_id, is_topic=False)
 
     def allows_topic(self, principal: str, topic: str) -> bool:
@@ -85,15 +88,6 @@ def parse_rules(text: str, topic_prefix: str = "") -> tuple[Rule, ...]:
             )
         rules.append(Rule(_pattern(words[0]), _pattern(name), _VERDICTS[words[-1]], is_topic))
     return tuple(rules)
-
-
-@lru_cache(1_024)
-def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's own."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _pattern(text: str) -> Pattern[str]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from gateway.answer_sizes import AnswerSizes
-from gateway.authorization import Authorizer, RulesError, is_loopback, parse_rules
+from gateway.authorization import Authorizer, RulesError, parse_rules
 from gateway.beats import DoorBeats
 from gateway.broker_topics import BrokerTopics
 from gateway.checked_commits import CheckedCommits
@@ -26,6 +26,7 @@ from gateway.topic_book import TopicBook
 from gateway.topic_gate import TopicGate
 from gateway.topic_reader import Handover, TopicReader, TopicRecord
 from gateway.versions import taken
+from schemas.http_host import is_loopback
 from schemas.messages import JoinGroupRequest, SyncGroupRequest
 
 _ASSIGNMENTS_TIMEOUT_S = 60.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.authorization import Authorizer, RulesError, is_loopback, parse_rules
+from gateway.authorization import Authorizer, RulesError, parse_rules
+from schemas.http_host import is_loopback
 
 RULES = """
 # who            what        verdict
