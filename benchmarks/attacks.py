@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import os
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -30,9 +29,11 @@ from msgspec import Struct
 
 from benchmarks.document import Printed, table
 from benchmarks.process_times import cpu_times
+from benchmarks.soak.measures import resident_mib
 from benchmarks.wire_client import WireClient
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from streaming.embedded_kafka import free_port
 
 HONEST_CLIENTS, HONEST_INTERVAL_S = 2, 0.5
 START_TIMEOUT_S, ANSWER_TIMEOUT_S = 180.0, 60.0
@@ -45,7 +46,7 @@ class Target:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self.broker, self.gateway = f"127.0.0.1:{_free_port()}", f"127.0.0.1:{_free_port()}"
+        self.broker, self.gateway = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
         self.log = directory / "log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -78,14 +79,14 @@ class Target:
     def memory_mib(self) -> int:
         """Resident memory of all its processes but the broker's."""
         assert self._process is not None
-        total = 0
+        total = 0.0
         for each in cpu_times(self._process.pid).times:
             try:
                 if b"kafka.Kafka" not in Path(f"/proc/{each}/cmdline").read_bytes():
-                    total += int(Path(f"/proc/{each}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+                    total += resident_mib(each)
             except OSError:  # it has just ended
                 continue
-        return total // (1024 * 1024)
+        return int(total)
 
     def kill(self) -> None:
         """As a power cut: the broker goes as well."""
@@ -105,11 +106,6 @@ def create_topics(servers: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     for created in admin.create_topics([NewTopic("payments", 1, 1)]).values():
         created.result(60)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 async def commit(client: WireClient, group_id: str, partitions: list[tuple[int, str]], topic: str = "payments") -> set[int]:

@@ -26,7 +26,7 @@ from benchmarks.soak.crowd import Crowd, Pace
 from benchmarks.soak.measures import Measures, Sample, SampleFile, read_samples
 from benchmarks.soak.report import TooFewSamples, curves, lines, plot, problems
 from members.host import MemberHost
-from streaming.embedded_kafka import EmbeddedKafka
+from streaming.embedded_kafka import EmbeddedKafka, free_port
 from streaming.topics import admin_client
 
 SAMPLE_EVERY_S = 10.0
@@ -83,7 +83,7 @@ def _options() -> argparse.Namespace:
 
 def soak(directory: Path, pace: Pace, duration_s: float, file: SampleFile) -> list[str]:
     """Run it. Returns what went wrong."""
-    port, local = _free_port(), directory / "local"
+    port, local = free_port(), directory / "local"
     with EmbeddedKafka(directory / "kafka", heap_mb=512) as kafka, (directory / "coordinator.log").open("wb") as log:
         admin = admin_client(kafka.bootstrap_servers)
         for made in admin.create_topics([NewTopic(TOPIC, 2 * pace.members, 1)]).values():
@@ -155,12 +155,6 @@ def _wait_until_ready(coordinator: subprocess.Popen[bytes], port: int, directory
                 return
         time.sleep(0.5)
     sys.exit(f"The coordinator did not become ready within {READY_TIMEOUT_S:g} s.")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

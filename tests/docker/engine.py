@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -75,11 +74,6 @@ def wait_until_healthy(container: str) -> None:
         if not state["Running"] or time.monotonic() > deadline_s:
             raise EngineError(f"{container} is {state['Status']}, {state['Health']['Status']}\n{docker('logs', '--tail', '50', container)}")
         time.sleep(0.5)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 def remove(kind: Sequence[str], *names: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec import Struct
 
+from streaming.embedded_kafka import free_port
 from tests.docker import consumer
 from tests.docker.engine import (
     BUILD_TIMEOUT_S,
@@ -15,7 +16,6 @@ from tests.docker.engine import (
     command,
     compose_command,
     docker,
-    free_port,
     inspect,
     wait_until_healthy,
 )

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 from msgspec import Struct
 
+from streaming.embedded_kafka import free_port
 from tests.docker import consumer
-from tests.docker.engine import KAFKA_IMAGE, docker, free_port, inspect, remove, wait_until_healthy
+from tests.docker.engine import KAFKA_IMAGE, docker, inspect, remove, wait_until_healthy
 
 
 class Place(Struct, frozen=True):
