@@ -29,6 +29,7 @@ from streaming.job import coordinate_stream, start_query
 from streaming.session import SMALL_BATCHES, TICKS_GO_ON, open_session, prepare_session
 from streaming.shard_count import ShardCount
 from streaming.source import events_stream
+from streaming.stopping import stop_after_batches, stop_between_batches
 from streaming.ticker import Ticker
 from streaming.topic_watcher import TopicWatcher
 from streaming.topics import TopicReport, admin_client, ensure_topics
@@ -37,9 +38,6 @@ from streaming.watcher import ShardProgress, Watcher
 __all__ = ["Application", "QueryFailed", "ShardProgress", "SparkLost"]
 
 POLL_INTERVAL_S = 0.1
-STOP_POLL_INTERVAL_S = 0.005
-STOP_TIMEOUT_S = 120.0
-"""How long a clean stop waits for the running batch; after that it is stopped in its midst and repeated at the next start."""
 COMPRESSED_SOURCE_OPTIONS = {"kafka.max.poll.records": "100"}
 """Of a log whose batches may hold far more than they take: all records of a poll lie in the heap."""
 
@@ -142,9 +140,9 @@ class Application:
             shard_count.stop()
             for shard in shards:
                 shard.stop_writing()
-            _stop_queries(shards)
+            stop_after_batches([shard.query for shard in shards])
             if beside is not None:
-                _stop_between_batches(beside)
+                stop_between_batches(beside)
             if self._spark is None:
                 spark.stop()
 
@@ -250,37 +248,6 @@ class _Shard:
         for writer in (self._topic_watcher, self.ticker):
             if writer is not None:
                 writer.stop()
-
-    @property
-    def batches_ended(self) -> int:
-        last = self.query.lastProgress
-        return -1 if last is None else int(last["batchId"])
-
-    @property
-    def is_idle(self) -> bool:
-        status = self.query.status
-        return not self.query.isActive or not (status["isTriggerActive"] or status["isDataAvailable"])
-
-
-def _stop_queries(shards: list[_Shard]) -> None:
-    """Stop each query right after its running batch: a batch stopped in its midst would be written again at the next start."""
-    ended = {shard.number: shard.batches_ended for shard in shards}
-    waiting = list(shards)
-    deadline = time.monotonic() + STOP_TIMEOUT_S
-    while waiting:
-        for shard in list(waiting):
-            if shard.is_idle or shard.batches_ended > ended[shard.number] or time.monotonic() > deadline:
-                shard.query.stop()
-                waiting.remove(shard)
-        time.sleep(STOP_POLL_INTERVAL_S)
-
-
-def _stop_between_batches(query: StreamingQuery) -> None:
-    """Stop a query that rests between its batches: one that is interrupted in its midst does no harm, but a lot of noise."""
-    deadline = time.monotonic() + STOP_TIMEOUT_S
-    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
-        time.sleep(STOP_POLL_INTERVAL_S)
-    query.stop()
 
 
 _OF_STATE = re.compile(r"STATE_STORE|state ?store|RocksDB|\.changelog|\.zip|Checksum|EOFException|log file", re.IGNORECASE)
