@@ -11,6 +11,7 @@ from simulation.driver import Driver, Written, encode_output
 from simulation.log import tick_of, ticks_of
 from simulation.referee import Judgement, Violation
 from simulation.scenario import BrokerClockJump, DriverCrash, Scenario, StrayTick, WallClockJump
+from streaming.clock import REST_INTERVALS
 
 if TYPE_CHECKING:
     from simulation.process import Process
@@ -86,7 +87,7 @@ def _returns(world: World, group_id: str) -> Iterator[int]:
         if next_ticked_ms - ticked_ms >= world.scenario.config.group_min_session_timeout_ms // 2:
             yield clock_ms
         ticked_ms = next_ticked_ms
-        if tick_ms is not None and tick_ms - clock_ms > 2 * world.scenario.tick_ms:
+        if tick_ms is not None and tick_ms - clock_ms > 2 * REST_INTERVALS * world.scenario.tick_ms:
             yield tick_ms  # it left behind what it would not catch up
         clock_ms = max(clock_ms, tick_ms or 0)
 

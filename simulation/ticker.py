@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, encode_tick
 from simulation.log import Log, ticks_of
-from streaming.clock import Asked, Renewal, TickClock
+from streaming.clock import Asked, Renewal, Taken, TickClock
 
 
 class Ticker:
@@ -51,16 +51,19 @@ class Ticker:
             return
         if self._clock.is_new:
             self.start(wall_ms, monotonic_ms)
+        log = self._log.partitions[self._shard]
+        if self._clock.is_at_rest(monotonic_ms):
+            self._clock.found_end(len(log), monotonic_ms)
         step = self._clock.next_step(wall_ms, monotonic_ms)
         if step is None:
             return
         if step.renewal is not Renewal.NOBODY:
             at_present = step.renewal is Renewal.ALL_AT_PRESENT
-            for key in dict.fromkeys(record.key for record in self._log.partitions[self._shard] if record.key is not None):
+            for key in dict.fromkeys(record.key for record in log if record.key is not None):
                 value = RENEWAL_AT_PRESENT if at_present else SESSION_RENEWAL
                 self._log.append(self._shard, timestamp_ms, key, value, monotonic_ms)
             if at_present:
                 step = step._replace(tick_ms=timestamp_ms)
         self._clock.sending(step.tick_ms)
         self._log.append(self._shard, timestamp_ms, None, encode_tick(step.tick_ms), monotonic_ms)
-        self._clock.acknowledge(step, Asked(wall_ms, monotonic_ms), timestamp_ms, monotonic_ms)
+        self._clock.acknowledge(step, Asked(wall_ms, monotonic_ms), Taken(len(log) - 1, timestamp_ms), monotonic_ms)

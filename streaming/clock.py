@@ -14,6 +14,9 @@
   nothing asks what time it is there.
 - It runs ahead of the query's own clock, its watermark, by a fixed lead at most: while nobody is answered, nobody's time runs out.
   The watermark, and not the last tick that a batch has read: what a timer decides is answered only when it has got there.
+- A log in which nobody but the ticker has written anything for a while is at rest: it gets a tick only every third interval, and the
+  ticker looks at its end in between. When somebody has come, the clock goes on at its usual pace at once. So he loses no more time
+  to it than otherwise; what is late by a second is a timer of more than that while.
 - To wait for the query is no pause, however long: the log takes what members say meanwhile. So that a log that fails just then
   is noticed, the tick is repeated, which changes nothing. (Were it a pause, batches that are always slow would renew every
   session each time, and no dead member would ever expire.)
@@ -26,6 +29,10 @@ from typing import NamedTuple
 
 SLOWEST_PERCENT, FASTEST_PERCENT = 90, 110
 """Bounds of the clock's speed while it approaches wall time."""
+REST_AFTER_MS = 60_000
+"""For so long nobody has written anything, then the log is at rest: sessions are shorter as a rule, and have run out."""
+REST_INTERVALS = 3
+"""How many tick intervals there are between two ticks of a log at rest. Each tick costs a batch."""
 CATCH_UP_MAX_MS = 3_600_000
 """To catch up an hour takes ten. What the clock is further behind, it leaves behind after the next pause."""
 
@@ -62,6 +69,14 @@ class Asked(NamedTuple):
 
     wall_ms: int
     monotonic_ms: int
+
+
+class Taken(NamedTuple):
+    """A record that the log has taken."""
+
+    offset: int
+    timestamp_ms: int
+    """When, by the brokers' clock."""
 
 
 class TickerStatus(NamedTuple):
@@ -117,6 +132,10 @@ class TickClock:
         self._holds_tick = has_ticks and not self.is_new
         self._has_ticks, self._is_whole = has_ticks or self.is_new, is_whole
         self._owes_renewal = not self.is_new
+        self._end = 0
+        """The offset after the last tick of ours."""
+        self._heard_ms = reached_ms
+        """When somebody else was last found to have written; None: not known yet."""
         self._broker: tuple[int, Asked] | None = None
         """The brokers' time, and when it was asked for."""
         self._highest_ms = start_ms
@@ -143,11 +162,26 @@ class TickClock:
             return Step(max(min(self.clock_ms, broker_ms), 1)) if is_quiet else None
         if self._owes_renewal and self._leaves_behind(broker_ms):
             return Step(broker_ms, Renewal.ALL_AT_PRESENT)
-        tick_ms = next_clock_ms(self.clock_ms, silence_ms, wall_ms, self._interval_ms)
-        tick_ms = max(min(tick_ms, self._watermark_ms + self._lead_ms), self.clock_ms)
+        interval_ms, lead_ms = self._interval_ms, self._lead_ms
+        if self.is_at_rest(monotonic_ms) and not self._owes_renewal:
+            interval_ms *= REST_INTERVALS
+            lead_ms += interval_ms  # the watermark is that of the tick before
+            if silence_ms < interval_ms and not is_quiet:
+                return None
+        tick_ms = next_clock_ms(self.clock_ms, silence_ms, wall_ms, interval_ms)
+        tick_ms = max(min(tick_ms, self._watermark_ms + lead_ms), self.clock_ms)
         if self._owes_renewal:
             return Step(tick_ms, Renewal.RECENT)
         return Step(tick_ms) if tick_ms > self.clock_ms or is_quiet else None
+
+    def is_at_rest(self, monotonic_ms: int) -> bool:
+        """Nobody but the ticker has written anything for a while."""
+        return self._heard_ms is not None and monotonic_ms - self._heard_ms >= REST_AFTER_MS
+
+    def found_end(self, end: int | None, monotonic_ms: int) -> None:
+        """The log ends before this offset; None: it did not say so."""
+        if end != self._end:
+            self._heard_ms = monotonic_ms
 
     def _why_not(self, wall_ms: int, broker_ms: int) -> Standstill | None:
         bound_ms = self._ahead_max_ms if self.standstill is None else self._ahead_max_ms // 2
@@ -168,8 +202,11 @@ class TickClock:
         """This tick of ours is on its way."""
         self._highest_ms = max(self._highest_ms, tick_ms)
 
-    def acknowledge(self, step: Step, asked: Asked, timestamp_ms: int, monotonic_ms: int) -> bool:
-        """The log holds this tick, with that timestamp. Whether the clock has moved by it."""
+    def acknowledge(self, step: Step, asked: Asked, taken: Taken, monotonic_ms: int) -> bool:
+        """The log holds this tick. Whether the clock has moved by it."""
+        timestamp_ms = taken.timestamp_ms
+        self.found_end(taken.offset, monotonic_ms)
+        self._end = taken.offset + 1
         self._acknowledged_ms = monotonic_ms
         self._broker = timestamp_ms, asked
         if step.tick_ms - timestamp_ms > self._ahead_max_ms:  # it is no valid tick

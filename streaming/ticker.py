@@ -6,16 +6,26 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, encode_tick
-from streaming.clock import Asked, Renewal, Standstill, Step, TickClock, TickerStatus
+from streaming.clock import Asked, Renewal, Standstill, Step, Taken, TickClock, TickerStatus
 from streaming.events_tail import RecentGroups, find_standing, open_reader
 from streaming.topics import TopicError, senders_times
 
 DELIVERY_TIMEOUT_MS = 5_000
+LOOK_TIMEOUT_S = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -113,9 +123,20 @@ class Ticker:
                 "message.timeout.ms": DELIVERY_TIMEOUT_MS,
             }
         )
-        while not self._stopping.is_set():
-            self._tick(producer, self._clock)
-            self._stopping.wait(self._interval_ms / 1_000)
+        with open_reader(self._properties) as consumer:
+            while not self._stopping.is_set():
+                if self._clock.is_at_rest(_monotonic_ms()):
+                    self._look(consumer, self._clock)
+                self._tick(producer, self._clock)
+                self._stopping.wait(self._interval_ms / 1_000)
+
+    def _look(self, consumer: Consumer, clock: TickClock) -> None:
+        """Has anybody come to the log that was at rest?"""
+        end: int | None = None
+        with suppress(KafkaException):
+            end = consumer.get_watermark_offsets(TopicPartition(self._topic, self._partition), timeout=LOOK_TIMEOUT_S)[1]
+        with self._lock:
+            clock.found_end(end, _monotonic_ms())
 
     def _continue(self) -> TickClock:
         with open_reader(self._properties) as consumer:
@@ -144,30 +165,30 @@ class Ticker:
         if step is None:
             return
         if step.renewal is not Renewal.NOBODY:
-            times = self._renew_sessions(producer, clock.clock_ms, step.renewal)
-            if times is None:
+            renewals = self._renew_sessions(producer, clock.clock_ms, step.renewal)
+            if renewals is None:
                 self._tell(answered=False)
                 return
-            if step.renewal is Renewal.ALL_AT_PRESENT and times:
-                step = Step(min(times), step.renewal)
+            if step.renewal is Renewal.ALL_AT_PRESENT and renewals:
+                step = Step(min(each.timestamp_ms for each in renewals), step.renewal)
         asked = Asked(_wall_ms(), _monotonic_ms())
         with self._lock:
             clock.sending(step.tick_ms)
-        times = self._write(producer, [(None, encode_tick(step.tick_ms))])
-        if times is not None:
+        taken = self._write(producer, [(None, encode_tick(step.tick_ms))])
+        if taken is not None:
             with self._lock:
-                moved = clock.acknowledge(step, asked, times[0], _monotonic_ms())
+                moved = clock.acknowledge(step, asked, taken[0], _monotonic_ms())
             if moved:
                 self._on_tick()
-        self._tell(times is not None)
+        self._tell(taken is not None)
 
-    def _renew_sessions(self, producer: Producer, clock_ms: int, renewal: Renewal) -> list[int] | None:
-        """When the log took the renewals of the groups that must have one; None: it has not taken all."""
+    def _renew_sessions(self, producer: Producer, clock_ms: int, renewal: Renewal) -> list[Taken] | None:
+        """The renewals of the groups that must have one; None: the log has not taken all."""
         at_present = renewal is Renewal.ALL_AT_PRESENT
         everybody = RecentGroups(self._topic, self._partition, None, self._ahead_max_ms)
         groups, value = (everybody, RENEWAL_AT_PRESENT) if at_present else (self._recent, SESSION_RENEWAL)
         renewed: dict[bytes, None] = {}
-        times: list[int] = []
+        written: list[Taken] = []
         try:
             with open_reader(self._properties) as consumer:
                 # Who comes while it is read and written has the old time as well: until nobody new has come.
@@ -175,7 +196,7 @@ class Ticker:
                     taken = self._write(producer, [(key, value) for key in keys])
                     if taken is None:
                         return None
-                    times += taken
+                    written += taken
                     renewed |= dict.fromkeys(keys)
         except KafkaException:
             return None
@@ -188,21 +209,24 @@ class Ticker:
             )  # fmt: skip
         elif renewed:
             _log.info("The clock of partition %d goes on after a pause; the sessions of %d groups begin anew.", self._partition, len(renewed))
-        return times
+        return written
 
     def _is_wanted(self) -> bool:
         return not self._stopping.is_set()
 
-    def _write(self, producer: Producer, records: Sequence[tuple[bytes | None, bytes]]) -> list[int] | None:
-        """When the log took each of them; None: it has not taken all.
+    def _write(self, producer: Producer, records: Sequence[tuple[bytes | None, bytes]]) -> list[Taken] | None:
+        """What the log has taken; None: not all of them.
 
         Returns when each is acknowledged, or given up after DELIVERY_TIMEOUT_MS. Raises TopicError where the broker does not say.
         """
-        times: list[tuple[int, int]] = []
+        taken: list[Taken] = []
+        kinds: set[int] = set()
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                times.append(message.timestamp())
+                kind, timestamp_ms = message.timestamp()
+                kinds.add(kind)
+                taken.append(Taken(message.offset() or 0, timestamp_ms))
 
         for key, value in records:
             while True:
@@ -214,9 +238,9 @@ class Ticker:
                 except KafkaException:  # refused at once (the topic is gone): not taken, as if there were no answer
                     break
         producer.flush()
-        if any(kind != TIMESTAMP_LOG_APPEND_TIME for kind, _ in times):
+        if kinds - {TIMESTAMP_LOG_APPEND_TIME}:
             raise TopicError([senders_times(self._topic, "CreateTime")])
-        return [timestamp_ms for _, timestamp_ms in times] if len(times) == len(records) else None
+        return taken if len(taken) == len(records) else None
 
     def _tell_standstill(self, clock: TickClock) -> None:
         if clock.standstill is not self._told:

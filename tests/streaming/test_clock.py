@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.clock import CATCH_UP_MAX_MS, Asked, Renewal, Standstill, Step, TickClock, next_clock_ms
+from streaming.clock import (
+    CATCH_UP_MAX_MS,
+    REST_AFTER_MS,
+    REST_INTERVALS,
+    Asked,
+    Renewal,
+    Standstill,
+    Step,
+    Taken,
+    TickClock,
+    next_clock_ms,
+)
 
 INTERVAL_MS, PAUSE_MS, AHEAD_MS = 500, 3_000, 3_000
 times = st.integers(1_000, 10**13)
@@ -44,12 +55,12 @@ def continued(start_ms: int, **found: bool) -> TickClock:
     )
 
 
-def write(ticker: TickClock, wall_ms: int, monotonic_ms: int, skew_ms: int = 0) -> Step | None:
-    """Let it write what it has to write; the broker's clock is so far behind the wall."""
+def write(ticker: TickClock, wall_ms: int, monotonic_ms: int, skew_ms: int = 0, offset: int = 0) -> Step | None:
+    """Let it write what it has to write; the broker's clock is so far behind the wall. The log ends at the offset."""
     step = ticker.next_step(wall_ms, monotonic_ms)
     if step is not None:
         ticker.sending(step.tick_ms)
-        ticker.acknowledge(step, Asked(wall_ms, monotonic_ms), wall_ms - skew_ms, monotonic_ms)
+        ticker.acknowledge(step, Asked(wall_ms, monotonic_ms), Taken(offset, wall_ms - skew_ms), monotonic_ms)
     return step
 
 
@@ -180,7 +191,7 @@ def test_whatever_clocks_are_set_to_hardly_a_tick_is_invalid_and_none_that_is_mo
             log_ms = max(log_ms, tick_ms)
         else:
             invalid += 1
-        ticker.acknowledge(step._replace(tick_ms=tick_ms), Asked(wall_ms, real_ms), broker_ms, real_ms)
+        ticker.acknowledge(step._replace(tick_ms=tick_ms), Asked(wall_ms, real_ms), Taken(0, broker_ms), real_ms)
         assert log_ms <= ticker.clock_ms
     assert invalid <= 1 + sum(1 for _, _, broker_by_ms in happenings if broker_by_ms)
     assert ticker.foreign_ticks == 0
@@ -230,7 +241,7 @@ def test_a_clock_of_long_ago_is_left_behind_with_everything_that_waits(start_ms:
     assert step == Step(now_ms, Renewal.ALL_AT_PRESENT)
     taken = step._replace(tick_ms=now_ms + 7)  # the time of the last renewal
     ticker.sending(taken.tick_ms)
-    ticker.acknowledge(taken, Asked(now_ms, 0), now_ms + 8, 10)
+    ticker.acknowledge(taken, Asked(now_ms, 0), Taken(0, now_ms + 8), 10)
     assert ticker.clock_ms == now_ms + 7
     assert ticker.next_step(now_ms + 500, 500) is None, "then it waits for the query, as ever"
     ticker.handled(now_ms + 7)
@@ -266,3 +277,75 @@ def test_a_log_without_ticks_has_no_clock_that_a_refused_tick_could_name() -> No
     step = ticker.next_step(106_500, 5_500)
     assert step is not None
     assert step.renewal is Renewal.ALL_AT_PRESENT, "what has begun meanwhile goes on with the clock"
+
+
+class Log:
+    """A log with a ticker that is on time, and now and then somebody else."""
+
+    def __init__(self, lead_ms: int = 3_000) -> None:
+        self.ticker = clock(0, lead_ms)
+        self.real_ms = 0
+        self.end = 0
+        self.ticks: list[int] = []
+        """When there was one, by real time."""
+
+    def passes(self, for_ms: int) -> None:
+        until_ms = self.real_ms + for_ms
+        while self.real_ms < until_ms:
+            self.real_ms += INTERVAL_MS
+            if self.ticker.is_at_rest(self.real_ms):
+                self.ticker.found_end(self.end, self.real_ms)
+            before_ms = self.ticker.clock_ms
+            if write(self.ticker, self.real_ms, self.real_ms, offset=self.end) is not None:
+                self.end += 1
+                self.ticks.append(self.real_ms)
+                self.ticker.handled(before_ms)
+
+    @property
+    def lag_ms(self) -> int:
+        return self.real_ms - self.ticker.clock_ms
+
+
+def test_a_log_in_which_nobody_writes_gets_fewer_ticks_and_its_clock_keeps_up() -> None:
+    log = Log()
+    log.passes(REST_AFTER_MS)
+    assert len(log.ticks) == REST_AFTER_MS // INTERVAL_MS - 1
+    del log.ticks[:]
+    log.passes(600_000)
+    assert 0 <= len(log.ticks) - 600_000 // INTERVAL_MS // REST_INTERVALS <= 1
+    assert log.lag_ms < REST_INTERVALS * INTERVAL_MS
+
+
+def test_whoever_comes_to_a_log_at_rest_loses_no_more_time_than_otherwise() -> None:
+    log = Log()
+    log.passes(REST_AFTER_MS + 10_000)
+    while log.ticks[-1] == log.real_ms:
+        log.passes(INTERVAL_MS)
+    log.end += 1
+    stood_ms = log.ticker.clock_ms
+    log.passes(INTERVAL_MS)
+    assert log.ticks[-1] == log.real_ms, "at once"
+    assert 0 < log.ticker.clock_ms - stood_ms <= 1.1 * INTERVAL_MS
+    del log.ticks[:]
+    log.passes(30_000)
+    assert len(log.ticks) == 30_000 // INTERVAL_MS
+    assert log.lag_ms == 0
+
+
+def test_one_whose_end_is_not_known_is_not_at_rest() -> None:
+    log = Log()
+    log.passes(REST_AFTER_MS)
+    assert log.ticker.is_at_rest(log.real_ms)
+    log.ticker.found_end(None, log.real_ms)
+    assert not log.ticker.is_at_rest(log.real_ms)
+
+
+def test_at_rest_the_clock_does_not_run_away_from_the_query_either() -> None:
+    log = Log()
+    log.passes(2 * REST_AFTER_MS)
+    handled_ms = log.ticker.clock_ms
+    log.ticker.handled(handled_ms)
+    for real_ms in range(log.real_ms, log.real_ms + 60_000, INTERVAL_MS):
+        if write(log.ticker, real_ms, real_ms, offset=log.end) is not None:
+            log.end += 1
+    assert log.ticker.clock_ms == handled_ms + 3_000 + REST_INTERVALS * INTERVAL_MS
