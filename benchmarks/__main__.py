@@ -39,6 +39,7 @@ BENCHMARKS = {
     "full_group": Benchmark(quick=("--batches", "5", "--rounds", "1")),
     "replay": Benchmark(quick=("--events", "60000", "--cores", "2", "--runs", "1", "--day-share", "0")),
     "scale_out": Benchmark(quick=None),
+    "at_rest": Benchmark(quick=("--warm", "80", "--seconds", "10")),
     "attacks": Benchmark(quick=("a_tick_of_tomorrow", "dense_requests", "--after", "0")),
 }
 

@@ -1,0 +1,115 @@
+"""What a coordinator costs at rest: CPU of its processes, with one shard and no groups.
+
+    python -m benchmarks.at_rest [--warm 180] [--seconds 60] [--tick-interval-ms 500] [--write]
+
+`group-coordinator run --embedded` as users run it. It is measured twice: while nobody writes, and while one simple consumer speaks
+every five seconds, so that the log is not at rest and gets all its ticks. The ratio is between the two. In the first minutes much of it is
+the JVM's compiler; the broker is left out of the sum.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from benchmarks.document import Printed, table
+from benchmarks.process_times import CpuTimes, cpu_times
+from schemas.events import encode_request_event
+from schemas.messages import HeartbeatRequest
+from streaming.clock import REST_AFTER_MS
+from streaming.embedded_kafka import free_port
+
+SPEAKS_EVERY_S = 5.0
+KINDS = ("driver", "JVM", "Python workers", "broker")
+
+
+def start(directory: Path, port: int, tick_interval_ms: int) -> subprocess.Popen[bytes]:
+    command = [
+        sys.executable, "-m", "command_line.main", "run", "--embedded", "--embedded-port", str(port), "--embedded-data", str(directory),
+        "--tick-interval-ms", str(tick_interval_ms),
+    ]  # fmt: skip
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+
+
+def speak(port: int, stop: threading.Event) -> None:
+    """A member that nobody knows beats: it changes nothing."""
+    producer = Producer({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
+    beat = HeartbeatRequest(group_id="unknown", generation_id=1, member_id="m")
+    while not stop.wait(SPEAKS_EVERY_S):
+        value = encode_request_event("Heartbeat", 4, beat, request_id="r", reply_partition=0, client_id="benchmark")
+        producer.produce("coordinator.events", key=b"unknown", value=value, partition=0)
+        producer.flush()
+
+
+def kind_of(process: int, driver: int) -> str:
+    """Which of `KINDS`."""
+    if process == driver:
+        return "driver"
+    command = Path(f"/proc/{process}/cmdline").read_bytes()
+    if b"kafka.Kafka" in command:
+        return "broker"
+    return "JVM" if b"java" in command.split(b"\0")[0] else "Python workers"
+
+
+def shares(before: CpuTimes, after: CpuTimes, seconds: float) -> Counter[str]:
+    """Percent of a core, by kind."""
+    found: Counter[str] = Counter()
+    for process, times in after.times.items():
+        used_ms = times.sum_ms - before.sum_of(process, times.began)
+        found[kind_of(process, after.process)] += used_ms / seconds / 10  # type: ignore[assignment]
+    return found
+
+
+def measure(process: subprocess.Popen[bytes], seconds: float) -> Counter[str]:
+    before, began_s = cpu_times(process.pid), time.monotonic()
+    time.sleep(seconds)
+    if process.poll() is not None:
+        raise RuntimeError("the coordinator has ended")
+    return shares(before, cpu_times(process.pid), time.monotonic() - began_s)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.at_rest", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--warm", type=float, default=180, metavar="SECONDS", help="how long it runs before it is measured (180)")
+    parser.add_argument("--seconds", type=float, default=60, help="of each measurement (60)")
+    parser.add_argument("--tick-interval-ms", type=int, default=500)
+    parser.add_argument("--write", action="store_true", help="into docs/performance.md")
+    arguments = parser.parse_args()
+    warm_s = max(arguments.warm, REST_AFTER_MS / 1_000 + 20)
+    port, stop = free_port(), threading.Event()
+    with tempfile.TemporaryDirectory() as directory:
+        process = start(Path(directory), port, arguments.tick_interval_ms)
+        try:
+            time.sleep(warm_s)
+            at_rest = measure(process, arguments.seconds)
+            speaker = threading.Thread(target=speak, args=(port, stop), daemon=True)
+            speaker.start()
+            time.sleep(2 * SPEAKS_EVERY_S)
+            spoken_to = measure(process, arguments.seconds)
+        finally:
+            stop.set()
+            process.send_signal(signal.SIGTERM)
+            process.wait(120)
+    say = Printed()
+    columns = [at_rest, spoken_to]
+    rows = [(kind, *(f"{each[kind]:.1f}" for each in columns)) for kind in KINDS]
+    sums = [sum(each.values()) - each["broker"] for each in columns]
+    rows.append(("all but the broker", *(f"{each:.1f}" for each in sums)))
+    say(table(("percent of a core", "nobody writes", "somebody speaks now and then"), rows))
+    say()
+    say(f"At rest: {sums[0] / sums[1]:.2f} of what it takes when somebody speaks. {warm_s:.0f} s after the start.")
+    if arguments.write:
+        say.write_section("at_rest")
+
+
+if __name__ == "__main__":
+    main()
