@@ -50,6 +50,12 @@ class AnswerOrder:
         """Requests without an answer."""
         return len(self._slots)
 
+    def clear(self) -> None:
+        """Nobody is told anything any more."""
+        self._slots.clear()
+        self.to_client.clear()
+        self.pending_events = self.held_bytes = 0
+
     def place(self, head: RequestHead, events: int = 1) -> Slot:
         """A place at the end."""
         self._number += 1

@@ -18,6 +18,11 @@ class BrokerAnswers:
         """Those of the order that the broker will answer."""
         self._order = order
 
+    def clear(self) -> None:
+        """No answer is waited for any more."""
+        self.splitter.clear()
+        self.forwarded.clear()
+
     def forward(self, head: RequestHead, rewrite: Change | None) -> Slot:
         """A place in the order that the broker will fill."""
         slot = self._order.place(head)

@@ -99,6 +99,8 @@ class Connection:
 
     def from_client(self, data: bytes) -> None:
         """Bytes from the client. What of them is not begun now waits for `go_on`, see `has_more`."""
+        if self.closing:
+            return
         self._from_client.feed(data)
         self._turn_left = PROMPT_COST
         self._guarded(self._read_requests)
@@ -110,6 +112,8 @@ class Connection:
 
     def from_broker(self, data: bytes) -> None:
         """Bytes from the broker."""
+        if self.closing:
+            return
         self._answers.splitter.feed(data)
         self._guarded(self._read_answers)
         self._guarded(self._read_requests)
@@ -142,8 +146,14 @@ class Connection:
         self._guarded(self._read_requests)
 
     def end(self) -> None:
-        """The client is gone, or is to go."""
+        """The client is gone, or is to go. What lies here goes at once: whoever waits for an answer still knows this connection."""
         self.closing = self.closing or "the client is gone"
+        self._from_client.clear()
+        self._answers.clear()
+        self._order.clear()
+        self._asked_slots.clear()
+        self.asked.clear()
+        self.to_broker.clear()
 
     # ------------------------------------------------------------------------------------------------ what is wanted
 

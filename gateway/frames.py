@@ -84,6 +84,11 @@ class FrameSplitter:
             self._start = 0
         self._buffer += data
 
+    def clear(self) -> None:
+        """Nothing of the stream is wanted any more."""
+        self._buffer = bytearray()
+        self._start = self._left = 0
+
     @property
     def size(self) -> int:
         """Length of the next payload; 0 where it is not known yet. Raises FrameError."""

@@ -22,6 +22,8 @@ from gateway.translation import GroupResponse
 from gateway.turns import SLICE_S, Turns
 
 _CONNECT_TIMEOUT_S = 10.0
+_LAST_WORDS_S = 10.0
+"""How long a client may take to read what was written to it before its connection was closed."""
 _UNSENT_BYTES_MAX = 1_048_576
 """Bytes for a broker that is not connected yet, after which no more are read."""
 _log = logging.getLogger(__name__)
@@ -190,13 +192,19 @@ class Session(asyncio.Protocol):
             self._broker = None
         if self._client is not None:
             self._client.close()
+            if self._client.get_write_buffer_size():
+                # asyncio would wait for a client that does not read as long as that is there.
+                self._loop.call_later(_LAST_WORDS_S, self._client.abort)
             self._client = None
         self._commons.buffered.forget(self)
         self._on_end(self)
 
     def give_up(self, reason: str) -> None:
         """Close the connection, for it holds what others need."""
+        client = self._client
         self._break(reason)
+        if client is not None:
+            client.abort()
 
     def is_silent(self, seconds: float) -> bool:
         """Whether the client has said and taken nothing for so long, and waits for nothing."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
 import threading
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
@@ -335,6 +337,44 @@ def test_unfinished_requests_are_bounded_over_all_connections() -> None:
             each.close()
         eventually(lambda: gateway.metrics.connections_open == 0, timeout_s=10)
         assert gateway._commons.buffered.bytes == 0
+
+
+@pytest.fixture
+def memory() -> Iterator[Callable[[], int]]:
+    """Bytes that Python has allocated since; without its collector, which comes when it comes."""
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    yield lambda: tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    gc.enable()
+
+
+@pytest.mark.parametrize("whose_end", ["the client's", "the gateway's"])
+def test_the_memory_of_a_connection_goes_with_it(memory: Callable[[], int], whose_end: str) -> None:
+    unfinished = struct.pack(">i", MIB) + wire.heartbeat(1)[4:18] + bytes(MIB - 100)
+    bounds = Bounds(buffered_bytes_max=64 * MIB if whose_end == "the client's" else 2 * MIB)
+    with front(bounds, connections_max=200) as gateway:
+        for _ in range(60):
+            with connect(gateway) as hostile, suppress(OSError):
+                hostile.sendall(unfinished)
+        eventually(lambda: gateway.metrics.connections_open == 0, timeout_s=10)
+        assert memory() < 8 * MIB
+
+
+def test_what_was_written_to_a_client_that_does_not_read_goes_soon_after_the_connection(
+    memory: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written and not taken would lie in the transport for ever, and no bound would count it."""
+    monkeypatch.setattr("gateway.session._LAST_WORDS_S", 0.5)
+    describe = struct.pack(">hhih", 15, 0, 1, -1) + struct.pack(">ih", 1, 1) + b"g"
+    with front(Bounds(connections_max_idle_ms=500, login_timeout_ms=100)) as gateway:
+        gateway._ask = lambda asked, node_id, reply: reply(described("g", 16 * MIB))  # type: ignore[method-assign]
+        with connect(gateway) as deaf:
+            deaf.sendall(struct.pack(">i", len(describe)) + describe)
+            eventually(lambda: gateway.metrics.bytes_to_clients > 0, timeout_s=10)
+            eventually(lambda: gateway.metrics.connections_open == 0, timeout_s=10)
+            eventually(lambda: memory() < 4 * MIB, timeout_s=10)
 
 
 def test_connections_that_are_held_open_and_not_used_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
