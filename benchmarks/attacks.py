@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import multiprocessing
 import os
 import signal
 import statistics
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -122,35 +124,51 @@ async def commit(client: WireClient, group_id: str, partitions: list[tuple[int, 
 
 
 class Honest:
-    """Clients that commit on and on, and how long each answer took."""
+    """Clients that commit on and on, and how long each answer took: in a process of their own, as attackers keep theirs busy."""
 
     def __init__(self, gateway: str) -> None:
-        self._gateway = gateway
-        self.times_s: list[float] = []
-        self.failures = 0
-        self._tasks = [asyncio.create_task(self._live(number)) for number in range(HONEST_CLIENTS)]
+        context = multiprocessing.get_context("spawn")
+        self._seen, told = context.Pipe(duplex=False)
+        self._process = context.Process(target=live_honestly, args=(gateway, told), daemon=True)
+        self._process.start()
 
     def take(self) -> tuple[list[float], int]:
-        """What was seen since the last call."""
-        found = self.times_s, self.failures
-        self.times_s, self.failures = [], 0
-        return found
+        """The times since the last call, and how many had no answer."""
+        times_s: list[float] = []
+        failures = 0
+        while self._seen.poll():
+            time_s = self._seen.recv()
+            if time_s is None:
+                failures += 1
+            else:
+                times_s.append(time_s)
+        return times_s, failures
 
     def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+        self._process.terminate()
+        self._process.join()
 
-    async def _live(self, number: int) -> None:
+
+def live_honestly(gateway: str, told: Connection) -> None:
+    """Commit until the process is ended; tell how long each answer took, or None."""
+
+    async def live(number: int) -> None:
         client: WireClient | None = None
         while True:
             began_s = time.monotonic()
             try:
-                client = client or await WireClient.connect(self._gateway)
+                client = client or await WireClient.connect(gateway)
                 await asyncio.wait_for(commit(client, f"honest-{number}", [(0, "")]), ANSWER_TIMEOUT_S)
-                self.times_s.append(time.monotonic() - began_s)
+                told.send(time.monotonic() - began_s)
             except (OSError, asyncio.IncompleteReadError, TimeoutError):
-                self.failures, client = self.failures + 1, None
+                client = None
+                told.send(None)
             await asyncio.sleep(HONEST_INTERVAL_S)
+
+    async def live_all() -> None:
+        await asyncio.gather(*(live(number) for number in range(HONEST_CLIENTS)))
+
+    asyncio.run(live_all())
 
 
 # ------------------------------------------------------------------------------------------------------------ the attacks

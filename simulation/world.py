@@ -235,6 +235,10 @@ class World:
     def carry_request(self, process: Process, send: Send) -> None:
         """A request leaves its process: it reaches the log later, not at all, or more than once."""
         self._senders[send.request_id] = process
+        down_ms = self._driver_down_until_ms[send.shard] - self.now_ms
+        if send.api == "JoinGroup" and down_ms > 0:
+            # It hears late that it is a member: it does not beat yet, and to Kafka a JoinGroup that is repeated is no sign of life.
+            process.in_trouble(self.now_ms, down_ms)
         value = encode_request_event(
             send.api,
             send.api_version,
