@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from gateway import tls
+from gateway.allocator import give_free_memory_back
 from gateway.buffered import Buffered
 from gateway.config import Address, GatewayConfig, GatewayError
 from gateway.connection import Asked, Connection
@@ -74,6 +75,7 @@ class Front:
         problems = self._config.problems()
         if problems:
             raise GatewayError("\n".join(problems))
+        give_free_memory_back()
         self._thread.start()
         while not self._ready.wait(0.05) and self._thread.is_alive():
             pass

@@ -1,4 +1,4 @@
-"""The heap of Spark's JVM after a large batch: it is given back, since the JVM by itself keeps what it once had."""
+"""The heap of Spark's JVM: what it grew by is given back, since the JVM by itself keeps what it once had."""
 
 from __future__ import annotations
 
@@ -9,27 +9,49 @@ from pyspark.sql import SparkSession
 
 from streaming.watcher import ShardProgress
 
-LARGE_BATCH_MS = 5_000
-"""A batch of a backlog, or of very large records. Collecting costs some tenths of a second, which is little beside it."""
-REST_S = 30.0
-"""Without another large batch."""
+JVM_OPTIONS = ("-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=40")
+"""After a collection the JVM keeps less than as much again as is alive."""
+LOOK_INTERVAL_S = 30.0
+LARGE_BATCH_MS = 2_000
+"""A batch of a backlog, or of very large records: what it leaves is not collected while more of its kind may come."""
+GROWN_BYTES = 128 * 1_048_576
+"""Below that a collection, which stops everything for some tenths of a second, is not worth it."""
+WAIT_MIN_S, WAIT_MAX_S = 60.0, 3_600.0
+"""Between two collections. Who needs the heap again and again has it: the wait doubles each time it has grown anew."""
 
 
 class Heap:
-    """Collected once, some time after the last large batch: then the JVM shrinks to a few times what is alive."""
+    """Collected when it has grown and no large batch has come for a while."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._due_s: float | None = None
+        self._kept_bytes: int | None = None
+        """After the last collection; at first, when it was first looked at."""
+        self._look_s = time.monotonic() + LOOK_INTERVAL_S
+        self._wait_s = WAIT_MIN_S
+        self._collected_s = time.monotonic()
 
     def batch_ended(self, progress: ShardProgress) -> None:
         """After each batch."""
         if progress.batch_ms >= LARGE_BATCH_MS:
-            self._due_s = time.monotonic() + REST_S
+            self._look_s = time.monotonic() + LOOK_INTERVAL_S
 
     def turned(self) -> None:
         """Now and then."""
-        if self._due_s is not None and time.monotonic() >= self._due_s:
-            self._due_s = None
-            context: Any = self._spark.sparkContext
-            context._jvm.java.lang.System.gc()
+        now_s = time.monotonic()
+        if now_s < self._look_s:
+            return
+        self._look_s = now_s + LOOK_INTERVAL_S
+        context: Any = self._spark.sparkContext
+        java = context._jvm.java.lang
+        size = int(java.Runtime.getRuntime().totalMemory())
+        if self._kept_bytes is None:
+            self._kept_bytes = size
+        elif size < self._kept_bytes + GROWN_BYTES:
+            if now_s >= self._collected_s + 2 * self._wait_s:
+                self._wait_s = WAIT_MIN_S
+        elif now_s >= self._collected_s + self._wait_s:
+            java.System.gc()
+            self._kept_bytes = int(java.Runtime.getRuntime().totalMemory())
+            self._wait_s = min(2 * self._wait_s, WAIT_MAX_S)
+            self._collected_s = now_s

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from streaming.class_archives import class_archive_options
 from streaming.config import StreamingConfig
+from streaming.heap import JVM_OPTIONS
 from streaming.jars import spark_jars
 from streaming.java import require_java
 
@@ -67,6 +68,8 @@ TICKS_GO_ON: Mapping[str, str] = {
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOG_SETTING = "log4j2.configurationFile"
 _DEFAULTS_OF_SPARK = "org/apache/spark/log4j2-defaults.properties"
+_ALLOCATOR: Mapping[str, str] = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "524288", "MALLOC_MMAP_THRESHOLD_": "524288"}
+"""For the JVM and its Python workers, which inherit it: what is free in the C library's heap goes back to the system (mallopt(3))."""
 _STATIC_SETTINGS: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
@@ -79,6 +82,8 @@ def open_session(config: StreamingConfig) -> SparkSession:
     """A session for our queries; under spark-submit, in the application that it started. Raises JavaError, and JarsError."""
     require_java()
     _let_workers_find_us()
+    for name, value in _ALLOCATOR.items():
+        os.environ.setdefault(name, value)
     settings = dict(_STATIC_SETTINGS)
     builder = SparkSession.builder.appName("group-coordinator")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -144,14 +149,15 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def java_options(config: StreamingConfig) -> str:
-    """The options of the driver's JVM: those that were set, and unless they say so themselves its class archive and how it logs.
+    """The options of the driver's JVM: those that were set, and unless they say so themselves its heap, its class archive and how it logs.
 
     Under spark-submit the JVM runs already; there they do nothing (see `_log_as_our_own_jvm_does`).
     """
-    options = [config.spark.get(_JAVA_OPTIONS, "")]
-    if "SharedArchiveFile" not in options[0]:
+    given = config.spark.get(_JAVA_OPTIONS, "")
+    options = [*JVM_OPTIONS, given]  # of two that say the same, the later one counts
+    if "SharedArchiveFile" not in given:
         options += map(shlex.quote, class_archive_options("spark"))
-    if _LOG_SETTING not in options[0]:
+    if _LOG_SETTING not in given:
         options.append(f"-D{_LOG_SETTING}={Path(__file__).with_name(_log_file(config)).as_uri()}")
     return " ".join(filter(None, options))
 

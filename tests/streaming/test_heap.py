@@ -2,37 +2,86 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from streaming import heap
-from streaming.heap import LARGE_BATCH_MS, REST_S, Heap
+from streaming.heap import GROWN_BYTES, LARGE_BATCH_MS, LOOK_INTERVAL_S, WAIT_MAX_S, WAIT_MIN_S, Heap
 
 
-def test_it_is_collected_once_when_no_large_batch_has_come_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    collections: list[float] = []
-    now_s = 0.0
-    monkeypatch.setattr(heap.time, "monotonic", lambda: now_s)
-    jvm = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=SimpleNamespace(gc=lambda: collections.append(now_s)))))
-    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jvm=jvm))
-    kept = Heap(spark)
+class Jvm:
+    """A JVM that keeps what it had until it is collected, and all that stands between it and the app."""
 
-    def batch(batch_ms: int) -> None:
-        progress: Any = SimpleNamespace(batch_ms=batch_ms)
+    def __init__(self) -> None:
+        self.size = 100
+        self.collections: list[float] = []
+        self.now_s = 0.0
+        self.sparkContext = self._jvm = self.java = self.lang = self.System = self.Runtime = self
+
+    def gc(self) -> None:
+        self.collections.append(self.now_s)
+        self.size = 100
+
+    def getRuntime(self) -> Jvm:
+        return self
+
+    def totalMemory(self) -> int:
+        return self.size
+
+
+@pytest.fixture
+def jvm(monkeypatch: pytest.MonkeyPatch) -> Jvm:
+    jvm = Jvm()
+    monkeypatch.setattr(heap.time, "monotonic", lambda: jvm.now_s)
+    return jvm
+
+
+def passes(jvm: Jvm, kept: Heap, seconds: float, batch_ms: int = 100) -> None:
+    for _ in range(int(seconds)):
+        jvm.now_s += 1
+        progress: Any = type("Progress", (), {"batch_ms": batch_ms})
         kept.batch_ended(progress)
+        kept.turned()
 
-    batch(LARGE_BATCH_MS)
-    now_s = REST_S / 2
-    batch(LARGE_BATCH_MS)
-    now_s = REST_S
-    batch(100)
-    kept.turned()
-    assert collections == []
-    now_s = 2 * REST_S
-    kept.turned()
-    kept.turned()
-    batch(100)
-    kept.turned()
-    assert collections == [2 * REST_S]
+
+def test_what_it_grew_by_is_given_back_once(jvm: Any) -> None:
+    kept = Heap(jvm)
+    passes(jvm, kept, 2 * WAIT_MIN_S)
+    assert jvm.collections == []
+    jvm.size += GROWN_BYTES
+    passes(jvm, kept, 10 * WAIT_MIN_S)
+    assert len(jvm.collections) == 1
+
+
+def test_a_little_more_is_not_worth_it(jvm: Any) -> None:
+    kept = Heap(jvm)
+    passes(jvm, kept, 2 * WAIT_MIN_S)
+    jvm.size += GROWN_BYTES - 1
+    passes(jvm, kept, 10 * WAIT_MIN_S)
+    assert jvm.collections == []
+
+
+def test_it_is_not_collected_while_large_batches_come(jvm: Any) -> None:
+    kept = Heap(jvm)
+    passes(jvm, kept, 2 * WAIT_MIN_S)
+    jvm.size += GROWN_BYTES
+    passes(jvm, kept, 600, LARGE_BATCH_MS)
+    assert jvm.collections == []
+    passes(jvm, kept, LOOK_INTERVAL_S)
+    assert len(jvm.collections) == 1
+
+
+def test_who_needs_it_again_and_again_has_it(jvm: Any) -> None:
+    kept = Heap(jvm)
+    passes(jvm, kept, 2 * WAIT_MIN_S)
+    for _ in range(20_000):
+        jvm.size = 100 + GROWN_BYTES
+        passes(jvm, kept, 1)
+    assert len(jvm.collections) <= 10
+    last_s = jvm.collections[-1]
+    assert last_s - jvm.collections[-2] >= WAIT_MAX_S
+    passes(jvm, kept, 10 * WAIT_MAX_S)
+    jvm.size = 100 + GROWN_BYTES
+    passes(jvm, kept, WAIT_MIN_S)
+    assert jvm.collections[-1] > last_s, "it has been at rest since"
