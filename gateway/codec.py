@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka.protocol import sasl
 from kafka.protocol.admin import cluster, configs, groups, topics, transactions
@@ -127,14 +127,34 @@ def response_body_start(message: str, version: int) -> int:
 def decode_struct(definition: Mapping[str, Any], version: int, flexible: bool, data: bytes) -> dict[str, Any]:
     """Read a struct of a message, which is all of `data`. Raises `DecodeError`."""
     reader = Reader(data)
-    values: dict[str, Any] = _reader_of(definition, version, flexible)(reader)
+    values: dict[str, Any] = _struct_of(definition, version, flexible).read(reader)
     reader.end()
     return values
 
 
 def encode_struct(definition: Mapping[str, Any], version: int, flexible: bool, values: Mapping[str, Any]) -> bytes:
     """Write a struct of a message, given as it is read."""
-    return _struct_writer(definition, version, flexible)(as_attributes(values))
+    return _struct_of(definition, version, flexible).write(as_attributes(values))
+
+
+class _StructCodec(NamedTuple):
+    definition: Mapping[str, Any]
+    """Kept here, so that no other ever has its identity."""
+    read: Read
+    write: Write
+
+
+_STRUCTS: dict[tuple[int, int, bool], _StructCodec] = {}
+"""By the identity of the definition, which is one of Kafka's."""
+
+
+def _struct_of(definition: Mapping[str, Any], version: int, flexible: bool) -> _StructCodec:
+    key = id(definition), version, flexible
+    found = _STRUCTS.get(key)
+    if found is None:
+        read, write = _reader_of(definition, version, flexible), _struct_writer(definition, version, flexible)
+        found = _STRUCTS[key] = _StructCodec(definition, read, write)
+    return found
 
 
 def as_attributes(values: Any) -> Any:

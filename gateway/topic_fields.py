@@ -54,10 +54,11 @@ class Mention(Struct, frozen=True, gc=False):
 class _Found:
     """What a walk has seen of one item, and all mentions so far."""
 
-    __slots__ = ("array", "id_at", "items_left", "mentions", "name", "name_at", "resource_type", "topic_id")
+    __slots__ = ("array", "id_at", "items_left", "mentions", "name", "name_at", "resource_type", "topic_id", "topics_max")
 
-    def __init__(self, items_max: int) -> None:
+    def __init__(self, items_max: int, topics_max: int) -> None:
         self.items_left = items_max
+        self.topics_max = topics_max
         self.mentions: list[Mention] = []
         self.array: Array | None = None
         self.forget()
@@ -69,17 +70,24 @@ class _Found:
         self.id_at = 0
         self.resource_type = _RESOURCE_IS_A_TOPIC
 
+    def note(self, mention: Mention) -> None:
+        if len(self.mentions) >= self.topics_max:
+            raise DecodeError(f"more than {self.topics_max} topics", mention.begin)
+        self.mentions.append(mention)
+
 
 Step = Callable[[bytes, int, _Found], int]
 """(message, position, what is found) -> position behind it."""
 
 
-def find_topics(message: str, version: int, payload: bytes, start: int, items_max: int = _ANY) -> list[Mention]:
+def find_topics(
+    message: str, version: int, payload: bytes, start: int, items_max: int = _ANY, topics_max: int = _ANY
+) -> list[Mention]:
     """The topics that a message names whose body begins at `start`, in its order.
 
-    Raises `DecodeError`, also where its arrays have more than `items_max` items together. There may be more behind the message, which brokers do not look at: librdkafka sends it.
+    Raises `DecodeError`, also where its arrays have more than `items_max` items together, or it names topics more than `topics_max` times. There may be more behind the message, which brokers do not look at: librdkafka sends it.
     """
-    found = _Found(items_max)
+    found = _Found(items_max, topics_max)
     try:
         end = _message_step(message, version)(payload, start, found)
     except (IndexError, struct.error):
@@ -152,7 +160,7 @@ def _item_step(definition: Definition, version: int, flexible: bool) -> Step:
         assert array is not None
         end = walk(data, begin, found)
         if found.resource_type == _RESOURCE_IS_A_TOPIC and (found.name is not None or found.topic_id is not None):
-            found.mentions.append(
+            found.note(
                 Mention(begin, end, array, found.name, found.name_at, found.topic_id, found.id_at, definition)
             )
         return end
@@ -216,7 +224,7 @@ def _note_string(flexible: bool, data: bytes, at: int, found: _Found) -> int:
     assert found.array is not None
     if end >= begin:
         name = data[begin:end].decode("utf-8", "replace")
-        found.mentions.append(Mention(at, end, found.array, name, begin, None, 0, None))
+        found.note(Mention(at, end, found.array, name, begin, None, 0, None))
     return max(begin, end)
 
 

@@ -22,7 +22,7 @@ from gateway.topic_access import TopicAccess, Verdict
 from gateway.topic_fields import Mention, find_topics
 from gateway.versions import TOPIC_APIS, OtherApi
 from schemas.error_codes import ErrorCode
-from schemas.wire import encode_count, encode_string
+from schemas.wire import DecodeError, encode_count, encode_string
 
 Rewrite = Callable[[bytes], bytes]
 
@@ -39,6 +39,11 @@ _LISTS = frozenset(
 _METADATA_BY_ID = 12
 _ITEMS_MAX = 100_000
 """Most topics, partitions and settings together that one request may have: to walk through them is work for the one loop."""
+_TOPICS_MAX = 25_000
+"""Most topics that one request may name: each is looked at by itself."""
+_STOPPED_MAX = 2_000
+_STOPPED_BYTES_MAX = 65_536
+"""Most topics that are refused in one request, and their bytes with partitions and all: they are taken apart and put together again."""
 
 Stopped = list[tuple[Mention, Verdict]]
 Heard = Mapping[bytes, str | None]
@@ -95,12 +100,13 @@ class TopicGate:
             return Passage(payload=payload, rewrite=self._hide(head, principal))
         message = TOPIC_APIS[head.api_key] + "Request"
         start = codec.body_start(message, head, payload)
-        found = find_topics(message, head.api_version, payload, start, _ITEMS_MAX)
+        found = find_topics(message, head.api_version, payload, start, _ITEMS_MAX, _TOPICS_MAX)
         verdicts = [(mention, self._verdict(principal, mention, heard)) for mention in found]
         asked = tuple(dict.fromkeys(each.topic_id for each, verdict in verdicts if each.topic_id and verdict is Verdict.ASK))
         if asked:
             return _question(head, asked)
         stopped: Stopped = [(mention, verdict) for mention, verdict in verdicts if verdict is not Verdict.PASS]
+        _insist_on_few(stopped)
         if head.api_key == OtherApi.FETCH:
             return _without(head, payload, start, [each for each in stopped if fetch.is_asked_for(each[0])])
         masked, masks = _masked(payload, stopped)
@@ -181,6 +187,14 @@ def _without(head: RequestHead, payload: bytes, start: int, stopped: Stopped) ->
         payload=fetch.without(version, payload, start, [mention for mention, _ in stopped]),
         put_in=partial(fetch.put_in, version, fetch.refused(version, payload, codes), len(codes)),
     )
+
+
+def _insist_on_few(stopped: Stopped) -> None:
+    """Who is refused so much at once asks for nothing that a client needs. Raises DecodeError."""
+    size = sum(mention.end - mention.begin for mention, _ in stopped)
+    if len(stopped) > _STOPPED_MAX or size > _STOPPED_BYTES_MAX:
+        begin = stopped[0][0].begin
+        raise DecodeError(f"{len(stopped)} topics, {size} bytes of the request, would have to be refused one by one", begin)
 
 
 def _code(verdict: Verdict) -> int:

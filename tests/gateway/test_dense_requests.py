@@ -1,0 +1,91 @@
+"""Requests that are dense: what one of them may cost the loop that serves everybody, whatever it names and however often."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from kafka.protocol.admin.topics import DescribeTopicPartitionsRequest
+from kafka.protocol.consumer.fetch import FetchRequest
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from gateway.connection import Connection
+from tests.gateway import wire
+from tests.gateway.test_connection import carried
+from tests.gateway.test_topic_gate import HONEST, SECRET, connection
+
+
+def begun(request: Any) -> Connection:
+    """A connection that has had its turn for a request."""
+    machine = connection()
+    machine.from_client(wire.request(request, 5))
+    machine.go_on()
+    return machine
+
+
+# ------------------------------------------------------------------------------------------------ topics that are refused
+
+
+def metadata(*names: str) -> MetadataRequest:
+    topics = [MetadataRequest.MetadataRequestTopic(version=12, topic_id=None, name=name) for name in names]
+    return MetadataRequest(version=12, topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+
+
+def described(*names: str) -> DescribeTopicPartitionsRequest:
+    cls = DescribeTopicPartitionsRequest
+    return cls(version=0, topics=[cls.TopicRequest(version=0, name=name) for name in names], response_partition_limit=1, cursor=None)
+
+
+def offsets(name: str, partitions: int) -> ListOffsetsRequest:
+    cls = ListOffsetsRequest.ListOffsetsTopic
+    asked = [
+        cls.ListOffsetsPartition(version=1, partition_index=index, timestamp=-1, current_leader_epoch=-1) for index in range(partitions)
+    ]
+    return ListOffsetsRequest(version=1, replica_id=-1, topics=[cls(version=1, name=name, partitions=asked)])
+
+
+def fetch(name: str, partitions: int) -> FetchRequest:
+    cls = FetchRequest.FetchTopic
+    asked = [
+        cls.FetchPartition(version=4, partition=index, fetch_offset=0, partition_max_bytes=1) for index in range(partitions)
+    ]
+    return FetchRequest(
+        version=4, replica_id=-1, max_wait_ms=1, min_bytes=1, max_bytes=1, isolation_level=0, topics=[cls(version=4, topic=name, partitions=asked)]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        metadata(*[SECRET] * 2_500),
+        metadata(*[f"coordinator.{number}" for number in range(2_500)]),
+        metadata(HONEST, *[f"coordinator.{number}" for number in range(2_500)], HONEST),
+        described(*[f"coordinator.{number}" for number in range(2_500)]),
+        offsets(SECRET, 20_000),
+        fetch(SECRET, 20_000),
+    ],
+    ids=["repeated", "others", "between", "described", "offsets", "fetched"],
+)
+def test_what_is_refused_and_put_together_again_is_bounded(request_: Any) -> None:
+    """Each name that is masked costs as much as a small request, twice: in the request and in its answer."""
+    machine = begun(request_)
+    assert machine.closing is not None
+    assert "refused" in machine.closing
+    assert carried(machine.to_broker) == b""
+
+
+@pytest.mark.parametrize("request_", [offsets(HONEST, 20_000), fetch(HONEST, 20_000), metadata(*[f"orders-{n}" for n in range(2_500)])])
+def test_what_is_not_refused_has_no_such_bound(request_: Any) -> None:
+    machine = begun(request_)
+    assert machine.closing is None
+    assert carried(machine.to_broker) == wire.request(request_, 5)
+
+
+def test_topics_that_one_request_names_are_bounded() -> None:
+    assert begun(metadata(*["orders"] * 24_000)).closing is None
+    assert begun(metadata(*["orders"] * 26_000)).closing is not None
+    ids = [MetadataRequest.MetadataRequestTopic(version=12, topic_id=uuid4(), name=None) for _ in range(26_000)]
+    named = MetadataRequest(version=12, topics=ids, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+    assert begun(named).closing is not None
