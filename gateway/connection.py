@@ -9,15 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from msgspec import Struct
-
 from gateway.answer_order import AnswerOrder, Change, Slot
+from gateway.asked import Asked
 from gateway.broker_answers import BrokerAnswers
 from gateway.config import Bounds
 from gateway.frames import LENGTH, FrameError, FrameSplitter, RequestHead, frame, parse_request_head
 from gateway.gated_requests import GatedRequests
 from gateway.produce import BEGINNING_BYTES_MAX, NO_ACKS, Opening, opening_of
-from gateway.request_bounds import ITEMS_MAX, PROMPT_COST, SASL_APIS, TURN_COST, cost_of_bytes, insist_on_size, work_of
+from gateway.request_bounds import (
+    ITEMS_MAX,
+    PROMPT_COST,
+    SASL_APIS,
+    TURN_COST,
+    cost_of_bytes,
+    cost_of_items,
+    insist_on_size,
+    work_of,
+)
 from gateway.rewriting import Locate, Rewrite, refuse_api_versions, rewrite_of
 from gateway.sasl import ANONYMOUS, SaslSession
 from gateway.topic_gate import TopicGate
@@ -29,31 +37,16 @@ from schemas.wire import DecodeError, EncodeError
 _KEY_TYPE_GROUP = 0
 _PARKED_BYTES_MAX = 65_536
 """How much of what a client says behind a request that may wait for others is taken from its socket."""
-_ANSWER_BYTES_MAX = 2**31 - 1
+_PIECE_BYTES_MAX = 65_536
+"""How much of a request that is let through is looked at in one go."""
 _BEFORE_AUTHENTICATION = SASL_APIS | {OtherApi.API_VERSIONS}
-
-
-class Asked(Struct, frozen=True, kw_only=True):
-    """A group request that waits for its answer."""
-
-    number: int
-    """Names it on this connection."""
-    api: str
-    api_version: int
-    client_id: str
-    client_host: str
-    """The client's address."""
-    principal: str
-    request: GroupRequest
-    size: int = 0
-    """Its bytes on the wire."""
 
 
 class Connection:
     """What happens between one client and one broker.
 
-    Set `client_host`, feed it (`from_client`, `from_broker`, `broker_closed`, `answer`), then carry away what it has for
-    each side. When `closing` has a reason the connection is over: what is in `to_client` may still be written.
+    Set `client_host`, feed it, then carry away what it has for each side. When `closing` has a reason the connection is
+    over: what is in `to_client` may still be written.
     """
 
     taps = False
@@ -69,10 +62,8 @@ class Connection:
         now_s: Callable[[], float] = lambda: 0.0,
         gate: TopicGate | None = None,
     ) -> None:
-        """`locate`: where the gateway stands for a broker; None: the brokers say so themselves.
-
-        `gate`: keeps the client from topics that it may not name; None: all names go through.
-        """
+        """`locate`: where the gateway stands for a broker; None: the brokers say so themselves. `gate`: keeps the client from
+        topics; None: all names go through."""
         self._order = AnswerOrder()
         self.to_client = self._order.to_client
         self.to_broker: list[bytes] = []
@@ -84,7 +75,7 @@ class Connection:
         self._bounds = bounds
         self._sasl = SaslSession(now_s) if requires_sasl else None
         self._from_client = FrameSplitter(bounds.request_bytes_max)
-        self._answers = BrokerAnswers(self._order, _ANSWER_BYTES_MAX)
+        self._answers = BrokerAnswers(self._order, 2**31 - 1)
         self._gated = GatedRequests(gate, lambda: self.principal, self._forward, self._send, self._answer_at_once, self._rewrite_of)
         self._asked_slots: dict[int, Slot] = {}
         self._turn_left = 0
@@ -169,8 +160,9 @@ class Connection:
 
     @property
     def has_more(self) -> bool:
-        """Whether a request waits for the connection's next turn."""
-        return self._turn_left <= 0 and self._begins_requests and self._from_client.buffered > 0 and not self.closing
+        """Whether a request, or the rest of one, waits for the connection's next turn."""
+        may_go_on = self._from_client.mid_frame or self._begins_requests
+        return self._turn_left <= 0 and may_go_on and self._from_client.buffered > 0 and not self.closing
 
     @property
     def awaits_rest(self) -> bool:
@@ -183,6 +175,11 @@ class Connection:
         unsent = sum(map(len, self.to_broker)) if self.to_broker else 0
         here = self._from_client.buffered + self._answers.splitter.buffered + self._gated.undecided_bytes
         return here + self._order.held_bytes + unsent
+
+    @property
+    def passing(self) -> tuple[int, int]:
+        """Length and number of the request that is being let through and has no end yet: so much memory the broker has taken for it."""
+        return self._from_client.passing, self._from_client.frames_passed
 
     @property
     def is_waited_for(self) -> bool:
@@ -225,8 +222,9 @@ class Connection:
     def _read_requests(self) -> None:
         while not self.closing:
             if self._from_client.mid_frame:
-                if not self._pass_on_request():
+                if not self._from_client.buffered or self._turn_left <= 0:
                     return
+                self._pass_on_request()
             elif not self._from_client.buffered or self._turn_left <= 0 or not self._begins_requests or not self._begin_request():
                 return
 
@@ -257,12 +255,14 @@ class Connection:
             opening = opening_of(head, beginning)
             return opening is not None and self._begin_produce(head, opening)
         self._forward(head, self._rewrite_of(head))
-        return self._pass_on_request()
+        self._pass_on_request()
+        return True
 
     def _begin_produce(self, head: RequestHead, opening: Opening) -> bool:
         self._is_unconfirmed = opening.acks == NO_ACKS
         self._gated.begin_produce(head, opening.topics_at, None if self._is_unconfirmed else self._forward(head, None))
-        return self._pass_on_request()
+        self._pass_on_request()
+        return True
 
     def _may_go_on(self, head: RequestHead) -> bool:
         """Refuse what is not offered, as a broker does: by closing."""
@@ -365,14 +365,15 @@ class Connection:
         if self._has_broker:
             self.to_broker.append(frame(payload))
 
-    def _pass_on_request(self) -> bool:
-        """Let through what is here of the current request; False: its end is not here yet."""
+    def _pass_on_request(self) -> None:
+        """Let through what is here of the current request, a piece of it."""
         if not self._has_broker:
-            return False
-        piece = self._gated.through(self._from_client.piece(), self._from_client)
+            return
+        before = self._gated.items_passed
+        piece = self._gated.through(self._from_client.piece(_PIECE_BYTES_MAX), self._from_client)
+        self._turn_left -= cost_of_items(self._gated.items_passed - before)
         if piece:
             self.to_broker.append(piece)
-        return not self._from_client.mid_frame
 
     def _read_answers(self) -> None:
         while not self.closing and self._answers.splitter.buffered:

@@ -16,11 +16,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gateway.answer_sizes import AnswerSizes
+from gateway.asked import Asked
 from gateway.authorization import Authorizer
 from gateway.beats import DoorBeats
 from gateway.brokers import Coordinators, Node
 from gateway.config import Bounds
-from gateway.connection import Asked
 from gateway.gathering import Gathering
 from gateway.handed_out import HandedOutIds
 from gateway.refusals import refusal

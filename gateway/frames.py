@@ -57,7 +57,7 @@ def parse_request_head(payload: bytes) -> RequestHead | None:
 class FrameSplitter:
     """Cuts a stream into frames. Whoever reads looks at a frame's beginning, then takes it whole or in pieces."""
 
-    __slots__ = ("_buffer", "_left", "_max_bytes", "_start")
+    __slots__ = ("_buffer", "_left", "_max_bytes", "_passing", "_start", "frames_passed")
 
     def __init__(self, max_bytes: int) -> None:
         """`max_bytes`: the longest payload that is accepted."""
@@ -66,11 +66,20 @@ class FrameSplitter:
         self._start = 0
         self._left = 0
         """Bytes of the current frame that have not been let through yet."""
+        self._passing = 0
+        """Length of the current frame."""
+        self.frames_passed = 0
+        """Of those that were let through, how many were begun."""
 
     @property
     def mid_frame(self) -> bool:
         """Whether a frame is being let through whose end has not been seen."""
         return self._left > 0
+
+    @property
+    def passing(self) -> int:
+        """Length of the frame that is being let through; 0: there is none whose end has not been seen."""
+        return self._passing if self._left else 0
 
     @property
     def buffered(self) -> int:
@@ -120,14 +129,15 @@ class FrameSplitter:
         self._start = end
         return bytes(self._buffer[begin:end])
 
-    def piece(self) -> bytes:
-        """Take what is here of the frame that is let through, its length included; perhaps nothing."""
+    def piece(self, bytes_max: int | None = None) -> bytes:
+        """Take what is here of the frame that is let through, its length included, `bytes_max` of it at the most; perhaps nothing."""
         if not self._left:
             size = self._size()
             if size is None:
                 return b""
-            self._left = LENGTH.size + size
-        end = min(self._start + self._left, len(self._buffer))
+            self._left = self._passing = LENGTH.size + size
+            self.frames_passed += 1
+        end = min(self._start + (self._left if bytes_max is None else min(self._left, bytes_max)), len(self._buffer))
         taken = bytes(self._buffer[self._start : end])
         self._left -= len(taken)
         self._start = end

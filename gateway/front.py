@@ -12,9 +12,10 @@ from confluent_kafka.admin import AdminClient
 
 from gateway import tls
 from gateway.allocator import give_free_memory_back
+from gateway.asked import Asked
 from gateway.buffered import Buffered
 from gateway.config import Address, GatewayConfig, GatewayError
-from gateway.connection import Asked, Connection
+from gateway.connection import Connection
 from gateway.door import Reply
 from gateway.metrics import GatewayMetrics
 from gateway.ports import Ports
@@ -36,6 +37,8 @@ _REQUEST_BYTES = 2_048
 """What a request takes besides its bytes."""
 _DECODED_FACTOR = 8
 """How much larger a request is in memory, and as an event."""
+_HONEST_REQUEST_S = 1.0
+"""A large request may well take so long to come."""
 _CONNECTION_SHARE = 8
 """One connection may have an eighth of what may be under way."""
 _log = logging.getLogger(__name__)
@@ -143,15 +146,18 @@ class Front:
         loop = asyncio.get_running_loop()
         bounds = self._config.bounds
         buffered = Buffered(bounds.buffered_bytes_max, bounds.request_timeout_ms / 1_000, loop.time)
+        passing = Buffered(
+            bounds.passing_bytes_max, bounds.request_timeout_ms / 1_000, loop.time, honest_s=_HONEST_REQUEST_S, where="at brokers"
+        )
         room = Room(bounds.under_way_bytes_max, bounds.under_way_bytes_max // _CONNECTION_SHARE)
-        self._commons = Commons(Turns(loop), room, buffered, self._weigh)
+        self._commons = Commons(Turns(loop), room, buffered, passing, self._weigh)
         self._stop = loop, stop
         self._ports = ports
         try:
             await self._begin(ports)
             ports.are_present(await asyncio.to_thread(self._find_brokers))
             ports.open()
-            tasks += [asyncio.create_task(self._keep_looking(ports, look_now)), asyncio.create_task(_keep_sweeping(buffered))]
+            tasks += [asyncio.create_task(self._keep_looking(ports, look_now)), asyncio.create_task(_keep_sweeping(buffered, passing))]
             self._ready.set()
             await stop.wait()
         finally:
@@ -228,10 +234,11 @@ class Front:
                 _log.warning("%s", problem)
 
 
-async def _keep_sweeping(buffered: Buffered) -> None:
+async def _keep_sweeping(*accounts: Buffered) -> None:
     while True:
         await asyncio.sleep(_SWEEP_INTERVAL_S)
-        buffered.sweep()
+        for account in accounts:
+            account.sweep()
 
 
 class _Refusing(asyncio.Protocol):

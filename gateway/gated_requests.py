@@ -31,6 +31,8 @@ class GatedRequests:
         else is to be done with an answer."""
         self.undecided_bytes = 0
         """Of the client's last request, while it waits for the broker to say which topics it names."""
+        self.items_passed = 0
+        """Topics and partitions of all that came in pieces: the work that it was."""
         self._gate = gate
         self._principal = principal
         self._forward, self._send, self._answer, self._rewrite_of = forward, send, answer, rewrite_of
@@ -64,7 +66,9 @@ class GatedRequests:
         produce, slot = self._produce, self._produce_slot
         if produce is None or self._gate is None:
             return piece
+        before = produce.items
         piece = produce.through(piece)
+        self.items_passed += produce.items - before
         if not requests.mid_frame:
             produce.end()
             self._produce = self._produce_slot = None

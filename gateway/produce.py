@@ -22,6 +22,12 @@ _FLEXIBLE = 9
 _ALL = 2**62
 _PARTITION_HEAD_MAX = 9
 """A partition's number and the size of its records."""
+_SPARSE_BYTES = 32
+"""So many bytes at least has a topic or partition on average: no batch of records is smaller."""
+_DENSE_ITEMS_MAX = 1_000
+"""Topics and partitions that may be denser than that."""
+_MASKED_MAX = 2_000
+"""Names that are changed in one request: in its answer each is put together again."""
 
 
 class Opening(NamedTuple):
@@ -59,6 +65,9 @@ class ProduceTopics:
         """`mask`: the name, of the same length, that is to stand for a name; None: it may stay."""
         self.masked: list[str] = []
         """The names that were changed, as they are now."""
+        self.items = 0
+        """Topics and partitions so far: what it costs to let them through."""
+        self._bytes = 0
         self._flexible = version >= _FLEXIBLE
         self._mask = mask
         self._left = LENGTH.size + topics_at
@@ -73,6 +82,7 @@ class ProduceTopics:
 
     def through(self, piece: bytes) -> bytes:
         """What goes on of the next piece. Raises DecodeError."""
+        self._bytes += len(piece)
         if self._left >= len(piece) and not self._held:
             self._left -= len(piece)
             return piece
@@ -83,6 +93,8 @@ class ProduceTopics:
                 at = self._next(data, at)
             except (IndexError, struct.error):
                 break  # more of it is needed
+            if self.items > _DENSE_ITEMS_MAX + self._bytes // _SPARSE_BYTES:
+                raise DecodeError(f"a Produce of {self.items} topics and partitions in its first {self._bytes} bytes", at)
         held_from = min(at, len(data)) if at < len(data) else len(data)
         self._held, self._left = data[held_from:], max(at - len(data), 0)
         return self._changed(data[:held_from])
@@ -99,6 +111,8 @@ class ProduceTopics:
         for at, name in self._changes:
             changed[at : at + len(name)] = name
             self.masked.append(name.decode("utf-8", "replace"))
+            if len(self.masked) > _MASKED_MAX:
+                raise DecodeError(f"more than {_MASKED_MAX} topics would have to be refused one by one", at)
         self._changes.clear()
         return bytes(changed)
 
@@ -124,6 +138,7 @@ class ProduceTopics:
         if instead is not None:
             self._changes.append((begin, instead))
         self._topics -= 1
+        self.items += 1
         self._partitions = partitions
         self._go_on_in_topic()
         return at
@@ -138,6 +153,7 @@ class ProduceTopics:
             else:
                 size, at = INT32.unpack_from(data, at)[0], at + INT32.size
             self._partitions -= 1
+            self.items += 1
             at += max(size, 0)
             if self._flexible and (at >= len(data) or data[at]):
                 self._behind_tags(self._go_on_in_topic)
@@ -146,7 +162,7 @@ class ProduceTopics:
             if not self._partitions:
                 self._go_on_in_topic()
                 return at
-            if at + _PARTITION_HEAD_MAX > len(data):
+            if at + _PARTITION_HEAD_MAX > len(data) or not self.items % _DENSE_ITEMS_MAX:
                 return at
 
     def _count_tags(self, data: bytes, at: int) -> int:

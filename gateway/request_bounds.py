@@ -23,6 +23,7 @@ TURN_COST = 50
 """So much is begun in a turn: as many small requests, or one with very many groups or bytes."""
 _BYTES_PER_COST = 1_000
 _GROUPS_PER_COST = 10
+_ITEMS_PER_COST = 50
 
 
 def insist_on_size(head: RequestHead, size: int, bounds: Bounds, *, reads_topics: bool) -> None:
@@ -44,6 +45,11 @@ def insist_on_size(head: RequestHead, size: int, bounds: Bounds, *, reads_topics
 def cost_of_bytes(size: int) -> int:
     """How much work it is at least to take a request of so many bytes, a small one being 1."""
     return 1 + size // _BYTES_PER_COST
+
+
+def cost_of_items(items: int) -> int:
+    """How much work it is to let so many topics and partitions through."""
+    return items // _ITEMS_PER_COST
 
 
 def work_of(request: GroupRequest) -> tuple[int, int]:

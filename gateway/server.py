@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable
 
 from gateway.answer_sizes import AnswerSizes
+from gateway.asked import Asked
 from gateway.authorization import Authorizer, RulesError, parse_rules
 from gateway.beats import DoorBeats
 from gateway.broker_topics import BrokerTopics
 from gateway.checked_commits import CheckedCommits
 from gateway.config import GatewayConfig, GatewayError
-from gateway.connection import Asked, Connection
+from gateway.connection import Connection
 from gateway.coordinator_client import EventsClient, partition_counts
 from gateway.door import Door, Reply
 from gateway.front import Front

@@ -12,9 +12,10 @@ from typing import cast
 
 from msgspec import Struct
 
+from gateway.asked import Asked
 from gateway.buffered import Buffered
 from gateway.config import Address, Bounds
-from gateway.connection import Asked, Connection
+from gateway.connection import Connection
 from gateway.door import Reply
 from gateway.metrics import GatewayMetrics
 from gateway.room import Room
@@ -49,6 +50,8 @@ class Commons(Struct, frozen=True):
     turns: Turns
     room: Room
     buffered: Buffered
+    passing: Buffered
+    """Lengths of the requests that go through to brokers and have no end yet."""
     weigh: Callable[[Asked], int]
     """How much room a request takes."""
 
@@ -86,6 +89,8 @@ class Session(asyncio.Protocol):
         self._waits_for_room = False
         self._is_noted = False
         """Whether something lies here for this connection."""
+        self._passes = False
+        """Whether a request of it goes through to a broker that has no end yet."""
         self._weight = 0
         """Of the request that waits for room."""
         self._moved_s = self._loop.time()
@@ -164,6 +169,7 @@ class Session(asyncio.Protocol):
             self._commons.room.forget(self)
         elif self._machine.has_more and not self._client_is_full:
             self._commons.turns.ask_for(self.take_turn)
+        self._note_passing()
         self._note_buffered()
 
     def take_turn(self) -> None:
@@ -197,6 +203,7 @@ class Session(asyncio.Protocol):
                 self._loop.call_later(_LAST_WORDS_S, self._client.abort)
             self._client = None
         self._commons.buffered.forget(self)
+        self._commons.passing.forget(self)
         self._on_end(self)
 
     def give_up(self, reason: str) -> None:
@@ -235,6 +242,13 @@ class Session(asyncio.Protocol):
         self._metrics.add_answer(api, (self._loop.time() - since_s) * 1_000)
         self._machine.answer(number, response)
         self.carry()
+
+    def _note_passing(self) -> None:
+        """Tell how long a request is that goes through and has no end yet."""
+        size, number = self._machine.passing
+        if (size or self._passes) and self._client is not None:
+            self._passes = size > 0
+            self._commons.passing.note(self, size, number, is_unfinished=True)
 
     def _note_buffered(self) -> None:
         """Tell what lies here for this connection."""

@@ -17,8 +17,9 @@ from typing import BinaryIO, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from gateway.asked import Asked
 from gateway.config import Bounds, GatewayConfig, GatewayError
-from gateway.connection import Asked, Connection
+from gateway.connection import Connection
 from gateway.door import Reply
 from gateway.frames import RequestHead, frame
 from gateway.front import Front

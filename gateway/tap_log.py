@@ -15,7 +15,7 @@ from uuid import uuid4
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.connection import Asked
+from gateway.asked import Asked
 from gateway.translation import GroupResponse
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json, encode_request_event, encode_tick, groups_named

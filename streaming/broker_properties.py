@@ -24,6 +24,8 @@ _SMALL_SINGLE_NODE = {
     "share.coordinator.state.topic.num.partitions": "4",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
+    # A request's memory is taken when its length has come: of Kafka's 100 MiB, three would be all of the heap.
+    "socket.request.max.bytes": "16777216",
     "num.network.threads": "2",
     "num.io.threads": "4",
     "background.threads": "4",

@@ -89,3 +89,69 @@ def test_topics_that_one_request_names_are_bounded() -> None:
     ids = [MetadataRequest.MetadataRequestTopic(version=12, topic_id=uuid4(), name=None) for _ in range(26_000)]
     named = MetadataRequest(version=12, topics=ids, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
     assert begun(named).closing is not None
+
+
+# ---------------------------------------------------------------------------------------------------------------- Produce
+
+
+def produce(body: bytes) -> bytes:
+    """Produce v9 with these topics, their number in front."""
+    payload = b"\x00\x00\x00\x09\x00\x00\x00\x01\x00\x01a" + b"\x00" + b"\x00" + b"\xff\xff\x00\x00\x00\x01" + body
+    return len(payload).to_bytes(4, "big") + payload
+
+
+def varint(number: int) -> bytes:
+    found = b""
+    while number > 127:
+        found, number = found + bytes([number & 127 | 128]), number >> 7
+    return found + bytes([number])
+
+
+EMPTY_TOPICS = varint(300_001) + b"\x01\x01\x00" * 300_000 + b"\x00"
+EMPTY_PARTITIONS = b"\x02\x02t" + varint(100_001) + b"\x00\x00\x00\x01\x00\x00" * 100_000 + b"\x00\x00"
+REFUSED_TOPICS = varint(5_001) + (b"\x15coordinator.eventsxx" + b"\x02\x00\x00\x00\x01\x15" + b"r" * 20 + b"\x00\x00") * 5_000 + b"\x00"
+
+
+@pytest.mark.parametrize("body", [EMPTY_TOPICS, EMPTY_PARTITIONS, REFUSED_TOPICS], ids=["topics", "partitions", "refused"])
+@pytest.mark.parametrize("chunk", [1_000, 262_144])
+def test_a_produce_without_records_to_speak_of_is_not_served(body: bytes, chunk: int) -> None:
+    machine = connection()
+    request = produce(body)
+    passed = 0
+    for start in range(0, len(request), chunk):
+        machine.from_client(request[start : start + chunk])
+        while machine.has_more:
+            machine.go_on()
+        passed += len(carried(machine.to_broker))
+    assert machine.closing is not None
+    assert passed < 400_000
+
+
+def test_many_partitions_are_let_through_in_turns() -> None:
+    """As dense as honest ones may be: a few records for each of very many partitions."""
+    partition = b"\x00\x00\x00\x01" + b"\x47" + b"r" * 70 + b"\x00"
+    request = produce(b"\x02\x02t" + varint(6_001) + partition * 6_000 + b"\x00\x00")
+    machine = connection()
+    machine.from_client(request[:262_144])
+    turns, passed = 0, carried(machine.to_broker)
+    assert len(passed) < 200_000, "not all of it at once"
+    assert machine.has_more
+    assert not machine.reads_client
+    machine.from_client(request[262_144:])
+    while machine.has_more:
+        machine.go_on()
+        turns += 1
+        passed += carried(machine.to_broker)
+    assert turns > 1
+    assert passed == request
+    assert machine.closing is None
+
+
+def test_bulk_goes_through_as_it_comes() -> None:
+    request = produce(b"\x02\x02t\x02\x00\x00\x00\x01" + varint(1_000_001) + b"r" * 1_000_000 + b"\x00\x00\x00")
+    machine = connection()
+    for start in range(0, len(request), 262_144):
+        piece = request[start : start + 262_144]
+        machine.from_client(piece)
+        assert not machine.has_more
+        assert carried(machine.to_broker) == piece

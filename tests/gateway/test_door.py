@@ -8,10 +8,10 @@ from typing import cast
 import pytest
 from kafka.protocol.consumer.group import OffsetFetchResponse as WireOffsetFetchResponse
 
+from gateway.asked import Asked
 from gateway.authorization import Authorizer, parse_rules
 from gateway.brokers import Node, coordinator_of
 from gateway.config import Address
-from gateway.connection import Asked
 from gateway.door import Door, GroupEvent
 from gateway.refusals import refusal
 from gateway.translation import GroupRequest, GroupResponse, write_response

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.asked import Asked
 from gateway.config import Address, Bounds, GatewayConfig, GatewayError
-from gateway.connection import Asked, Connection
+from gateway.connection import Connection
 from gateway.door import Reply
 from gateway.front import Front
 from gateway.rewriting import Locate

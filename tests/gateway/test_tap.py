@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
 from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
+from gateway.asked import Asked
 from gateway.config import Address, GatewayConfig, GatewayError
-from gateway.connection import Asked
 from gateway.tap import FilesOutput, Tap
 from gateway.translation import write_response
 from schemas.error_codes import ErrorCode

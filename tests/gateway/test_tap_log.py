@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.connection import Asked
+from gateway.asked import Asked
 from gateway.tap_log import TapLog, TappedAnswer, TappedEvent
 from gateway.translation import GroupRequest
 from schemas.error_codes import ErrorCode

@@ -61,6 +61,21 @@ def listening_child(process: subprocess.Popen[str]) -> int:
 
 
 @pytest.mark.kafka
+def test_lengths_without_requests_do_not_take_the_heap(kafka_jars: Path, tmp_path: Path) -> None:
+    """A broker takes a request's memory when it sees its length: those of Kafka's own bound would be all of a small heap."""
+    with EmbeddedKafka(tmp_path) as kafka:
+        hostile = [socket.create_connection(("127.0.0.1", kafka.port)) for _ in range(12)]
+        for number, each in enumerate(hostile):
+            each.sendall((100_000_000 if number % 2 else 16_000_000).to_bytes(4, "big") + b"\x00\x00\x00\x09")
+        time.sleep(1)
+        AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).create_topics([NewTopic("t", 1, 1)])["t"].result(20)
+        produce(kafka.bootstrap_servers, "t", b"v")
+        assert "OutOfMemoryError" not in kafka.log_file.read_text()
+        for each in hostile:
+            each.close()
+
+
+@pytest.mark.kafka
 def test_data_cluster_and_port_survive_stop_and_kill(kafka_jars: Path, tmp_path: Path) -> None:
     second = free_port()
     properties = {
