@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from recordings.request_lines import LineError, time_us
+from recordings.line_times import LineError, line_time
 from recordings.text_files import lines_of
 from schemas.history import (
     AssignmentReceived,
@@ -109,7 +109,7 @@ def read_coordinator_log(path: Path, time_zone: tzinfo) -> dict[str, list[LogEnt
             found = pattern.search(text)
             if found is not None:
                 try:
-                    time_ms = time_us(line[: len(text[: found.start()].encode())], time_zone)[0] // 1000
+                    time_ms = line_time(line[: len(text[: found.start()].encode())], time_zone).us // 1000
                 except LineError:
                     break
                 by_group.setdefault(found["group"], []).append(make(time_ms, found))

@@ -20,10 +20,11 @@ from msgspec.structs import replace
 
 from recordings.group_requests import GroupRequest, group_requests
 from recordings.kafka_json import KafkaJsonError, topic_id_from_kafka
+from recordings.line_times import LineError
 from recordings.log_clock import FileClock, FileStep, link_files
 from recordings.log_contents import LogContents
 from recordings.log_doubts import doubts_of
-from recordings.request_lines import MARK, LineError, LoggedRequest, ReadLine, read_line
+from recordings.request_lines import MARK, LoggedRequest, ReadLine, read_line
 from recordings.request_order import ConnectionOrder, RequestSorter
 from recordings.text_files import BUFFER_BYTES, GZIP_ERRORS, unpacked
 from schemas.bounded_lines import bounded_lines, too_long
@@ -87,7 +88,8 @@ class RequestLog:
         self.file_steps: list[FileStep] = []
         self.contents = LogContents()
         self.order = ConnectionOrder(0)
-        self._time_zone = time_zone
+        self.time_zone = time_zone
+        """Of times that do not name theirs."""
         self._dead_letter = dead_letter
         self._progress = progress
         self._sorter = RequestSorter(sort_memory_bytes)
@@ -178,7 +180,7 @@ class RequestLog:
                 raise LineError("the file ends in the middle of a line")
             if line_number == 1 and line.startswith(_UTF_16_MARKS):
                 raise LineError("the file is UTF-16; turn it into UTF-8 first (iconv -f UTF-16 -t UTF-8)")
-            read = read_line(line, file_index, line_number, self._time_zone, clock.last_us)
+            read = read_line(line, file_index, line_number, self.time_zone, clock.last_us)
         except LineError as error:
             text = line.decode(errors="replace").rstrip("\r\n")
             self._refuse(file_index, line_number, text, EventProblem.DAMAGED_LOG_LINE, str(error))

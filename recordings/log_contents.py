@@ -41,6 +41,8 @@ class LogContents:
         """How exact the least exact time is."""
         self.coarse_lines = 0
         """With times to the second."""
+        self.unknown_zones: Counter[str] = Counter()
+        """Names of zones that stand behind times and say nothing -> how many lines."""
         self.damage: Counter[str] = Counter()
         """What was wrong -> how many lines."""
         self.other_protocols: dict[str, Counter[str]] = {}
@@ -67,6 +69,8 @@ class LogContents:
     def note_line(self, line: ReadLine) -> None:
         self.resolution_us = max(self.resolution_us, line.resolution_us)
         self.coarse_lines += line.resolution_us > 1_000
+        if line.unknown_zone is not None:
+            _count(self.unknown_zones, line.unknown_zone)
         self.old_broker_lines += _is_of_old_broker(line.connection)
         if line.api_key in OTHER_PROTOCOLS and line.group_id is not None:
             if line.is_well:

@@ -7,11 +7,12 @@ arrived `totalTimeMs` before the time of its line.
 from __future__ import annotations
 
 import re
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 
 import msgspec
 from msgspec import Raw, Struct
 
+from recordings.line_times import MILLISECOND_US, LineError, line_time
 from schemas.messages import APIS
 
 MARK = b"Completed request:"
@@ -21,26 +22,12 @@ OTHER_PROTOCOLS = {68: "KIP-848 consumer group", 76: "share group", 88: "streams
 """Heartbeats that make a group one of another protocol, and what it then is."""
 _OF_MEMBERS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat"})
 _DURATION_MAX_MS = 1e12
-_MILLISECOND_US, _SECOND_US = 1_000, 1_000_000
-TWICE_US = 60 * _SECOND_US
-"""Lines of one file do not go back by so much, but where the clock does."""
-
-_TIMESTAMP = re.compile(
-    rb"(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z| ?[+-]\d\d:?\d\d)?"
-)
-_DAY_FIRST = re.compile(rb"(\d{1,2}) ([A-Z][a-z]{2}) (\d{4}) (\d\d:\d\d:\d\d),(\d{3})")
-_EPOCH_MS = re.compile(rb"(?<!\d)(1\d{12})(?!\d)")
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 """Control characters that no logger writes: tabs, ends of lines and the escape of colours are text."""
 _PIECES_OF_A_REQUEST = (b"(kafka.request.logger)", b'"requestHeader":', b'"responseQueueTimeMs":')
 _CUT_BEFORE_THE_REQUEST = re.compile(rb"\[?\d[\d:,. TZ+-]*\]?\s*(\[[^]]*\]?\s*)?([A-Z]+\s*)?(\[[^]]*\]?\s*)?(C[a-z]* ?[a-z]*)?")
 """A time, perhaps a level and a thread, perhaps the first letters of `Completed request:`, and no more."""
 _CUT_MAX_BYTES = 300
-_MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
-
-
-class LineError(ValueError):
-    """A line that should be a completed request and cannot be read."""
 
 
 class LoggedRequest(Struct, frozen=True, array_like=True):
@@ -91,8 +78,10 @@ class ReadLine(Struct):
     """A member is answered without an error: it still is one."""
     group_id: str | None = None
     """Of a request of a group that is of another protocol."""
-    resolution_us: int = 1_000
+    resolution_us: int = MILLISECOND_US
     """How exact the time of the line is."""
+    unknown_zone: str | None = None
+    """The name of a time zone that stands behind the time and says nothing here."""
     foreign: str | None = None
     """What is wrong around the request, which itself can be read."""
 
@@ -149,7 +138,7 @@ def read_line(line: bytes, file_index: int, line_number: int, time_zone: tzinfo,
     if start < 0:
         _insist_on_another_logger(line)
         return None
-    logged_us, resolution_us = time_us(line[:start], time_zone, not_before_us)
+    time = line_time(line[:start], time_zone, not_before_us)
     try:
         end = line.rindex(b"}") + 1
         read = _decode(line[start + len(MARK) : end])
@@ -159,14 +148,15 @@ def read_line(line: bytes, file_index: int, line_number: int, time_zone: tzinfo,
         raise LineError("the line ends before the request does") from None
     header = read.requestHeader
     found = ReadLine(
-        logged_us=logged_us,
-        arrival_us=logged_us - _us(read.totalTimeMs),
+        logged_us=time.us,
+        arrival_us=time.us - _us(read.totalTimeMs),
         api_key=header.requestApiKey,
         api_name=header.requestApiKeyName,
         connection=read.connection,
         correlation_id=header.correlationId,
         client_id=header.clientId or "",
-        resolution_us=resolution_us,
+        resolution_us=time.resolution_us,
+        unknown_zone=time.unknown_zone,
         foreign=what_is_foreign(line[:start]) or what_is_foreign(line[end:]),
     )
     api = _API_NAMES.get(header.requestApiKey)
@@ -253,48 +243,3 @@ def _topics(read: _Line) -> tuple[tuple[str, str], ...]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
     return tuple((topic.name, topic.topicId) for topic in topics if topic.name and topic.topicId)
-
-
-def time_us(prefix: bytes, time_zone: tzinfo, not_before_us: int = 0) -> tuple[int, int]:
-    """The last time in what stands before the request, and how exact it is: log collectors put theirs in front of the broker's.
-
-    `not_before_us`: of a time that comes twice, where summer time ends, the one that is meant does not go back behind this.
-    """
-    try:
-        if iso := list(_TIMESTAMP.finditer(prefix)):
-            return _iso_us(iso[-1], time_zone, not_before_us)
-        if day_first := _DAY_FIRST.search(prefix):
-            day, month, year, time, milliseconds = day_first.groups()
-            date = b"%s-%02d-%02d" % (year, _MONTHS.index(month) + 1, int(day))
-            return _wall_clock_us(date + b" " + time, int(milliseconds) * 1000, time_zone, not_before_us), _MILLISECOND_US
-        if epoch := _EPOCH_MS.search(prefix):
-            return int(epoch[1]) * 1000, _MILLISECOND_US
-    except (ValueError, OverflowError) as error:
-        raise LineError(f"the time of the line cannot be read: {error}") from None
-    raise LineError("the line does not begin with a date and a time")
-
-
-def _iso_us(found: re.Match[bytes], time_zone: tzinfo, not_before_us: int) -> tuple[int, int]:
-    fraction = found["fraction"] or b""
-    fraction_us = int((fraction + b"000000")[:6])
-    resolution_us = _MILLISECOND_US if len(fraction) >= len("123") else _SECOND_US
-    wall_clock = found["date"] + b" " + found["time"]
-    zone = (found["zone"] or b"").strip()
-    if not zone:
-        return _wall_clock_us(wall_clock, fraction_us, time_zone, not_before_us), resolution_us
-    with_zone = datetime.fromisoformat((wall_clock + zone).decode())
-    return round(with_zone.timestamp()) * _SECOND_US + fraction_us, resolution_us
-
-
-def _wall_clock_us(wall_clock: bytes, fraction_us: int, time_zone: tzinfo, not_before_us: int) -> int:
-    local = datetime.fromisoformat(wall_clock.decode()).replace(tzinfo=time_zone)
-    us = round(local.timestamp()) * _SECOND_US + fraction_us
-    if us < not_before_us - TWICE_US and (again := _again_us(local, fraction_us)) is not None:
-        return again
-    return us
-
-
-def _again_us(local: datetime, fraction_us: int) -> int | None:
-    """The later of two times that are written alike, where summer time ends; None where there is but one."""
-    again = round(local.replace(fold=1).timestamp()) * _SECOND_US + fraction_us
-    return again if again > round(local.timestamp()) * _SECOND_US + fraction_us else None

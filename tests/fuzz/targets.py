@@ -27,8 +27,9 @@ from gateway.versions import GROUP_APIS
 from operations.tally import Tally
 from recordings.group_requests import group_requests
 from recordings.kafka_json import KafkaJsonError
+from recordings.line_times import LineError
 from recordings.offsets_log import OffsetsLogError, read_offsets_line
-from recordings.request_lines import MARK, LineError, read_line
+from recordings.request_lines import MARK, read_line
 from schemas import consumer_protocol
 from schemas.events import EventError, decode_group_event, decode_response_event, encode_json
 from schemas.history import decode_history, decode_snapshot

@@ -120,3 +120,13 @@ def test_a_change_of_the_clocks_in_a_zone_that_was_not_named_is_noticed(
     told, log = read(tmp_path / "local", disturbances.one(local))
     since = {group: [request[0] - story[group][0][0] for request in of_group] for group, of_group in story.items()}  # type: ignore[operator]
     assert log.doubts() or {group: [each[0] - told[group][0][0] for each in told[group]] for group in told} == since  # type: ignore[operator]
+
+
+def test_a_zone_whose_name_says_nothing_is_doubted(lines: list[bytes], tmp_path: Path) -> None:
+    named = [line.replace(b"]", b" CET]", 1) for line in lines]
+    told, log = read(tmp_path / "unknown", disturbances.one(named))
+    (doubt,) = log.doubts()
+    assert doubt.startswith(f"{len(lines):,} lines with a time zone that is known by no such name (CET)")
+    told, log = read(tmp_path / "known", disturbances.one(named), BERLIN)
+    assert log.doubts() == ()
+    assert told == read(tmp_path / "local", disturbances.one(lines), BERLIN)[0]

@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from recordings.request_lines import LineError, LoggedRequest, read_line
+from recordings.line_times import LineError
+from recordings.request_lines import LoggedRequest, read_line
 
 HEARTBEAT = {
     "isForwarded": False,
@@ -63,6 +64,17 @@ def test_what_a_line_says() -> None:
         f"{AT_US // 1000} DEBUG ",
         "2026-11-21T12:45:16.001234567Z stdout F [2026-11-21 12:45:15,885] DEBUG ",
         "kafka-1  | 2026-11-21T12:45:15.885000Z DEBUG ",
+        "[2026-11-21 13:45:15,885+01] DEBUG ",
+        "[2026-11-21 13:45:15,885 +01] DEBUG ",
+        "2026-11-21 13:45:15.885 (+0100) DEBUG ",
+        "[2026-11-21 13:45:15,885 GMT+01:00] DEBUG ",
+        "[2026-11-21 12:45:15,885 UTC] DEBUG ",
+        "2026-11-21 12:45:15,885 GMT DEBUG ",
+        "2026-11-21T13:45:15.885+01:00[Europe/Berlin] DEBUG ",
+        "[2026-11-21 13:45:15,885 Europe/Berlin] DEBUG ",
+        "21 Nov 2026 13:45:15,885 +0100 DEBUG ",
+        "2026-11-21 12:45:15,885 PM DEBUG ",
+        "2026-11-21 01:45:15,885 p.m. +0100 DEBUG ",
     ],
 )
 def test_forms_of_time(prefix: str) -> None:
@@ -73,6 +85,23 @@ def test_time_zone_of_lines_that_name_none() -> None:
     there = ZoneInfo("America/New_York")
     assert request(line("[2026-11-21 07:45:15,885] DEBUG "), there).logged_us == AT_US
     assert request(line("2026-11-21T12:45:15.885Z "), there).logged_us == AT_US
+
+
+def test_a_zone_by_the_name_that_the_given_one_has_then() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    first, again = (request(line(f"[2026-10-25 02:30:00,000 {name}] "), berlin).logged_us for name in ("CEST", "CET"))
+    assert again == first + 3600 * 1_000_000
+    for name in ("CET", "Central European Standard Time", "PST", "MSK", "Nowhere/At_All"):
+        read = read_line(line(f"[2026-11-21 12:45:15,885 {name}] DEBUG "), 0, 1, UTC)
+        assert read is not None
+        assert (read.logged_us, read.unknown_zone) == (AT_US, name)
+
+
+def test_words_behind_a_time_that_are_no_zone() -> None:
+    for behind in (" DEBUG", "] DEBUG", "] INFO [Thing]", " TRACE", " - DEBUG", " [kafka-network-thread-1]", " stdout F", " kafka1 KAFKA"):
+        read = read_line(line(f"2026-11-21 12:45:15,885{behind} "), 0, 1, UTC)
+        assert read is not None
+        assert (read.logged_us, read.unknown_zone) == (AT_US, None)
 
 
 @pytest.mark.parametrize(
@@ -151,6 +180,8 @@ def test_answers_to_metadata_tell_topic_ids() -> None:
         line(prefix="DEBUG "),
         line(prefix="12:45:15,885 DEBUG "),
         line(prefix="[2026-13-21 12:45:15,885] DEBUG "),
+        line(prefix="[2026-11-21 13:45:15,885 PM] DEBUG "),
+        line(prefix="[2026-11-21 13:45:15,885+99:00] DEBUG "),
         line(connection="somewhere"),
         line(totalTimeMs=1e308),
         line().replace(b'"clientId": "a"', b'"clientId": "\xff"'),
