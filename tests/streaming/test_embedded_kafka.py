@@ -68,7 +68,8 @@ def test_lengths_without_requests_do_not_take_the_heap(kafka_jars: Path, tmp_pat
         for number, each in enumerate(hostile):
             each.sendall((100_000_000 if number % 2 else 16_000_000).to_bytes(4, "big") + b"\x00\x00\x00\x09")
         time.sleep(1)
-        AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).create_topics([NewTopic("t", 1, 1)])["t"].result(20)
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        admin.create_topics([NewTopic("t", 1, 1)])["t"].result(20)
         produce(kafka.bootstrap_servers, "t", b"v")
         assert "OutOfMemoryError" not in kafka.log_file.read_text()
         for each in hostile:
