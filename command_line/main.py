@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from command_line import dashboard, demo, explain, gateway, groups, import_log, offsets, replay, run, tap, verify
 from command_line.errors import EXPECTED, told
+from command_line.options import insist_on_pairs
 from command_line.signals import interrupt_when_asked
 from command_line.tables import err
 from operations.printable import printable_lines
@@ -22,6 +23,7 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
+            insist_on_pairs(ctx.args)
             return super().invoke(ctx)
         except EXPECTED as problem:
             if isinstance(problem, BrokenPipeError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
@@ -22,6 +22,7 @@ from command_line.errors import HIDDEN, hide
 from command_line.gateway_settings import GatewaySettings, TapSettings
 from coordinator_state import GroupConfig
 from streaming.config import StreamingConfig
+from streaming.kafka_clients import PROPERTIES
 from streaming.settings import ENVIRONMENT_PREFIX, ConfigError, DocumentedSettings, did_you_mean, only_a_name, read_file
 
 Source = Literal["flag", "environment", "file", "default"]
@@ -32,6 +33,7 @@ CONNECTION = ("bootstrap_servers", "kafka", "topic_prefix")
 OPERATIONS = ("metrics_port", "metrics_host", "metrics_groups", "health_file", "log_format", "log_level")
 """What only a command that runs on and on needs."""
 FILE_OPTION = "config_file"
+TABLE_FLAGS = ("--kafka", "--spark")
 DASHBOARD_TOKEN_VARIABLE = f"{ENVIRONMENT_PREFIX}DASHBOARD_TOKEN"
 _OTHER_VARIABLES = (DASHBOARD_TOKEN_VARIABLE, f"{ENVIRONMENT_PREFIX}CACHE", f"{ENVIRONMENT_PREFIX}IVY_SETTINGS")
 """Of ours, but no settings of a class."""
@@ -204,10 +206,31 @@ def _metavar(kind: Any) -> str:
 
 
 def _pairs(name: str, texts: list[str]) -> dict[str, str]:
-    wrong = [text for text in texts if "=" not in text]
-    if wrong:
-        raise ConfigError([f"--{name} {only_a_name(wrong[0])}: write NAME=VALUE."])
+    for text in texts:
+        _insist_on_a_pair(name, text)
     return dict(text.split("=", 1) for text in texts)
+
+
+def _insist_on_a_pair(name: str, text: str) -> None:
+    """Raises ConfigError. What is no pair is repeated only where it is like the name of a property: it may be a password."""
+    if "=" in text:
+        return
+    said = only_a_name(text)
+    is_name = did_you_mean(said, PROPERTIES) if name == "kafka" else said.startswith("spark.")
+    raise ConfigError([f"--{name}{f' {said}' if is_name else ''}: write NAME=VALUE."])
+
+
+def insist_on_pairs(arguments: Sequence[str]) -> None:
+    """That a pair stands behind every flag of a table, before anything else is said of a command line that has `NAME VALUE` there.
+
+    Raises ConfigError.
+    """
+    for place, argument in enumerate(arguments):
+        flag, has_value, value = argument.partition("=")
+        if argument == "--":
+            return
+        if flag in TABLE_FLAGS and (has_value or place + 1 < len(arguments)):
+            _insist_on_a_pair(flag.removeprefix("--"), value if has_value else arguments[place + 1])
 
 
 def _toml(value: object) -> str:

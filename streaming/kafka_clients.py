@@ -42,6 +42,8 @@ _RENAMED = {
     "request.timeout.ms": ("socket.timeout.ms",),
 }
 _JAVA_ONLY = ("ssl.truststore.type", "ssl.keystore.type", "ssl.protocol", "ssl.enabled.protocols")
+PROPERTIES = frozenset({*_AS_THEY_ARE, *_RENAMED, *_JAVA_ONLY, "sasl.jaas.config", "ssl.endpoint.identification.algorithm"})
+"""The names that are known, in Java's spelling."""
 _JAAS_OPTION = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
 
 
@@ -68,12 +70,11 @@ def librdkafka_properties(bootstrap_servers: str, properties: Mapping[str, str])
 
 def properties_problems(properties: Mapping[str, str]) -> list[str]:
     """What is wrong with the properties, one sentence for each mistake."""
-    known = {*_AS_THEY_ARE, *_RENAMED, *_JAVA_ONLY, "sasl.jaas.config", "ssl.endpoint.identification.algorithm"}
     problems = [
         f"kafka: {only_a_name(name)} is not a property that both of our Kafka clients understand."
-        + (did_you_mean(name, known) or f" Known are {', '.join(sorted(known))}.")
+        + (did_you_mean(name, PROPERTIES) or f" Known are {', '.join(sorted(PROPERTIES))}.")
         for name in properties
-        if name not in known
+        if name not in PROPERTIES
     ]
     for store in ("truststore", "keystore"):
         kind = properties.get(f"ssl.{store}.type", "JKS")

@@ -272,6 +272,27 @@ def test_no_mistake_in_the_environment_repeats_a_value(name: str, value: str, mo
     assert (result.exit_code, SECRET in text_of(result)) == (2, False)
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        ("--kafka", "ssl.key.password", "{}"),
+        ("--kafka", "ssl.key.password:", "{}"),
+        ("--kafka", "{}"),
+        ("--kafka={}",),
+        ("--kafka=", "{}"),
+        ("--kafka", "password {}"),
+        ("--kafka", '{{"ssl.key.password": "{}"}}'),
+        ("--spark", "spark.hadoop.fs.s3a.secret.key", "{}"),
+        ("--spark", "{}"),
+        ("--shards", "x", "--kafka", "sasl.jaas.config", "{}"),
+    ],
+)
+@pytest.mark.parametrize("command", [("run", "--dry-run"), ("gateway", "--dry-run"), ("groups",), ("offsets", "export"), ("replay", "f")])
+def test_a_pair_without_an_equals_sign_is_not_repeated(command: tuple[str, ...], written: tuple[str, ...]) -> None:
+    result = call(*command, *(each.format(SECRET) for each in written))
+    assert (result.exit_code, SECRET in text_of(result)) == (2, False), text_of(result)
+
+
 def test_a_name_with_dots_outside_quotes_is_explained(tmp_path: Path) -> None:
     file = tmp_path / "coordinator.toml"
     file.write_text('[kafka]\nsasl.mechanism = "PLAIN"\n')
