@@ -20,6 +20,7 @@ from command_line.topic_reader import read_topic
 from dashboard.sources import doubts_of
 from narrative import words
 from narrative.rebalances import Rebalance, headline, rebalances
+from operations.printable import printable
 from schemas.history import History, decode_history
 from streaming.config import StreamingConfig
 
@@ -54,12 +55,12 @@ def explain(
     records = _of_topic(settings.config) if directory is None else read_history_files(directory)
     others: dict[str, None] = {}
     found = list(rebalances(_of_group(records, group, others)))
-    if not found:
-        where = "the history topic" if directory is None else str(directory)
-        known = f"; there are {words.listed(list(others), OTHERS_SHOWN)}" if others else ""
-        raise CommandError(f"There is no rebalance of a group '{group}' in {where}{known}.")
     for line in doubts.lines(() if directory is None else doubts_of(directory)):
         say(line)
+    if not found:
+        where = "the history topic" if directory is None else str(directory)
+        known = f"; there are {words.listed(list(map(printable, others)), OTHERS_SHOWN)}" if others else ""
+        raise CommandError(f"There is no rebalance of a group '{printable(group)}' in {where}{known}.")
     chosen = found[-1] if generation is None else _of_generation(found, generation)
     if generation is None and len(found) > 1:
         for line in _before(found[:-1], zone):
@@ -96,7 +97,7 @@ def _of_generation(found: list[Rebalance], generation: int) -> Rebalance:
             return each
     known = sorted({each.generation_id for each in found})
     raise CommandError(
-        f"No rebalance of '{found[0].started.group_id}' led to generation {generation}; there are {known[0]} to {known[-1]}."
+        f"No rebalance of '{printable(found[0].started.group_id)}' led to generation {generation}; there are {known[0]} to {known[-1]}."
     )
 
 

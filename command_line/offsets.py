@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from command_line import doubts
 from command_line.committed_offsets import CommittedOffsets, CsvError, OffsetsAsOf, from_csv, of_groups, to_csv
 from command_line.errors import WRONG_USE, CommandError
 from command_line.offsets_target import Plan, Target
@@ -20,7 +21,8 @@ from command_line.tables import aligned, say
 from command_line.times import parse_moment_ms
 from command_line.topic_reader import asking, read_topic
 from coordinator_state.replay import StoredGroups
-from operations.printable import printable_lines
+from dashboard.sources import doubts_of
+from operations.printable import printable, printable_lines
 from schemas.history import decode_history
 from schemas.wire import DecodeError
 from streaming.config import StreamingConfig
@@ -58,7 +60,9 @@ def export(
     chosen = of_groups(found, group or ())
     absent = [each for each in group or () if each not in chosen]
     if absent:
-        raise CommandError(f"Consumer group '{absent[0]}' had no committed offsets{f' at {at}' if at else ''}.")
+        raise CommandError(f"Consumer group '{printable(absent[0])}' had no committed offsets{f' at {at}' if at else ''}.")
+    for line in doubts.lines(() if replayed is None else doubts_of(replayed)):
+        say(line, error=True)  # standard output is for the data
     text = to_csv(chosen, with_group=len(group or ()) != 1)
     if out is None:
         # A pipe gets the data as they are, a terminal what does it no harm.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from pathlib import Path
 
 import msgspec
@@ -60,3 +62,31 @@ def test_a_directory_whose_note_is_damaged_says_so(tmp_path: Path) -> None:
     ReplaySource(tmp_path).start(index)
     (told,) = index.doubts
     assert "cannot be read" in told
+
+
+def test_said_beside_offsets_that_a_replay_left(tmp_path: Path) -> None:
+    events, out = tmp_path / "events.jsonl.gz", tmp_path / "out"
+    call("import", "kafka-request-log", REQUEST_LOG, "--out", events)
+    doubts.keep(events, [DOUBT])
+    call("replay", events, "--in-process", "--out", out)
+    for options in ((), ("--at", "2027-01-01"), ("--out", tmp_path / "offsets.csv")):
+        exported = call("offsets", "export", "--replayed", out, *options)
+        assert exported.exit_code == 0
+        assert exported.stderr.splitlines()[:2] == [doubts.HEADLINE, f"  - {DOUBT}"]
+        assert DOUBT not in exported.stdout
+
+
+def test_said_of_a_group_of_which_nothing_is_told(tmp_path: Path) -> None:
+    log = gzip.decompress(REQUEST_LOG.read_bytes()).decode()
+    group = re.findall(r'"groupId":"([^"]+)"', log)[0]
+    file, out = tmp_path / "request.log", tmp_path / "out"
+    file.write_text(log.replace(f'"{group}"', '"first\\r\\nERROR forged"'))
+    call("replay", file, "--in-process", "--out", out)
+    noted = msgspec.json.decode((out / "replay.json").read_bytes())
+    (out / "replay.json").write_bytes(msgspec.json.encode(noted | {"doubts": [DOUBT]}))
+    explained = call("explain", "--from", out, "--group", "no\nERROR such")
+    assert explained.exit_code == 1
+    assert explained.stdout.splitlines()[:2] == [doubts.HEADLINE, f"  - {DOUBT}"]
+    (sentence,) = explained.stderr.strip().splitlines()
+    assert "There is no rebalance of a group 'no\\nERROR such'" in sentence
+    assert "first\\r\\nERROR forged" in sentence
