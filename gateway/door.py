@@ -23,6 +23,7 @@ from gateway.brokers import Coordinators, Node
 from gateway.config import Bounds
 from gateway.gathering import Gathering
 from gateway.handed_out import HandedOutIds
+from gateway.held_requests import HeldRequests, key_of
 from gateway.refusals import refusal
 from gateway.translation import GroupResponse
 from schemas.error_codes import ErrorCode
@@ -46,6 +47,7 @@ from schemas.messages import (
     OffsetFetchResponse,
     Request,
     Response,
+    SyncGroupRequest,
 )
 
 Reply = Callable[[GroupResponse], None]
@@ -111,6 +113,7 @@ class Door:
         self._beats = beats
         self._now_ms = now_ms
         self._handed_out = HandedOutIds(now_ms)
+        self._held = HeldRequests()
 
     def ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
         """Answer a request, now or later. `node_id`: the broker for which the gateway stands; None: any."""
@@ -122,8 +125,8 @@ class Door:
                 reply(FindCoordinatorResponse(coordinators=tuple(coordinators)))
             case ListGroupsRequest() as request:
                 reply(self._list(visit, request, node_id))
-            case JoinGroupRequest() as request:
-                self._join(visit, request)
+            case (JoinGroupRequest() | SyncGroupRequest()) as request:
+                self._hold(visit, request)
             case DescribeGroupsRequest() as request:
                 self._each(visit, [replace(request, groups=(group_id,)) for group_id in request.groups])
             case DeleteGroupsRequest() as request:
@@ -191,7 +194,24 @@ class Door:
     def _allows(self, visit: _Visit, group_id: str) -> bool:
         return self._authorizer.allows(visit.asked.principal, visit.asked.client_host, group_id)
 
-    # ------------------------------------------------------------------------------------------------------ JoinGroup
+    # ------------------------------------------------------------------------------------------ JoinGroup and SyncGroup
+
+    def _hold(self, visit: _Visit, request: JoinGroupRequest | SyncGroupRequest) -> None:
+        """What may wait for others: so much of it for each member."""
+        key = key_of(request)
+        if not self._held.begin(key):
+            visit.reply(refusal(request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return
+
+        def answered(answer: GroupResponse) -> None:
+            self._held.end(key)
+            visit.reply(answer)
+
+        counted = replace(visit, reply=answered)
+        if isinstance(request, JoinGroupRequest):
+            self._join(counted, request)
+        else:
+            self._each(counted, [request])
 
     def _join(self, visit: _Visit, request: JoinGroupRequest) -> None:
         asked, group_id = visit.asked, request.group_id

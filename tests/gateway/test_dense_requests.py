@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -10,10 +10,16 @@ from kafka.protocol.admin.topics import DescribeTopicPartitionsRequest
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
+from msgspec.structs import replace
 
 from gateway.connection import Connection
+from gateway.held_requests import EACH_MAX
+from gateway.refusals import refusal
+from schemas.error_codes import ErrorCode
+from schemas.messages import JoinGroupRequest, Response, SyncGroupRequest
 from tests.gateway import wire
 from tests.gateway.test_connection import carried
+from tests.gateway.test_door import Bench, join
 from tests.gateway.test_topic_gate import HONEST, SECRET, connection
 
 
@@ -155,3 +161,32 @@ def test_bulk_goes_through_as_it_comes() -> None:
         machine.from_client(piece)
         assert not machine.has_more
         assert carried(machine.to_broker) == piece
+
+
+# -------------------------------------------------------------------------------------------------- JoinGroup, SyncGroup
+
+
+STATIC = replace(join(), group_instance_id="i")
+SYNC = SyncGroupRequest(group_id="g", generation_id=1, member_id="m", protocol_type=None, protocol_name=None, assignments=())
+
+
+@pytest.mark.parametrize("request_", [join("m"), STATIC, replace(STATIC, member_id="m"), SYNC, replace(SYNC, group_instance_id="i")])
+def test_one_member_asks_only_so_often_at_once(request_: JoinGroupRequest | SyncGroupRequest) -> None:
+    """Each may be answered with megabytes that others have written, and none of them waits for room."""
+    bench, api = Bench(), type(request_).__name__.removesuffix("Request")
+    refused = [answer for _ in range(100) for answer in bench.ask(api, request_)]
+    asked = bench.coordinator.events
+    assert len(asked) == EACH_MAX
+    assert refused == [refusal(request_, ErrorCode.COORDINATOR_NOT_AVAILABLE)] * (100 - EACH_MAX)
+    assert not bench.ask(api, replace(request_, group_id="h"))
+    for event, on_answer in list(asked):
+        on_answer(cast(Response, refusal(event.request, ErrorCode.REBALANCE_IN_PROGRESS)))
+    assert len(bench.door._held) == 0
+    assert not bench.ask(api, request_)
+
+
+def test_new_members_are_no_one_member() -> None:
+    bench = Bench(hands_out=False)
+    for _ in range(50):
+        bench.ask("JoinGroup", join())
+    assert len(bench.coordinator.events) == 50
