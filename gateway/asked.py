@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gateway.frames import RequestHead
 from gateway.translation import GroupRequest
+from gateway.versions import GROUP_APIS
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -21,3 +23,17 @@ class Asked(Struct, frozen=True, kw_only=True):
     request: GroupRequest
     size: int = 0
     """Its bytes on the wire."""
+
+
+def asked_of(number: int, head: RequestHead, request: GroupRequest, size: int, client_host: str, principal: str) -> Asked:
+    """The request of this head."""
+    return Asked(
+        number=number,
+        api=GROUP_APIS[head.api_key],
+        api_version=head.api_version,
+        client_id=head.client_id or "",
+        client_host=client_host,
+        principal=principal,
+        request=request,
+        size=size,
+    )

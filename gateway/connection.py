@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from gateway.answer_order import AnswerOrder, Change, Slot
-from gateway.asked import Asked
+from gateway.asked import Asked, asked_of
 from gateway.broker_answers import BrokerAnswers
 from gateway.config import Bounds
 from gateway.frames import LENGTH, FrameError, FrameSplitter, RequestHead, frame, parse_request_head
@@ -31,7 +31,7 @@ from gateway.sasl import ANONYMOUS, SaslSession
 from gateway.topic_gate import TopicGate
 from gateway.translation import GroupRequest, GroupResponse, read_request, write_response
 from gateway.versions import API_VERSIONS_MAX, GROUP_APIS, OtherApi, Versions
-from schemas.messages import FindCoordinatorRequest, JoinGroupRequest, SyncGroupRequest
+from schemas.messages import ApiKey, FindCoordinatorRequest, JoinGroupRequest, SyncGroupRequest
 from schemas.wire import DecodeError, EncodeError
 
 _KEY_TYPE_GROUP = 0
@@ -51,6 +51,8 @@ class Connection:
 
     taps = False
     """Whether group requests go to the broker as well."""
+    listing_cost: Callable[[], int] = staticmethod(lambda: 0)
+    """How much work it is to list all groups."""
 
     def __init__(
         self,
@@ -245,7 +247,8 @@ class Connection:
         if not self._may_go_on(head):
             return False
         if head.api_key in GROUP_APIS:
-            return self._has_turn(size) and self._take_group_request(head)
+            listing = self.listing_cost() if head.api_key == ApiKey.LIST_GROUPS else 0
+            return self._has_turn(size, listing) and self._take_group_request(head)
         if self._gated.takes(head.api_key):
             return self._has_turn(size) and self._gated.take(head, self._from_client)
         self._turn_left -= 1
@@ -284,11 +287,11 @@ class Connection:
         self._order.hold(self._order.place(head), frame(payload), done=True)
         self._order.release()
 
-    def _has_turn(self, size: int) -> bool:
+    def _has_turn(self, size: int, further_cost: int = 0) -> bool:
         """Whether a request of this size may be begun now. In a turn of its own, the first may, however large it is."""
         if self._from_client.buffered < LENGTH.size + size:
             return False
-        cost = cost_of_bytes(size)
+        cost = cost_of_bytes(size) + further_cost
         if cost > self._turn_left < TURN_COST:
             self._turn_left = 0
             return False
@@ -315,16 +318,7 @@ class Connection:
         return True
 
     def _asked(self, number: int, head: RequestHead, request: GroupRequest, size: int) -> Asked:
-        return Asked(
-            number=number,
-            api=GROUP_APIS[head.api_key],
-            api_version=head.api_version,
-            client_id=head.client_id or "",
-            client_host=self.client_host,
-            principal=self.principal,
-            request=request,
-            size=size,
-        )
+        return asked_of(number, head, request, size, self.client_host, self.principal)
 
     def _take_sasl(self, head: RequestHead) -> bool:
         """What the client says about itself is read, and goes to the broker as it is."""

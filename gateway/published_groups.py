@@ -63,6 +63,10 @@ class PublishedGroups:
         self._is_complete = False
         self._has_said_so = False
 
+    def __len__(self) -> int:
+        """How many groups are known."""
+        return len(self._groups)
+
     def take(self, records: list[TopicRecord]) -> None:
         for record in records:
             try:

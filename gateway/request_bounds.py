@@ -24,6 +24,7 @@ TURN_COST = 50
 _BYTES_PER_COST = 1_000
 _GROUPS_PER_COST = 10
 _ITEMS_PER_COST = 50
+_LISTED_PER_COST = 50
 
 
 def insist_on_size(head: RequestHead, size: int, bounds: Bounds, *, reads_topics: bool) -> None:
@@ -50,6 +51,11 @@ def cost_of_bytes(size: int) -> int:
 def cost_of_items(items: int) -> int:
     """How much work it is to let so many topics and partitions through."""
     return items // _ITEMS_PER_COST
+
+
+def cost_of_listing(groups: int) -> int:
+    """How much work it is to list so many groups."""
+    return groups // _LISTED_PER_COST
 
 
 def work_of(request: GroupRequest) -> tuple[int, int]:

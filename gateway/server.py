@@ -21,6 +21,7 @@ from gateway.door import Door, Reply
 from gateway.front import Front
 from gateway.ports import Ports
 from gateway.published_groups import PublishedGroups
+from gateway.request_bounds import cost_of_listing
 from gateway.rewriting import Locate
 from gateway.topic_access import TopicAccess
 from gateway.topic_book import TopicBook
@@ -83,9 +84,11 @@ class Gateway(Front):
     def _machine(self, locate: Locate | None) -> Connection:
         assert self._topics is not None
         gate = TopicGate(self._topics)
-        return Connection(
+        machine = Connection(
             self._ours, locate, self._config.bounds, requires_sasl=self._config.speaks_sasl, now_s=time.monotonic, gate=gate
         )
+        machine.listing_cost = lambda: cost_of_listing(len(self._published))
+        return machine
 
     def _ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
         assert self._door is not None

@@ -6,6 +6,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pytest
+from kafka.protocol.admin.groups import ListGroupsRequest
 from kafka.protocol.admin.topics import DescribeTopicPartitionsRequest
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from gateway.connection import Connection
 from gateway.held_requests import EACH_MAX
 from gateway.refusals import refusal
+from gateway.request_bounds import cost_of_listing
 from schemas.error_codes import ErrorCode
 from schemas.messages import JoinGroupRequest, Response, SyncGroupRequest
 from tests.gateway import wire
@@ -190,3 +192,32 @@ def test_new_members_are_no_one_member() -> None:
     for _ in range(50):
         bench.ask("JoinGroup", join())
     assert len(bench.coordinator.events) == 50
+
+
+# ------------------------------------------------------------------------------------------------------------ ListGroups
+
+
+def list_groups(correlation_id: int) -> bytes:
+    return wire.request(ListGroupsRequest(version=4, states_filter=[]), correlation_id)
+
+
+def test_a_list_of_very_many_groups_waits_for_its_turn() -> None:
+    """A few bytes that are much work: on many connections at once, all of it would come before anybody else."""
+    machine = connection()
+    machine.listing_cost = lambda: cost_of_listing(5_000)
+    machine.from_client(wire.heartbeat(1) + list_groups(2) + list_groups(3))
+    assert [each.api for each in machine.asked] == ["Heartbeat"]
+    assert machine.has_more
+    machine.go_on()
+    assert len(machine.asked) == 2
+    assert machine.has_more, "one in a turn"
+    machine.go_on()
+    assert len(machine.asked) == 3
+    assert not machine.has_more
+
+
+def test_a_list_of_few_groups_is_begun_when_it_comes() -> None:
+    machine = connection()
+    machine.listing_cost = lambda: cost_of_listing(40)
+    machine.from_client(list_groups(2))
+    assert len(machine.asked) == 1
