@@ -11,7 +11,7 @@ from recordings.group_requests import GroupRequest
 from recordings.log_clock import SESSION_SLACK_US
 from recordings.request_lines import OTHER_PROTOCOLS, ReadLine
 from schemas.error_codes import ErrorCode
-from schemas.messages import JoinGroupRequest
+from schemas.messages import HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest, SyncGroupRequest
 
 NO_GENERATION = -1
 NAMES_MAX = 10_000
@@ -31,6 +31,16 @@ class GroupPlaces(Struct):
     moves: int = 0
     refused_after: int = 0
     """Requests that a broker refused as not being the group's coordinator (yet), after one had been."""
+
+
+class _Leader(Struct):
+    """Who is to send the assignment of a group's generation."""
+
+    member_id: str
+    generation: int
+    connection: str
+    stays: bool = False
+    """It goes on as a member of that generation, and nothing was seen of its assignment."""
 
 
 class LogContents:
@@ -61,6 +71,9 @@ class LogContents:
         self.first_silence_us: int | None = None
         self.not_joined = 0
         """How often a member is one in a generation that the log does not show it to join."""
+        self.not_assigned = 0
+        """How often a leader stays in a generation of which the log does not show its assignment."""
+        self._leaders: dict[str, _Leader] = {}
         self._generations: dict[tuple[str, str], int] = {}
         self._heard_us: dict[tuple[str, str], int] = {}
         """Group and member -> when it was last answered."""
@@ -98,6 +111,7 @@ class LogContents:
             _count(self.set_aside, request.set_aside)
         else:
             self._note_member(request)
+            self._note_assignment(request)
         if request.logged.api not in _OF_MEMBERS:
             return
         if request.group_id not in self.places and len(self.places) >= NAMES_MAX:
@@ -131,6 +145,27 @@ class LogContents:
             self.silences += 1
             self.first_silence_us = self.first_silence_us or logged.arrival_us
         self._heard_us[key] = max(logged.ready_us, heard_us or 0)
+
+    def _note_assignment(self, request: GroupRequest) -> None:
+        """Whether a leader sends the assignment of its generation: clients do so at once, and fetch offsets with it only."""
+        asked = request.request
+        if isinstance(asked, JoinGroupRequest) and request.response.get("members"):
+            member_id, generation = request.response.get("memberId", ""), request.response.get("generationId", NO_GENERATION)
+            self._leaders[request.group_id] = _Leader(member_id, generation, request.logged.connection)
+            return
+        leader = self._leaders.get(request.group_id)
+        if leader is None:
+            return
+        is_its_own = (getattr(asked, "member_id", ""), getattr(asked, "generation_id", None)) == (leader.member_id, leader.generation)
+        if isinstance(asked, SyncGroupRequest) and is_its_own:
+            self.not_assigned -= leader.stays
+            del self._leaders[request.group_id]
+        elif not leader.stays and (
+            (isinstance(asked, HeartbeatRequest) and is_its_own and request.response.get("errorCode") == ErrorCode.NONE)
+            or (isinstance(asked, OffsetFetchRequest) and request.logged.connection == leader.connection)
+        ):
+            leader.stays = True
+            self.not_assigned += 1
 
     def moved_groups(self) -> Iterator[str]:
         """Groups whose coordinator was another broker for a while, as far as this log shows it."""

@@ -63,6 +63,11 @@ def _of_the_clock(log: RequestLog) -> Iterator[str]:
             f"{count(contents.not_joined, 'time')} a member is one in a generation that the log does not show it to join: the log begins "
             "in the middle of the group's life, or lines are missing. What came before is not told."
         )
+    if contents.not_assigned:
+        yield (
+            f"{count(contents.not_assigned, 'time')} a leader goes on in a generation without having sent its assignment: lines are "
+            "missing. Who owned what in these generations is not told."
+        )
     if zones := contents.unknown_zones:
         yield (
             f"{count(zones.total(), 'line')} with a time zone that is known by no such name ({names(zones)}): they are read as if it were "

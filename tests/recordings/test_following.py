@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC
 from pathlib import Path
 
 import pytest
 
-from recordings.following import Following
+from command_line.followed import doubts
+from recordings.following import Following, follow
+from recordings.kafka_request_log import RequestLog
 from schemas.history import GroupRecorded, RecordingGap
 from tests.recordings.followed import (
     CLUSTERS,
@@ -76,3 +79,16 @@ def assert_tells_nothing_wrong(following: Following, broker: Owners) -> None:
 @pytest.mark.parametrize(("what", "change"), [pytest.param(*each, id=each[0]) for each in cuts()])
 def test_a_log_with_lines_missing_tells_nothing_wrong(path: Path, what: str, change: Change, tmp_path: Path) -> None:
     assert_tells_nothing_wrong(followed_lines(tmp_path, change(lines_of(path))), owners_of_broker(path))
+
+
+@pytest.mark.parametrize("path", LESS_CLEAN, ids=name_of)
+def test_an_assignment_that_is_missing_is_told_or_doubted(path: Path, tmp_path: Path) -> None:
+    lines, broker = lines_of(path), owners_of_broker(path)
+    for place in [place for place, line in enumerate(lines) if '"SYNC_GROUP"' in line]:
+        file = tmp_path / "changed.request.log"
+        file.write_text("".join(lines[:place] + lines[place + 1 :]))
+        log = RequestLog([file])
+        log.read()
+        following = follow(log, {})
+        told = owners_told(outputs_of(following)) == broker
+        assert told or log.doubts() or doubts(following, UTC), f"line {place + 1} is missing"
