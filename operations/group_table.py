@@ -20,6 +20,7 @@ from operations.metrics import (
     Metric,
     Value,
 )
+from operations.names import kept_name
 
 STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable")
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
@@ -49,9 +50,9 @@ class Recently:
         number = int(self._now_s() // _SLICE_S)
         if not self._slices or self._slices[-1][0] != number:
             self._slices.append((number, Counter()))
-        counts = self._slices[-1][1]
-        if group_id in counts or len(counts) < NAMES_PER_SLICE:
-            counts[group_id] += 1
+        counts, name = self._slices[-1][1], kept_name(group_id)
+        if name in counts or len(counts) < NAMES_PER_SLICE:
+            counts[name] += 1
 
     def most(self, number: int) -> list[tuple[str, int]]:
         """The groups to which it happened most."""

@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
+from operations.names import kept_name
+
 GROUPS_REMEMBERED = 100_000
 """A repeat follows its batch within minutes; groups that were silent for longer than so many others need no memory."""
 
@@ -39,7 +41,8 @@ class Repeats:
         """Whether this record was not seen before; it is seen from now on."""
         last = self._last.setdefault((topic, partition), Remembered(self._most))
         place = epoch, seq
-        if place <= last.get(group_id, (-1, -1)):
+        name = kept_name(group_id)
+        if place <= last.get(name, (-1, -1)):
             return False
-        last.keep(group_id, place)
+        last.keep(name, place)
         return True

@@ -16,6 +16,8 @@ from schemas.ticks import read_tick
 TAIL_RECORDS = 5_000
 """How much of the log's end is read at least to find the last tick: one that went back must not be taken for it."""
 POLL_INTERVAL_S, POLL_TIMEOUT_S = 0.05, 10.0
+KEPT_BYTES_MAX = 16_777_216
+"""Of groups' ids, which may have 32 KB each: what is kept from one pause of the clock to the next."""
 
 
 @contextmanager
@@ -112,6 +114,11 @@ class RecentGroups:
         self._end = high
         self._heard = {key: ms for key, ms in self._heard.items() if ms >= since_ms}
         return list(self._heard)
+
+    def rest(self) -> None:
+        """Until the next pause: of very many ids nothing is kept, they are read again."""
+        if sum(map(len, self._heard)) > KEPT_BYTES_MAX:
+            self._heard, self._end = {}, 0
 
     def _before(self, consumer: Consumer, since_ms: int, low: int, high: int) -> int:
         """An offset not far before the first record at whose place the clock had come to `since_ms`."""

@@ -200,6 +200,7 @@ class Ticker:
                     renewed |= dict.fromkeys(keys)
         except KafkaException:
             return None
+        groups.rest()
         if self._stopping.is_set():
             return None
         if at_present:

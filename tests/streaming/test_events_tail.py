@@ -103,3 +103,12 @@ def test_a_tick_that_went_back_hides_no_group(producer: Producer, reader: Consum
     producer.flush()
     found = set(RecentGroups(partition, 0, records // 2, 3_000).read(reader, 1_000_000 + records))
     assert {f"group-{number}".encode() for number in range(records // 2 + 100, records)} <= found
+
+
+@pytest.mark.parametrize(("longest", "is_kept"), [(20, True), (32_000, False)])
+def test_very_many_ids_are_not_kept_from_one_pause_to_the_next(longest: int, is_kept: bool) -> None:
+    groups = RecentGroups("events", 0, 10_000, 3_000)
+    groups._heard = {b"%d" % number + b"g" * longest: 1 for number in range(1_000)}
+    groups._end = 7
+    groups.rest()
+    assert (len(groups._heard), groups._end) == ((1_000, 7) if is_kept else (0, 0))
