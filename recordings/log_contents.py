@@ -22,6 +22,8 @@ TRANSACTIONAL_COMMIT, DELETE_TOPICS = 28, 20
 _NOT_HERE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 _OF_MEMBERS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"})
 
+_LEAVE = "LeaveGroup"
+
 
 class GroupPlaces(Struct):
     """Which brokers answered for a group."""
@@ -66,6 +68,8 @@ class LogContents:
         self.set_aside: Counter[str] = Counter()
         """Why requests did not reach the group machine -> how many."""
         self.places: dict[str, GroupPlaces] = {}
+        self.last_requests: dict[str, tuple[int, int, bool]] = {}
+        """Group -> when it was last asked something by a member, in which file, and whether to leave."""
         self.silences = 0
         """How often a member still is one, though the log has nothing of it for longer than its session."""
         self.first_silence_us: int | None = None
@@ -112,6 +116,7 @@ class LogContents:
         else:
             self._note_member(request)
             self._note_assignment(request)
+        self._note_last(request)
         if request.logged.api not in _OF_MEMBERS:
             return
         if request.group_id not in self.places and len(self.places) >= NAMES_MAX:
@@ -145,6 +150,12 @@ class LogContents:
             self.silences += 1
             self.first_silence_us = self.first_silence_us or logged.arrival_us
         self._heard_us[key] = max(logged.ready_us, heard_us or 0)
+
+    def _note_last(self, request: GroupRequest) -> None:
+        logged, group_id = request.logged, request.group_id
+        leaves = logged.api == _LEAVE
+        if (leaves or logged.api in _OF_MEMBERS) and (group_id in self.last_requests or len(self.last_requests) < NAMES_MAX):
+            self.last_requests[group_id] = logged.arrival_us, logged.file_index, leaves
 
     def _note_assignment(self, request: GroupRequest) -> None:
         """Whether a leader sends the assignment of its generation: clients do so at once, and fetch offsets with it only."""

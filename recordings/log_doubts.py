@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from recordings.log_contents import LogContents
+from recordings.log_ends import logs_that_end_early
 
 if TYPE_CHECKING:
     from recordings.kafka_request_log import RequestLog
@@ -100,6 +101,11 @@ def _of_other_brokers(log: RequestLog) -> Iterator[str]:
         yield (
             f"{count(contents.old_broker_lines, 'line')} of a broker before Kafka 4, whose group coordinator is not understood yet: "
             "what is told is what that of Kafka 4.3 would have decided."
+        )
+    for ended in logs_that_end_early(log):
+        yield (
+            f"{name(log.paths[ended.file_index].name)} ends at {_moment(ended.end_us)}, and other brokers' lines go on: of "
+            f"{count(len(ended.groups), 'group')} ({names(ended.groups)}) nothing is known from there on. Who seems to expire after it may not have."
         )
     if numbered := numbered_twice(log):
         yield (

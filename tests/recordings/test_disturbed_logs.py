@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gzip
-from datetime import UTC, datetime, tzinfo
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -130,3 +131,19 @@ def test_a_zone_whose_name_says_nothing_is_doubted(lines: list[bytes], tmp_path:
     told, log = read(tmp_path / "known", disturbances.one(named), BERLIN)
     assert log.doubts() == ()
     assert told == read(tmp_path / "local", disturbances.one(lines), BERLIN)[0]
+
+
+@pytest.mark.parametrize("place", [0.5, 0.7])
+def test_the_log_of_one_broker_that_ends_before_another_s_is_doubted(place: float, lines: list[bytes], tmp_path: Path) -> None:
+    (renamed,) = disturbances.joined(2, timedelta(0), other_groups=True)(lines)
+    other = [line.replace(b'"connection":"', b'"connection":"other') for line in renamed.splitlines(keepends=True)[len(lines) :]]
+    whole = b"".join(lines)
+    _, log = read(tmp_path / "both", [whole, b"".join(other)])
+    assert log.doubts() == ()
+    heartbeats = [number for number, line in enumerate(other, 1) if b'"HEARTBEAT"' in line]
+    _, log = read(tmp_path / "ends", [whole, b"".join(other[: heartbeats[int(len(heartbeats) * place)]])])
+    (doubt,) = [each for each in log.doubts() if "go on" in each]
+    assert re.search(r"request.log.1 ends at .* of \d groups? \(copy-1-", doubt)
+    half = len(other) // 2
+    _, log = read(tmp_path / "rotated", [whole, b"".join(other[half:]), b"".join(other[:half])])
+    assert log.doubts() == ()
