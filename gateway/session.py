@@ -17,6 +17,7 @@ from gateway.buffered import Buffered
 from gateway.config import Address, Bounds
 from gateway.connection import Connection
 from gateway.door import Reply
+from gateway.few_lines import FewLines
 from gateway.metrics import GatewayMetrics
 from gateway.room import Room
 from gateway.translation import GroupResponse
@@ -27,7 +28,7 @@ _LAST_WORDS_S = 10.0
 """How long a client may take to read what was written to it before its connection was closed."""
 _UNSENT_BYTES_MAX = 1_048_576
 """Bytes for a broker that is not connected yet, after which no more are read."""
-_log = logging.getLogger(__name__)
+_lines = FewLines(logging.getLogger(__name__))
 
 Ask = Callable[[Asked, int | None, Reply], None]
 """Answer a request, now or later; the number is the broker for which the gateway stands."""
@@ -312,7 +313,7 @@ class Session(asyncio.Protocol):
     def _break(self, reason: str) -> None:
         if self._client is not None:
             self._metrics.count_broken(reason.split(":")[0])
-            _log.info("connection of %s closed: %s", self._machine.client_host, reason)
+            _lines.info("connection of %s closed: %s", self._machine.client_host, reason)
         self.end()
 
     async def _connect(self) -> None:
@@ -327,7 +328,7 @@ class Session(asyncio.Protocol):
                         server_hostname=address.host if self._backing.tls else None,
                     )
             except (OSError, TimeoutError) as problem:
-                _log.info("broker %s cannot be reached: %s", address, problem)
+                _lines.info("broker %s cannot be reached: %s", address, problem)
                 continue
             self._connecting, self._broker = None, broker
             self.carry()

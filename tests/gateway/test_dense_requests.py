@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, cast
 from uuid import uuid4
 
@@ -14,6 +15,7 @@ from kafka.protocol.metadata import MetadataRequest
 from msgspec.structs import replace
 
 from gateway.connection import Connection
+from gateway.few_lines import LINES_PER_WINDOW, WINDOW_S, FewLines
 from gateway.held_requests import EACH_MAX
 from gateway.refusals import refusal
 from gateway.request_bounds import cost_of_listing
@@ -22,6 +24,7 @@ from schemas.messages import JoinGroupRequest, Response, SyncGroupRequest
 from tests.gateway import wire
 from tests.gateway.test_connection import carried
 from tests.gateway.test_door import Bench, join
+from tests.gateway.test_limits import Clock
 from tests.gateway.test_topic_gate import HONEST, SECRET, connection
 
 
@@ -221,3 +224,18 @@ def test_a_list_of_few_groups_is_begun_when_it_comes() -> None:
     machine.listing_cost = lambda: cost_of_listing(40)
     machine.from_client(list_groups(2))
     assert len(machine.asked) == 1
+
+
+# --------------------------------------------------------------------------------------------------------- lines of the log
+
+
+def test_connections_that_come_and_go_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    lines = FewLines(logging.getLogger("test"), clock)
+    with caplog.at_level(logging.INFO):
+        for _ in range(5_000):
+            lines.info("connection of %s closed", "somebody")
+        assert len(caplog.messages) == LINES_PER_WINDOW
+        clock.now = WINDOW_S
+        lines.info("connection of %s closed", "another")
+    assert caplog.messages[-2:] == ["4900 more lines about connections were left out", "connection of another closed"]
