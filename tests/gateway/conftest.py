@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from gateway.config import Address, GatewayConfig
 from gateway.server import Gateway
@@ -18,6 +18,7 @@ from streaming.embedded_kafka import EmbeddedKafka
 from streaming.topics import TopicSettings
 from tests.gateway.clients.consumers import Consumers, compile_java, consumers_of
 from tests.gateway.pump import Pump
+from tests.kafka_topics import make_topic
 
 PARTITIONS = 6
 Produce = Callable[[int, int], None]
@@ -64,7 +65,7 @@ def gateway(gateway_config: GatewayConfig, pump: Pump) -> Iterator[Gateway]:
 @pytest.fixture
 def topic(admin: AdminClient, topic_prefix: str) -> str:
     name = f"{topic_prefix}-data"
-    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(10)
+    make_topic(admin, name, PARTITIONS)
     return name
 
 

@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
     AdminClient,
-    NewTopic,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
@@ -23,6 +22,7 @@ from streaming.topics import TopicSettings, admin_client
 from tests.gateway.clients.consumers import Library, consumers_of, share
 from tests.gateway.pump import Pump
 from tests.gateway.waiting import eventually
+from tests.kafka_topics import make_topic
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.kafka]
 
@@ -56,7 +56,7 @@ def guarded_kafka(kafka_jars: Path) -> Iterator[tuple[EmbeddedKafka, str]]:
         admin = admin_client(kafka.bootstrap_servers)
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4_096)
         admin.alter_user_scram_credentials([UserScramCredentialUpsertion("bob", info, b"hidden")])["bob"].result()
-        admin.create_topics([NewTopic("data", 2, 1)])["data"].result()
+        make_topic(admin, "data", 2)
         yield kafka, f"127.0.0.1:{port}"
 
 

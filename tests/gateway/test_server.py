@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
 from gateway.config import Address, GatewayConfig, GatewayError, Route
@@ -24,6 +24,7 @@ from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.pump import Pump
 from tests.gateway.test_clients import reads, values
 from tests.gateway.waiting import eventually
+from tests.kafka_topics import make_topic
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.kafka]
 
@@ -40,7 +41,7 @@ def odd_kafka(kafka_jars: Path) -> Iterator[tuple[EmbeddedKafka, Route]]:
     }
     with EmbeddedKafka(properties=properties) as kafka:
         admin = admin_client(kafka.bootstrap_servers)
-        admin.create_topics([NewTopic("data", PARTITIONS, 1)])["data"].result()
+        make_topic(admin, "data", PARTITIONS)
         yield kafka, Route(Address("127.0.0.1", of_gateway), Address("127.0.0.1", for_gateway))
 
 

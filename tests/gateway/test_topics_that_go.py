@@ -15,7 +15,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from command_line.topic_reader import read_topic
 from gateway.config import Address, GatewayConfig
@@ -27,6 +27,7 @@ from tests.gateway.commands import Command
 from tests.gateway.conftest import PARTITIONS
 from tests.gateway.test_tools import rows, tool
 from tests.gateway.waiting import eventually
+from tests.kafka_topics import make_topic
 
 pytestmark = pytest.mark.end_to_end
 
@@ -103,7 +104,7 @@ def test_a_consumer_is_told(gateway: Gateway, topic: str) -> None:
 def test_a_topic_that_was_just_made_is_known_soon(gateway: Gateway, admin: AdminClient, topic_prefix: str) -> None:
     name = f"{topic_prefix}-late"
     assert alter(gateway, (name, 0)) == [KafkaError.UNKNOWN_TOPIC_OR_PART]
-    admin.create_topics([NewTopic(name, 1)])[name].result(10)
+    make_topic(admin, name)
     eventually(lambda: alter(gateway, (name, 0)) == [None], timeout_s=10)
 
 
@@ -122,7 +123,7 @@ def test_a_topic_made_again_is_read_from_its_beginning(kafka: EmbeddedKafka, adm
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
 
     def make(name: str, count: int, word: str) -> list[bytes]:
-        admin.create_topics([NewTopic(name, 1)])[name].result(10)
+        make_topic(admin, name)
         values = [f"{word}{number}".encode() for number in range(count)]
         for value in values:
             producer.produce(name, value, partition=0)

@@ -1,0 +1,26 @@
+"""Topics for tests: there is one when its partitions are led, some moments after a broker has said that it is made."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+TIMEOUT_S = 30.0
+
+
+def make_topic(admin: AdminClient, name: str, partitions: int = 1) -> None:
+    """Make a topic and wait for it. Raises KafkaException."""
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(TIMEOUT_S)
+    places = {TopicPartition(name, number): OffsetSpec.latest() for number in range(partitions)}
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            for found in admin.list_offsets(places).values():
+                found.result(TIMEOUT_S)
+            return
+        except KafkaException:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(0.05)
