@@ -16,6 +16,7 @@ from gateway.asked import Asked
 from gateway.buffered import Buffered
 from gateway.config import Address, GatewayConfig, GatewayError
 from gateway.connection import Connection
+from gateway.descriptors import connections_that_fit
 from gateway.door import Reply
 from gateway.metrics import GatewayMetrics
 from gateway.ports import Ports
@@ -53,6 +54,7 @@ class Front:
     def __init__(self, config: GatewayConfig) -> None:
         self.metrics = GatewayMetrics()
         self._config = config
+        self._connections_max = config.connections_max
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._stop: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
@@ -79,6 +81,12 @@ class Front:
         if problems:
             raise GatewayError("\n".join(problems))
         give_free_memory_back()
+        self._connections_max = connections_that_fit(self._config.connections_max)
+        if self._connections_max < self._config.connections_max // 2:
+            _log.warning(
+                "at most %d connections, not %d: more file descriptors are not allowed here (ulimit -n)",
+                self._connections_max, self._config.connections_max,
+            )  # fmt: skip
         self._thread.start()
         while not self._ready.wait(0.05) and self._thread.is_alive():
             pass
@@ -170,7 +178,7 @@ class Front:
             await self._finish()
 
     def _accept(self, backing: Backing) -> asyncio.Protocol:
-        if len(self._sessions) >= self._config.connections_max and not self._let_a_silent_one_go():
+        if len(self._sessions) >= self._connections_max and not self._let_a_silent_one_go():
             self.metrics.connections_refused += 1
             return _Refusing()
         assert self._ports is not None
@@ -182,7 +190,7 @@ class Front:
 
     def _begun(self, session: Session) -> bool:
         """A client is there, its TLS handshake included; False: it is one too many."""
-        if len(self._sessions) >= self._config.connections_max:
+        if len(self._sessions) >= self._connections_max:
             self.metrics.connections_refused += 1
             return False
         self._sessions[session] = None
