@@ -20,6 +20,8 @@ Json = dict[str, Any]
 
 MAY_BE_PARKED = frozenset({"JoinGroup", "SyncGroup"})
 
+NOTHING = "nothing"
+"""What a side has where the other has a record or an entry more."""
 LATE_MS = 250
 """How much later than here a broker may fire a timer: it has its delays, and stands still while garbage is collected."""
 PUNCTUAL_MS = 20
@@ -167,7 +169,7 @@ def record_disagreement(
         about=f"record:{number}",
         at_us=at_us,
         where=f"record {theirs.offset} of partition {theirs.partition}" if theirs is not None else "after the last record",
-        broker=describe_record(theirs.key, theirs.value) if theirs is not None else "nothing",
+        broker=describe_record(theirs.key, theirs.value) if theirs is not None else NOTHING,
         here=describe_record(record.key, record.value),
         step=record.caused_by_offset,
         broker_ms=theirs.timestamp_ms if theirs is not None and only_late else None,
@@ -186,7 +188,7 @@ def entry_disagreement(
         about=f"log:{number}",
         at_us=at_us,
         where=f"entry {number + 1} of the coordinator log",
-        broker=str(theirs) if theirs is not None else "nothing",
+        broker=str(theirs) if theirs is not None else NOTHING,
         here=str(entry),
         step=step,
         broker_ms=theirs.time_ms if theirs is not None and same else None,

@@ -27,6 +27,7 @@ from recordings.coordinator_log import entry_of_history
 from recordings.expectations import (
     CLOCK_MS,
     LATE_MS,
+    NOTHING,
     PUNCTUAL_MS,
     Disagreement,
     Expected,
@@ -319,7 +320,7 @@ class GroupReplay:
                     at_us=self._at_us,
                     where=f"record {theirs.offset} of partition {theirs.partition}",
                     broker=str(theirs),
-                    here="nothing",
+                    here=NOTHING,
                     step=self._last_step,
                 )
             )
@@ -333,7 +334,7 @@ class GroupReplay:
                     at_us=self._at_us,
                     where=f"entry {self._next_entry + 1} of the coordinator log",
                     broker=str(entries[self._next_entry]),
-                    here="nothing",
+                    here=NOTHING,
                     step=self._last_step,
                 )
             )

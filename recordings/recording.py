@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from recordings.broker_settings import parse_settings
 from recordings.coordinator_log import LogEntry, read_coordinator_log
-from recordings.expectations import Disagreement
+from recordings.expectations import NOTHING, Disagreement
 from recordings.following import FollowedGroup, follow
 from recordings.following_notes import notes_of
 from recordings.group_requests import GroupRequest
@@ -51,7 +51,7 @@ class Compared(Struct):
 
     @property
     def equal(self) -> int:
-        return self.total - self.differ
+        return max(self.total - self.differ, 0)
 
 
 class RecordingReport(Struct, kw_only=True):
@@ -200,11 +200,11 @@ class _Verification:
         for part in group.parts:
             found, is_whole = part.result.disagreements, part.gap is None
             if report.records is not None:
-                report.records.total += len(part.expected.records or ()) if is_whole else part.result.records
-                report.records.differ += sum(each.kind == "record" for each in found)
+                told = len(part.expected.records or ()) if is_whole else part.result.records
+                _count(report.records, told, [each for each in found if each.kind == "record"])
             if report.log_entries is not None:
-                report.log_entries.total += len(part.expected.entries or ()) if is_whole else part.result.entries
-                report.log_entries.differ += sum(each.kind == "log" for each in found)
+                told = len(part.expected.entries or ()) if is_whole else part.result.entries
+                _count(report.log_entries, told, [each for each in found if each.kind == "log"])
             report.differences += (_difference(group.group_id, each) for each in found)
         report.notes += notes_of(group)
 
@@ -224,6 +224,12 @@ class _Verification:
                 here=f"partition {group_partition(group_id, partitions)} of {partitions}",
             )
         )
+
+
+def _count(compared: Compared, told: int, found: Sequence[Disagreement]) -> None:
+    """`told`: by the broker. Where it tells anything, what it lacks was compared, too."""
+    compared.total += told + sum(each.broker == NOTHING for each in found) if told else 0
+    compared.differ += len(found)
 
 
 def _difference(group_id: str, found: Disagreement) -> RecordingDifference:

@@ -94,6 +94,19 @@ def test_requests_that_never_reached_the_group_are_set_aside() -> None:
 # ---------------------------------------------------------------------------------------------- what must be noticed
 
 
+@pytest.mark.parametrize("place", [0, 10, -1])
+def test_a_record_that_is_missing_differs_and_is_counted(place: int, tmp_path: Path) -> None:
+    records = gzip.decompress((FIXTURES / "crash.offsets.jsonl.gz").read_bytes()).splitlines(keepends=True)
+    del records[place]
+    offsets = tmp_path / "offsets.jsonl"
+    offsets.write_bytes(b"".join(records))
+    report = verify_recording(FIXTURES / "crash.request.log.gz", offsets=offsets)
+    assert report.records is not None
+    assert report.differences
+    assert report.records.total == len(records) + 1
+    assert 0 <= report.records.equal < report.records.total
+
+
 @pytest.mark.parametrize(
     ("api", "change"),
     [
