@@ -54,8 +54,8 @@ class Bounds(Struct, frozen=True, kw_only=True):
     passing_bytes_max: int = 104_857_600
     """Of all connections: bytes of requests that go through to brokers and have not come to their end, after which those are closed
     that claim the most for the longest. A broker takes memory for all of a request when it sees its first bytes."""
-    listed_bytes_max: int = 134_217_728
-    """Of all groups: bytes of what is kept to list them, some four hundred thousand groups; those beyond it are not listed."""
+    listed_bytes_max: int = 67_108_864
+    """Of all groups: bytes of what is kept to list them, some two hundred thousand groups; those beyond it are not listed."""
     request_timeout_ms: int = 30_000
     """How long a request may take to come from its first byte to its last, after which its connection is closed."""
 

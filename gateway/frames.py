@@ -138,7 +138,8 @@ class FrameSplitter:
             self._left = self._passing = LENGTH.size + size
             self.frames_passed += 1
         end = min(self._start + (self._left if bytes_max is None else min(self._left, bytes_max)), len(self._buffer))
-        taken = bytes(self._buffer[self._start : end])
+        with memoryview(self._buffer) as view, view[self._start : end] as part:
+            taken = bytes(part)  # a slice of the buffer itself would be copied twice
         self._left -= len(taken)
         self._start = end
         return taken
