@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import zlib
 from collections.abc import Iterator
@@ -17,7 +18,9 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def unpacked(raw: IO[bytes]) -> ByteStream:
-    """A plain or gzip file, to be read as plain."""
+    """A plain or gzip file, to be read as plain. Raises OSError for a pipe: files are looked at before they are read."""
+    if not raw.seekable():
+        raise OSError(errno.ESPIPE, "a pipe cannot be read here; write it to a file first", str(raw.name))
     compressed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     raw.seek(0)
     return gzip.GzipFile(fileobj=raw) if compressed else raw

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -132,3 +133,16 @@ def test_members_of_whom_no_join_is_there_are_told_as_not_known(tmp_path: Path) 
     assert headline == doubts.HEADLINE
     assert any("a generation that the log does not show it to join" in line for line in told)
     assert any("older than the log" in line for line in told)
+
+
+@pytest.mark.parametrize("option", [None, "--offsets", "--coordinator-log"])
+def test_a_pipe_is_told_by_its_name(option: str | None) -> None:
+    reader, writer = os.pipe()
+    try:
+        pipe = f"/dev/fd/{reader}"
+        os.close(writer)
+        result = call("verify", "recording", *((pipe,) if option is None else (CHURN, option, pipe)))
+    finally:
+        os.close(reader)
+    assert result.exit_code == 1
+    assert f"{pipe}: a pipe cannot be read here" in result.stderr
