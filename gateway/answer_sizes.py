@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from gateway.digests import digest
+from schemas.messages import DescribeGroupsRequest, OffsetFetchRequest
+
+SIZED = (DescribeGroupsRequest, OffsetFetchRequest)
+"""Whose answers may be long. All others are about as long as their requests."""
 
 _KEPT_MAX = 20_000
 UNKNOWN_BYTES = 16_384

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.answer_sizes import AnswerSizes
+from gateway.answer_sizes import SIZED, AnswerSizes
 from gateway.config import GatewayConfig, GatewayError
 from gateway.door import GroupEvent
 from gateway.late_beats import LateBeats, name_of_beat
@@ -257,16 +257,18 @@ class EventsClient:
         now_ms = time.time() * 1_000
         late: list[TopicRecord] = []
         for record in records:
-            if record.key.decode() in self._late:
+            request_id = record.key.decode()
+            pending = self._pending.pop(request_id, None)
+            if pending is None and request_id in self._late:
                 late.append(record)
                 continue
-            pending = self._pending.pop(record.key.decode(), None)
             if pending is None or record.value is None:
                 self._metrics.answers_unexpected += 1  # written twice
                 continue
             self._metrics.coordinator_ms.add(max(0.0, record.timestamp_ms - pending.sent_ms))
             self._metrics.reading_ms.add(max(0.0, now_ms - record.timestamp_ms))
-            self._sizes.learn(pending.event.api, pending.event.group_id, len(record.value))
+            if isinstance(pending.event.request, SIZED):
+                self._sizes.learn(pending.event.api, pending.event.group_id, len(record.value))
             try:
                 _, response = decode_response_event(record.value)
             except EventError:

@@ -15,7 +15,7 @@ from uuid import uuid4
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.answer_sizes import AnswerSizes
+from gateway.answer_sizes import SIZED, AnswerSizes
 from gateway.asked import Asked
 from gateway.authorization import Authorizer
 from gateway.beats import DoorBeats
@@ -141,7 +141,7 @@ class Door:
     def weigh(self, asked: Asked) -> int:
         """About how many bytes of answers will come of a request."""
         request = asked.request
-        if not isinstance(request, DescribeGroupsRequest | OffsetFetchRequest):
+        if not isinstance(request, SIZED):
             return 0  # an answer that is about as long as its request, or is given here, or must not wait for others
         groups = dict.fromkeys(groups_named(request))
         expected = sum([self._sizes.expect(asked.api, group_id) for group_id in islice(groups, _WEIGHED_MAX)])

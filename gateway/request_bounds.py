@@ -17,7 +17,7 @@ _GROUPS_MAX = 10_000
 """Most groups that one request may name: to take it apart and to refuse them one by one is work for the one loop."""
 ITEMS_MAX = 25_000
 """Most items (groups, members, topics, partitions) of one request. A commit of more would not fit into an event."""
-PROMPT_COST = 2
+PROMPT_COST = 8
 """So much is begun when it comes: as many small requests. All else waits for the connection's turn."""
 TURN_COST = 50
 """So much is begun in a turn: as many small requests, or one with very many groups or bytes."""
