@@ -16,7 +16,7 @@ LARGE_BATCH_MS = 2_000
 """A batch of a backlog, or of very large records: what it leaves is not collected while more of its kind may come."""
 GROWN_BYTES = 128 * 1_048_576
 """Below that a collection, which stops everything for some tenths of a second, is not worth it."""
-WAIT_MIN_S, WAIT_MAX_S = 60.0, 3_600.0
+WAIT_MIN_S, WAIT_MAX_S = 60.0, 240.0
 """Between two collections. Who needs the heap again and again has it: the wait doubles each time it has grown anew."""
 
 
@@ -25,11 +25,11 @@ class Heap:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._kept_bytes: int | None = None
-        """After the last collection; at first, when it was first looked at."""
+        self._kept_bytes = 0
+        """After the last collection. What a start needed is collected first: it may have been a backlog."""
         self._look_s = time.monotonic() + LOOK_INTERVAL_S
         self._wait_s = WAIT_MIN_S
-        self._collected_s = time.monotonic()
+        self._collected_s = time.monotonic() - WAIT_MIN_S
 
     def batch_ended(self, progress: ShardProgress) -> None:
         """After each batch."""
@@ -45,9 +45,7 @@ class Heap:
         context: Any = self._spark.sparkContext
         java = context._jvm.java.lang
         size = int(java.Runtime.getRuntime().totalMemory())
-        if self._kept_bytes is None:
-            self._kept_bytes = size
-        elif size < self._kept_bytes + GROWN_BYTES:
+        if size < self._kept_bytes + GROWN_BYTES:
             if now_s >= self._collected_s + 2 * self._wait_s:
                 self._wait_s = WAIT_MIN_S
         elif now_s >= self._collected_s + self._wait_s:
