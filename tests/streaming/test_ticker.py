@@ -99,6 +99,35 @@ def test_a_clock_of_long_ago_goes_on_at_the_present_and_all_groups_with_it(
     assert decode_tick(after.value() or b"").clock_ms == min(each.timestamp()[1] for each in renewals)
 
 
+def test_a_log_at_rest_gets_fewer_ticks_until_somebody_comes(
+    kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streaming.clock.REST_AFTER_MS", 1_000)
+    make_log(admin, topic_prefix)
+    ticker = ticker_of(kafka.bootstrap_servers, topic_prefix)
+    ticker.start()
+
+    def steps_ms() -> list[int]:
+        clocks = [decode_tick(each.value() or b"").clock_ms for each in read_log(kafka.bootstrap_servers, topic_prefix) if each.key() is None]
+        return [after - before for before, after in pairwise(clocks)]
+
+    def rests() -> bool:
+        return len(steps_ms()) > 5 and min(steps_ms()[-3:]) > 1.1 * 100
+
+    wait_until(rests)
+    seen_ms = ticker.clock_ms
+    wait_until(lambda: ticker.clock_ms != seen_ms)  # the next look is a while away
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer.produce(topic_prefix, key="g", value=b"{}")
+    producer.flush()
+    wait_until(lambda: read_log(kafka.bootstrap_servers, topic_prefix)[-1].key() is None)
+    ticker.stop()
+    log = read_log(kafka.bootstrap_servers, topic_prefix)
+    came = next(number for number, each in enumerate(log) if each.key() == b"g")
+    before, after = (decode_tick(log[number].value() or b"").clock_ms for number in (came - 1, came + 1))
+    assert after - before <= 1.1 * 100
+
+
 def test_a_machine_whose_clock_is_wrong_writes_no_ticks_until_it_is_right(
     kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -193,4 +222,4 @@ def wait_until(condition: object, timeout_s: float = 60.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)
+        time.sleep(0.02)
