@@ -7,7 +7,7 @@ import time
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-TIMEOUT_S = 30.0
+TIMEOUT_S, ATTEMPT_S = 60.0, 3.0
 
 
 def make_topic(admin: AdminClient, name: str, partitions: int = 1) -> None:
@@ -17,7 +17,9 @@ def make_topic(admin: AdminClient, name: str, partitions: int = 1) -> None:
     deadline_s = time.monotonic() + TIMEOUT_S
     while True:
         try:
-            for found in admin.list_offsets(places).values():
+            # The brokers are asked anew: what librdkafka has kept of a topic it may believe for long.
+            admin.list_topics(name, timeout=ATTEMPT_S)
+            for found in admin.list_offsets(places, request_timeout=ATTEMPT_S).values():
                 found.result(TIMEOUT_S)
             return
         except KafkaException:
