@@ -142,9 +142,12 @@ def _come_back(world: World, name: str) -> None:
 def _stray_tick(world: World, fault: StrayTick) -> None:
     bound_ms = world.scenario.config.tick_ahead_bound_ms
     ticks = ticks_of(world.log.partitions[fault.shard], bound_ms)
+    if fault.ahead_ms and world.now_ms < world.broker_back_ms:
+        # It is too far in the future by its own timestamp, which it gets when the broker is back, whatever its clock shows then.
+        world.at(world.broker_back_ms, lambda: _stray_tick(world, fault))
+        return
     if fault.ahead_ms:
-        # If the broker stands still, the record is taken, and gets its timestamp, when it is back.
-        clock_ms = max(world.now_ms, world.broker_back_ms) + world.broker_ahead_ms + bound_ms + fault.ahead_ms
+        clock_ms = world.now_ms + world.broker_ahead_ms + bound_ms + fault.ahead_ms
         world.tell(f"shard {fault.shard}", "gets a tick from a stranger that lies in the future")
     elif ticks:
         clock_ms = max(ticks[-1][1] - fault.back_ms, 1)
