@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from command_line.tables import out, say
-from narrative import words
+from group_coordinator.narrative import words
 from operations.printable import printable
 from schemas.history import GroupSnapshot
 

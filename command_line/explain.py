@@ -18,8 +18,8 @@ from command_line.replay_output import read_history_files
 from command_line.tables import say
 from command_line.topic_reader import read_topic
 from dashboard.sources import doubts_of
-from narrative import words
-from narrative.rebalances import Rebalance, headline, rebalances
+from group_coordinator.narrative import words
+from group_coordinator.narrative.rebalances import Rebalance, headline, rebalances
 from operations.printable import printable
 from schemas.history import History, decode_history
 from streaming.config import StreamingConfig

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import UTC, tzinfo
 
 from command_line.tables import aligned
-from narrative import words
-from narrative.rebalances import Ownership, Rebalance
-from narrative.steps import Move, WaitedFor, moves, steps, waited_for
+from group_coordinator.narrative import words
+from group_coordinator.narrative.rebalances import Ownership, Rebalance
+from group_coordinator.narrative.steps import Move, WaitedFor, moves, steps, waited_for
 from schemas.history import MemberIdentity
 
 OWNER_ROWS_SHOWN = 40

@@ -11,7 +11,7 @@ import msgspec
 
 from command_line.errors import CommandError
 from command_line.options import Settings
-from narrative import words
+from group_coordinator.narrative import words
 from recordings.broker_settings import SETTINGS
 from recordings.following import FollowedGroup, Following
 

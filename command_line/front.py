@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from command_line.gateway_settings import FrontSettings
 from command_line.signals import asked_to_stop
 from command_line.voice import Voice
-from narrative import words
+from group_coordinator.narrative import words
 from operations.gateway_metrics import GatewayHealth, gateway_registry
 from operations.server import OperationsServer
 

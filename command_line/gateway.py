@@ -13,7 +13,7 @@ from command_line.options import Resolved, with_settings
 from command_line.tables import say
 from command_line.voice import Voice
 from gateway.metrics import GatewayMetrics
-from narrative import words
+from group_coordinator.narrative import words
 
 if TYPE_CHECKING:
     from gateway.server import Gateway

@@ -9,7 +9,7 @@ import msgspec
 
 from command_line.tables import aligned
 from dashboard.lag import Bounds
-from narrative import words
+from group_coordinator.narrative import words
 from schemas.events import encode_json
 from schemas.history import GroupSnapshot
 from schemas.records import OffsetCommitValue

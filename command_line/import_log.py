@@ -19,7 +19,7 @@ from command_line.options import CONNECTION, Settings, with_settings
 from command_line.progress import bytes_progress
 from command_line.tables import say
 from command_line.topic_reader import partition_count
-from narrative import words
+from group_coordinator.narrative import words
 from recordings.events_import import EventsImport
 from recordings.following import follow
 from recordings.kafka_request_log import DeadLetter, RequestLog

@@ -33,7 +33,7 @@ from command_line.topic_reader import partition_count
 from command_line.what_if import ReplayedLog
 from dashboard.index import Index
 from dashboard.report import report_of_index
-from narrative import words
+from group_coordinator.narrative import words
 from schemas.history import decode_history
 from streaming.config import StreamingConfig
 from streaming.java import require_java

@@ -16,7 +16,7 @@ from command_line.import_log import DeadLetters, nothing_to_tell
 from command_line.progress import bytes_progress
 from command_line.tables import say
 from command_line.what_if import EVENTS_FILE
-from narrative import words
+from group_coordinator.narrative import words
 from recordings.events_import import EventsImport
 from recordings.following import follow
 from recordings.kafka_request_log import RequestLog

@@ -22,7 +22,7 @@ from command_line.signals import asked_to_stop
 from command_line.status_line import StatusLine
 from command_line.tables import out, say
 from command_line.voice import Voice
-from narrative import words
+from group_coordinator.narrative import words
 from operations.operations import Operations
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka

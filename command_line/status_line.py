@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from narrative import words
+from group_coordinator.narrative import words
 from schemas.history import GroupSnapshot
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from msgspec import Struct, field
 
 from command_line import doubts
 from command_line.tables import aligned
-from narrative import words
-from narrative.rebalances import GroupStory, headline
+from group_coordinator.narrative import words
+from group_coordinator.narrative.rebalances import GroupStory, headline
 from schemas.history import (
     GroupDead,
     GroupEmpty,

@@ -13,7 +13,7 @@ from command_line.gateway_settings import PANELS, TapSettings, names
 from command_line.options import Resolved, with_settings
 from command_line.tables import say
 from command_line.voice import Voice
-from narrative import words
+from group_coordinator.narrative import words
 from streaming.kafka_clients import librdkafka_properties
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 

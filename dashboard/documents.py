@@ -14,7 +14,7 @@ from dashboard.index import Index, Told
 from dashboard.rebalance_page import rebalance_page, request
 from dashboard.settings import DashboardSettings
 from dashboard.what_if import Change, ReplayFunction, summary
-from narrative import words
+from group_coordinator.narrative import words
 from schemas.history import History, RequestRefused
 
 WINDOWS_KEPT = 4

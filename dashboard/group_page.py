@@ -16,9 +16,9 @@ from dashboard.members_page import by_appearance, last_heard, member_documents
 from dashboard.offsets_page import REWINDS_MAX, Commits, offset_documents
 from dashboard.rebalance_page import request, votes
 from dashboard.rows import GroupRow
-from narrative import words
-from narrative.rebalances import Rebalance as Told
-from narrative.rebalances import rebalances
+from group_coordinator.narrative import words
+from group_coordinator.narrative.rebalances import Rebalance as Told
+from group_coordinator.narrative.rebalances import rebalances
 from schemas.history import AssignmentReceived, History, ProtocolChosen, RequestRefused
 from tables.fold import GroupTables, row_key
 from tables.rows import AnyRow, Member, Ownership, Rebalance

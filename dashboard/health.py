@@ -10,7 +10,7 @@ from msgspec import Struct
 from dashboard.facts import GroupFacts
 from dashboard.lag import Lag
 from dashboard.settings import HealthSettings
-from narrative import words
+from group_coordinator.narrative import words
 
 VerdictKind = Literal[
     "stuck", "flapping", "storming", "expiring", "empty_with_lag", "rebalancing", "stable", "empty", "unknown", "dead"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from narrative import words
+from group_coordinator.narrative import words
 from schemas.history import History, MemberExpired
 from tables.rows import Member
 

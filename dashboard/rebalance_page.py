@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from dashboard.advice import advice
-from narrative import words
-from narrative.rebalances import Rebalance, headline
-from narrative.steps import moves, steps, waited_for
+from group_coordinator.narrative import words
+from group_coordinator.narrative.rebalances import Rebalance, headline
+from group_coordinator.narrative.steps import moves, steps, waited_for
 from schemas.history import (
     Cause,
     History,

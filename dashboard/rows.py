@@ -8,7 +8,7 @@ from dashboard.facts import GroupFacts
 from dashboard.health import SEVERITY, VerdictKind, verdict
 from dashboard.lag import Lag
 from dashboard.settings import HealthSettings
-from narrative import words
+from group_coordinator.narrative import words
 
 SPARK_MAX = 48
 

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from narrative.words import sentence
+from group_coordinator.narrative.words import sentence
 from operations.light_records import LightHistory
 from schemas.history import decode_history
 

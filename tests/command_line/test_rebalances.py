@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from command_line.explanation import explanation
 from command_line.summary import Summary
-from narrative.rebalances import headline, rebalances
+from group_coordinator.narrative.rebalances import headline, rebalances
 from schemas.history import RebalanceCompleted
 from tests.command_line.histories import crash, everything, interrupted, long_wait
 

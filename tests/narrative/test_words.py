@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
-from narrative import words
+from group_coordinator.narrative import words
 from schemas.history import AssignedTopic, History, MemberExpired, MemberJoined, RebalanceTrigger
 from tests.command_line.histories import A, crash, everything
 from tests.coordinator_state.harness import GroupHarness, of_type

@@ -10,7 +10,7 @@ from datetime import UTC, tzinfo
 
 from msgspec import Struct, field
 
-from narrative import words
+from group_coordinator.narrative import words
 from schemas.history import (
     AssignedTopic,
     AssignmentReceived,

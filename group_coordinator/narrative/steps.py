@@ -7,8 +7,8 @@ from datetime import UTC, tzinfo
 
 from msgspec import Struct
 
-from narrative import words
-from narrative.rebalances import Gone, Ownership, Rebalance
+from group_coordinator.narrative import words
+from group_coordinator.narrative.rebalances import Gone, Ownership, Rebalance
 from schemas.history import (
     AssignmentReceived,
     Cause,
