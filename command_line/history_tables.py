@@ -41,7 +41,7 @@ FormatOption = Annotated[TablesFormat, typer.Option("--tables-format", help="Of 
 
 def for_tables(config: StreamingConfig, kind: TablesFormat) -> StreamingConfig:
     """The settings with what a session needs that writes tables, too; what was set by hand holds."""
-    from tables.spark_sinks import DELTA_SESSION_SETTINGS
+    from group_coordinator.tables.spark_sinks import DELTA_SESSION_SETTINGS
 
     # Pools that share fairly: while a batch of the tables is written the coordinator's batches go on.
     needed = {"spark.scheduler.mode": "FAIR", **(DELTA_SESSION_SETTINGS if kind is TablesFormat.delta else {})}
@@ -55,9 +55,9 @@ def tables_query(
     """Starts the query that writes the tables, in the coordinator's session. It raises CommandError."""
 
     def start(spark: SparkSession, report: TopicReport) -> StreamingQuery:
+        from group_coordinator.tables.layout import TablesError
+        from group_coordinator.tables.spark_tables import history_stream, start_tables_query
         from streaming.session import prepare_session
-        from tables.layout import TablesError
-        from tables.spark_tables import history_stream, start_tables_query
 
         own = spark.newSession()  # the settings below are not the coordinator's
         prepare_session(own, config)
@@ -74,8 +74,8 @@ def tables_query(
 
 def write_with_spark(outputs: DataFrame, config: StreamingConfig, directory: str, kind: TablesFormat) -> None:
     """Write the tables of a replay's outputs. Raises CommandError."""
-    from tables.layout import TablesError
-    from tables.spark_tables import write_tables_batch
+    from group_coordinator.tables.layout import TablesError
+    from group_coordinator.tables.spark_tables import write_tables_batch
 
     history = outputs.where(outputs.topic == config.topic_settings.topics.history).select("key", "value")
     try:
@@ -86,8 +86,8 @@ def write_with_spark(outputs: DataFrame, config: StreamingConfig, directory: str
 
 def write_in_process(values: Iterable[bytes], directory: Path, kind: TablesFormat) -> None:
     """Write the tables of history values. Raises CommandError."""
-    from tables.files import write_tables
-    from tables.layout import TablesError
+    from group_coordinator.tables.files import write_tables
+    from group_coordinator.tables.layout import TablesError
 
     try:
         write_tables((decode_history(value) for value in values), directory, kind.value)

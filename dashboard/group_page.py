@@ -19,9 +19,9 @@ from dashboard.rows import GroupRow
 from group_coordinator.narrative import words
 from group_coordinator.narrative.rebalances import Rebalance as Told
 from group_coordinator.narrative.rebalances import rebalances
+from group_coordinator.tables.fold import GroupTables, row_key
+from group_coordinator.tables.rows import AnyRow, Member, Ownership, Rebalance
 from schemas.history import AssignmentReceived, History, ProtocolChosen, RequestRefused
-from tables.fold import GroupTables, row_key
-from tables.rows import AnyRow, Member, Ownership, Rebalance
 
 SEGMENTS_MAX = 60_000
 RECORDS_SHOWN = 1_000

@@ -18,8 +18,8 @@ from dashboard.lag import Bounds, EndOffsets, Place
 from dashboard.ring import Chunk, RecordRing, values
 from dashboard.rows import GroupRow, group_row
 from dashboard.settings import DashboardSettings
+from group_coordinator.tables.fold import GroupTables
 from schemas.history import History, OffsetsCommitted, decode_history
-from tables.fold import GroupTables
 
 Frozen = tuple[tuple[Chunk, ...], tuple[bytes, ...]]
 

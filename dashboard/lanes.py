@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from dashboard.facts import Moment
+from group_coordinator.tables.rows import Ownership
 from schemas.history import AssignmentReceived
-from tables.rows import Ownership
 
 GapKind = Literal["unowned", "empty"]
 """`unowned`: the group had members, and none of them had the partition. `empty`: nobody was there."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from group_coordinator.narrative import words
+from group_coordinator.tables.rows import Member
 from schemas.history import History, MemberExpired
-from tables.rows import Member
 
 
 def by_appearance(rows: Iterable[Member]) -> list[Member]:

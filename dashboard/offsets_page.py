@@ -7,8 +7,8 @@ from typing import Any
 
 from dashboard.facts import Committed
 from dashboard.lag import EndOffsets, Place
+from group_coordinator.tables.happenings import commit_rows
 from schemas.history import History, OffsetsCommitted
-from tables.happenings import commit_rows
 
 POINTS_MAX = 240
 """Of a partition's commits, so many are shown; those that went back are always among them."""

@@ -105,7 +105,7 @@ def spark(kafka_jars: Path) -> Iterator[SparkSession]:
     """One small Spark session for all tests: UTC, two shuffle partitions, no UI, the project's jars."""
     from pyspark.sql import SparkSession
 
-    from tables.spark_sinks import DELTA_SESSION_SETTINGS
+    from group_coordinator.tables.spark_sinks import DELTA_SESSION_SETTINGS
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     session = (

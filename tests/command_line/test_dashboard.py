@@ -16,9 +16,9 @@ from command_line.dashboard_thread import host_and_port
 from command_line.errors import CommandError
 from command_line.main import app
 from dashboard import Change, ReplaySource, start_server
+from group_coordinator.tables.rows import TABLES
 from schemas.history import RebalanceStarted, decode_history
 from streaming.config import StreamingConfig
-from tables.rows import TABLES
 from tests.dashboard.http import document
 
 RECORDING = Path(__file__).parents[1] / "fixtures" / "recordings" / "crash.request.log.gz"

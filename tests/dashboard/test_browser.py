@@ -12,9 +12,9 @@ import pytest
 from dashboard.index import Index
 from dashboard.report import report_of_index, write_report
 from dashboard.server import RunningServer
+from group_coordinator.tables.fold import fold
+from group_coordinator.tables.rows import Ownership
 from schemas.records_file import Record, encode_record
-from tables.fold import fold
-from tables.rows import Ownership
 from tests.dashboard import scene
 from tests.dashboard.http import document
 from tests.dashboard.pages import owner_at, owners_shown

@@ -9,9 +9,9 @@ import pytest
 from dashboard.documents import Documents
 from dashboard.facts import Moment
 from dashboard.lanes import Gap, TopicsOverTime, lanes, unowned_ms
+from group_coordinator.tables.fold import fold
+from group_coordinator.tables.rows import Ownership
 from schemas.history import AssignedTopic, AssignmentReceived, Cause, MemberAssignment
-from tables.fold import fold
-from tables.rows import Ownership
 from tests.dashboard.scene import index_of_scene, scene
 
 

@@ -17,14 +17,14 @@ from command_line.actors import Actor
 from command_line.dashboard_thread import start_dashboard
 from command_line.history_tables import TablesFormat, tables_query
 from dashboard.server import RunningServer
+from group_coordinator.tables.layout import CHECKPOINT
+from group_coordinator.tables.rows import TABLES
+from group_coordinator.tables.spark_sinks import open_sink
 from members.host import MemberHost
 from schemas.history import MemberExpired
 from streaming.application import Application, ShardProgress
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
-from tables.layout import CHECKPOINT
-from tables.rows import TABLES
-from tables.spark_sinks import open_sink
 from tests.dashboard.pages import owner_at, owners_shown
 
 if TYPE_CHECKING:

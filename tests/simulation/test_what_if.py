@@ -11,6 +11,8 @@ import pytest
 
 from coordinator_state import GroupConfig
 from coordinator_state.assignors import ASSIGNORS
+from group_coordinator.tables.fold import fold
+from group_coordinator.tables.rows import Ownership, Rebalance
 from recordings.events_import import EventsImport
 from recordings.following import follow
 from recordings.kafka_request_log import RequestLog
@@ -22,8 +24,6 @@ from simulation.lives import GroupLog, LifeError, LogClock, group_log, read_live
 from simulation.what_if import play
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
-from tables.fold import fold
-from tables.rows import Ownership, Rebalance
 
 RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
 GROUPS = ("crash", "coop", "deploy", "poll", "static")

@@ -12,15 +12,15 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from group_coordinator.tables.columns import columns
+from group_coordinator.tables.fold import fold
+from group_coordinator.tables.layout import Format
+from group_coordinator.tables.rows import MS_PER_DAY, TABLE_OF, TABLES, AnyRow
+from group_coordinator.tables.spark_rows import HISTORY_SCHEMA
+from group_coordinator.tables.spark_sinks import open_sink
 from schemas.events import encode_json
 from schemas.history import History
 from schemas.records_file import Record, encode_record
-from tables.columns import columns
-from tables.fold import fold
-from tables.layout import Format
-from tables.rows import MS_PER_DAY, TABLE_OF, TABLES, AnyRow
-from tables.spark_rows import HISTORY_SCHEMA
-from tables.spark_sinks import open_sink
 
 PIECE = pa.schema(
     [("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp_ms", pa.int64())]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from group_coordinator.tables.fold import GroupTables, StateError, fold, row_key
+from group_coordinator.tables.rows import TABLES, AnyRow, Commit, Event, Expiry, Member, Ownership, Rebalance, Refusal
 from schemas.events import encode_json
 from schemas.history import GroupDead, History, RebalanceStarted
-from tables.fold import GroupTables, StateError, fold, row_key
-from tables.rows import TABLES, AnyRow, Commit, Event, Expiry, Member, Ownership, Rebalance, Refusal
 from tests.coordinator_state.harness import GroupHarness, assignment
 from tests.tables.story import START_MS, history, moment, story
 

@@ -14,15 +14,15 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
+from group_coordinator.tables.columns import columns
+from group_coordinator.tables.files import write_tables
+from group_coordinator.tables.layout import CHECKPOINT, Format, TablesError
+from group_coordinator.tables.rows import TABLES
+from group_coordinator.tables.spark_rows import fold_batch, history_from_file
+from group_coordinator.tables.spark_sinks import DeltaSink, ParquetSink, open_sink
+from group_coordinator.tables.spark_tables import history_stream, start_tables_query, write_rows, write_tables_batch
 from schemas.history import History
 from streaming.embedded_kafka import EmbeddedKafka
-from tables.columns import columns
-from tables.files import write_tables
-from tables.layout import CHECKPOINT, Format, TablesError
-from tables.rows import TABLES
-from tables.spark_rows import fold_batch, history_from_file
-from tables.spark_sinks import DeltaSink, ParquetSink, open_sink
-from tables.spark_tables import history_stream, start_tables_query, write_rows, write_tables_batch
 from tests.tables.spark_support import expected, raw, read_stream, tables_in, write_jsonl, write_pieces
 from tests.tables.story import story
 
@@ -201,7 +201,7 @@ def test_a_delta_table_of_an_earlier_version_gets_the_new_columns(tables_spark: 
 
 
 def refused(spark: SparkSession, directory: Path, records: tuple[History, ...]) -> DataFrame:
-    from tables.spark_rows import table_rows
+    from group_coordinator.tables.spark_rows import table_rows
 
     write_jsonl(directory / "history.jsonl", records)
     return table_rows(fold_batch(history_from_file(spark, str(directory / "history.jsonl"))), TABLES["refusals"])

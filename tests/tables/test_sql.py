@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tables.files import write_tables
-from tables.spark_tables import register_views
+from group_coordinator.tables.files import write_tables
+from group_coordinator.tables.spark_tables import register_views
 from tests.tables.story import story
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "sql.md"

@@ -13,10 +13,10 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from tables.columns import columns, day_number, row_schema
-from tables.fold import GroupTables
-from tables.reading import RawRecord, read_group, row_json
-from tables.rows import TABLE_OF, AnyRow, Table
+from group_coordinator.tables.columns import columns, day_number, row_schema
+from group_coordinator.tables.fold import GroupTables
+from group_coordinator.tables.reading import RawRecord, read_group, row_json
+from group_coordinator.tables.rows import TABLE_OF, AnyRow, Table
 
 HISTORY_SCHEMA = "key binary, value binary, partition int, offset bigint, timestamp_ms bigint"
 """A record of the history topic: `partition`, `offset` and `timestamp_ms` are null where they are not known."""

@@ -16,6 +16,12 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct, field
 
+from group_coordinator.tables import rebalancing
+from group_coordinator.tables.causes import Link, extend_chain
+from group_coordinator.tables.happenings import commit_rows, event_row, expiry_rows, refusal_row
+from group_coordinator.tables.holdings import ByMember, Holdings
+from group_coordinator.tables.lives import Lives
+from group_coordinator.tables.rows import TABLE_OF, AnyRow, Member, OwnershipEnd
 from schemas.events import encode_json
 from schemas.history import (
     AssignmentReceived,
@@ -39,12 +45,6 @@ from schemas.history import (
     RecordingGap,
     RequestRefused,
 )
-from tables import rebalancing
-from tables.causes import Link, extend_chain
-from tables.happenings import commit_rows, event_row, expiry_rows, refusal_row
-from tables.holdings import ByMember, Holdings
-from tables.lives import Lives
-from tables.rows import TABLE_OF, AnyRow, Member, OwnershipEnd
 
 T = TypeVar("T")
 

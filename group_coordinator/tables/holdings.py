@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from group_coordinator.tables.rows import Member, Ownership, OwnershipEnd
 from schemas.history import AssignmentReceived, History, MemberReplaced
-from tables.rows import Member, Ownership, OwnershipEnd
 
 
 class Held(Struct, array_like=True, frozen=True):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from group_coordinator.tables.rows import Member, MemberEnd
 from schemas.history import (
     GroupRecorded,
     History,
@@ -20,7 +21,6 @@ from schemas.history import (
     MemberReplaced,
     PendingMemberRemoved,
 )
-from tables.rows import Member, MemberEnd
 
 COOPERATIVE_PROTOCOLS = frozenset({"cooperative-sticky", "stream"})
 """Assignors whose clients keep their partitions while they rejoin."""

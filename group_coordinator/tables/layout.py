@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tables.rows import Table
+from group_coordinator.tables.rows import Table
 
 Format = Literal["delta", "parquet"]
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Meta, Struct
 
-from tables.rows import MS_PER_DAY, TABLES, AnyRow, Row, Table
+from group_coordinator.tables.rows import MS_PER_DAY, TABLES, AnyRow, Row, Table
 
 DAY = "day"
 _SCALARS = {int: "bigint", str: "string", bool: "boolean"}

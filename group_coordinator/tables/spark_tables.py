@@ -13,11 +13,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from group_coordinator.tables.layout import Format, TablesError, belongs_to_a_query, checkpoint_path
+from group_coordinator.tables.rows import TABLES
+from group_coordinator.tables.spark_rows import fold_batch, fold_stream, history_from_file, table_rows, without_places
+from group_coordinator.tables.spark_sinks import Sink, open_sink
 from schemas.isolation import ISOLATION_LEVEL
-from tables.layout import Format, TablesError, belongs_to_a_query, checkpoint_path
-from tables.rows import TABLES
-from tables.spark_rows import fold_batch, fold_stream, history_from_file, table_rows, without_places
-from tables.spark_sinks import Sink, open_sink
 
 RECORDS_PER_BATCH_MAX = 200_000
 

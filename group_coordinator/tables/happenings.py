@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from group_coordinator.tables.rows import Commit, Event, Expiry, Refusal
 from schemas.history import (
     GroupDead,
     History,
@@ -15,7 +16,6 @@ from schemas.history import (
     PendingMemberRemoved,
     RequestRefused,
 )
-from tables.rows import Commit, Event, Expiry, Refusal
 
 
 def event_row(record: History, record_json: str) -> Event:

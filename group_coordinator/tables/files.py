@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from group_coordinator.tables.arrow import arrow_table, day_text, delta_schema
+from group_coordinator.tables.columns import DAY, day_number
+from group_coordinator.tables.fold import fold
+from group_coordinator.tables.layout import CHECKPOINT, WHOLE_HISTORY, Format, belongs_to_a_query
+from group_coordinator.tables.rows import TABLE_OF, TABLES, AnyRow, Table
 from schemas.history import History
-from tables.arrow import arrow_table, day_text, delta_schema
-from tables.columns import DAY, day_number
-from tables.fold import fold
-from tables.layout import CHECKPOINT, WHOLE_HISTORY, Format, belongs_to_a_query
-from tables.rows import TABLE_OF, TABLES, AnyRow, Table
 
 ROWS_PER_FILE = 100_000
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from tables.columns import DAY, Column, columns
-from tables.rows import AnyRow, Table
+from group_coordinator.tables.columns import DAY, Column, columns
+from group_coordinator.tables.rows import AnyRow, Table
 
 _SCALARS: dict[str, pa.DataType] = {
     "bigint": pa.int64(),

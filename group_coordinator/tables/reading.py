@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from group_coordinator.tables.fold import GroupTables, place
+from group_coordinator.tables.rows import AnyRow, Unreadable
 from schemas.history import History, decode_history
-from tables.fold import GroupTables, place
-from tables.rows import AnyRow, Unreadable
 
 REASON_MAX_CHARACTERS = 500
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from group_coordinator.tables.causes import Link, chain_before, chain_text
+from group_coordinator.tables.rows import Rebalance, WaitedFor
 from schemas.history import (
     AssignmentReceived,
     JoinPhaseCompleted,
@@ -16,8 +18,6 @@ from schemas.history import (
     RebalanceStarted,
     Waited,
 )
-from tables.causes import Link, chain_before, chain_text
-from tables.rows import Rebalance, WaitedFor
 
 WhileRebalancing = (
     RebalanceExtended | MemberRejoined | MemberReplaced | ProtocolChosen | JoinPhaseCompleted | RebalanceCompleted

@@ -15,9 +15,9 @@ from typing import Protocol
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from tables.columns import DAY, columns, quoted, table_schema
-from tables.layout import WHOLE_HISTORY, Format, TablesError, table_path
-from tables.rows import TABLES, Table
+from group_coordinator.tables.columns import DAY, columns, quoted, table_schema
+from group_coordinator.tables.layout import WHOLE_HISTORY, Format, TablesError, table_path
+from group_coordinator.tables.rows import TABLES, Table
 
 DELTA_SESSION_SETTINGS = {
     # Delta's parser loses the parameters of a query (`:name`) unless Spark binds them the old way (delta-io/delta #7640).
