@@ -12,8 +12,8 @@ import msgspec
 from command_line.errors import CommandError
 from command_line.options import Settings
 from group_coordinator.narrative import words
-from recordings.broker_settings import SETTINGS
-from recordings.following import FollowedGroup, Following
+from group_coordinator.recordings.broker_settings import SETTINGS
+from group_coordinator.recordings.following import FollowedGroup, Following
 
 GROUPS_SHOWN = 20
 _INFERRED_SHOWN = 3

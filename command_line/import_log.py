@@ -20,9 +20,9 @@ from command_line.progress import bytes_progress
 from command_line.tables import say
 from command_line.topic_reader import partition_count
 from group_coordinator.narrative import words
-from recordings.events_import import EventsImport
-from recordings.following import follow
-from recordings.kafka_request_log import DeadLetter, RequestLog
+from group_coordinator.recordings.events_import import EventsImport
+from group_coordinator.recordings.following import follow
+from group_coordinator.recordings.kafka_request_log import DeadLetter, RequestLog
 from schemas.events import encode_json
 from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig

@@ -17,9 +17,9 @@ from command_line.progress import bytes_progress
 from command_line.tables import say
 from command_line.what_if import EVENTS_FILE
 from group_coordinator.narrative import words
-from recordings.events_import import EventsImport
-from recordings.following import follow
-from recordings.kafka_request_log import RequestLog
+from group_coordinator.recordings.events_import import EventsImport
+from group_coordinator.recordings.following import follow
+from group_coordinator.recordings.kafka_request_log import RequestLog
 from schemas.records_file import encode_record
 
 _EVENT_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")

@@ -12,8 +12,8 @@ from command_line.errors import WRONG_USE, CommandError
 from command_line.import_log import TimeZone, zone
 from command_line.progress import bytes_progress, count_progress
 from command_line.tables import say
-from recordings.history import verify_histories
-from recordings.recording import verify_recording
+from group_coordinator.recordings.history import verify_histories
+from group_coordinator.recordings.recording import verify_recording
 
 DIFFERENCES_SHOWN = 100
 

@@ -19,7 +19,7 @@ import msgspec
 
 from coordinator_state import Group, decode_group, encode_group
 from coordinator_state.group import STATE_VERSION
-from recordings.history import HistoryReport, _Replay
+from group_coordinator.recordings.history import HistoryReport, _Replay
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 STATE = FIXTURES / "state"

@@ -24,12 +24,12 @@ from dashboard.sources import request_of_event
 from gateway import codec
 from gateway.frames import FrameError, FrameSplitter, frame, parse_request_head
 from gateway.versions import GROUP_APIS
+from group_coordinator.recordings.group_requests import group_requests
+from group_coordinator.recordings.kafka_json import KafkaJsonError
+from group_coordinator.recordings.line_times import LineError
+from group_coordinator.recordings.offsets_log import OffsetsLogError, read_offsets_line
+from group_coordinator.recordings.request_lines import MARK, read_line
 from operations.tally import Tally
-from recordings.group_requests import group_requests
-from recordings.kafka_json import KafkaJsonError
-from recordings.line_times import LineError
-from recordings.offsets_log import OffsetsLogError, read_offsets_line
-from recordings.request_lines import MARK, read_line
 from schemas import consumer_protocol
 from schemas.events import EventError, decode_group_event, decode_response_event, encode_json
 from schemas.history import decode_history, decode_snapshot

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from command_line.followed import doubts
-from recordings.following import Following, follow
-from recordings.kafka_request_log import RequestLog
+from group_coordinator.recordings.following import Following, follow
+from group_coordinator.recordings.kafka_request_log import RequestLog
 from schemas.history import GroupRecorded, RecordingGap
 from tests.recordings.followed import (
     CLUSTERS,

@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from coordinator_state import Coordinator, GroupCoordinator, decode_group, encode_group
-from recordings import history
-from recordings.history import merge_patch, verify_histories
-from recordings.kafka_json import topic_id_to_kafka
+from group_coordinator.recordings import history
+from group_coordinator.recordings.history import merge_patch, verify_histories
+from group_coordinator.recordings.kafka_json import topic_id_to_kafka
 from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "histories"

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from recordings.kafka_json import (
+from group_coordinator.recordings.kafka_json import (
     KafkaJsonError,
     list_groups_from_kafka,
     merge,
@@ -23,7 +23,7 @@ from recordings.kafka_json import (
     topic_id_from_kafka,
     topic_id_to_kafka,
 )
-from recordings.kafka_versions import fields_of
+from group_coordinator.recordings.kafka_versions import fields_of
 from schemas import messages
 from schemas.error_codes import ErrorCode
 

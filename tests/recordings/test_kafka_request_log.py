@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from recordings.kafka_request_log import DeadLetter, RequestLog
-from recordings.request_lines import LoggedRequest
+from group_coordinator.recordings.kafka_request_log import DeadLetter, RequestLog
+from group_coordinator.recordings.request_lines import LoggedRequest
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "recordings"
 MIXED = FIXTURES / "mixed.request.log.gz"

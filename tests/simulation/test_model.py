@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from coordinator_state import Answer, GroupConfig, LogRecord, RequestEvent
-from recordings import history
-from recordings.history import verify_histories
+from group_coordinator.recordings import history
+from group_coordinator.recordings.history import verify_histories
 from schemas.messages import ListedGroup
 from simulation.model import Model, Picture
 from simulation.model_life import Answered, Said

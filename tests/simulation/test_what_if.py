@@ -11,11 +11,11 @@ import pytest
 
 from coordinator_state import GroupConfig
 from coordinator_state.assignors import ASSIGNORS
+from group_coordinator.recordings.events_import import EventsImport
+from group_coordinator.recordings.following import follow
+from group_coordinator.recordings.kafka_request_log import RequestLog
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import Ownership, Rebalance
-from recordings.events_import import EventsImport
-from recordings.following import follow
-from recordings.kafka_request_log import RequestLog
 from schemas.events import encode_json
 from schemas.history import decode_history
 from schemas.recorded import RecordingGap

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from recordings.events_import import EventsImport
+from group_coordinator.recordings.events_import import EventsImport
 from schemas.records_file import Record, decode_record, encode_record
 from streaming.config import StreamingConfig
 from streaming.event_log import EventLogError, read_records, records_of_files

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from recordings.group_requests import GroupRequest
-from recordings.log_clock import SESSION_SLACK_US
-from recordings.request_lines import OTHER_PROTOCOLS, ReadLine
+from group_coordinator.recordings.group_requests import GroupRequest
+from group_coordinator.recordings.log_clock import SESSION_SLACK_US
+from group_coordinator.recordings.request_lines import OTHER_PROTOCOLS, ReadLine
 from schemas.error_codes import ErrorCode
 from schemas.messages import HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest, SyncGroupRequest
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from recordings.expectations import PUNCTUAL_MS, Step
-from recordings.following import FollowedGroup
-from recordings.order_search import GroupResult
+from group_coordinator.recordings.expectations import PUNCTUAL_MS, Step
+from group_coordinator.recordings.following import FollowedGroup
+from group_coordinator.recordings.order_search import GroupResult
 
 
 def notes_of(group: FollowedGroup) -> Iterator[str]:

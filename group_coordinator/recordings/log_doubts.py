@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from recordings.log_contents import LogContents
-from recordings.log_ends import logs_that_end_early
+from group_coordinator.recordings.log_contents import LogContents
+from group_coordinator.recordings.log_ends import logs_that_end_early
 
 if TYPE_CHECKING:
-    from recordings.kafka_request_log import RequestLog
+    from group_coordinator.recordings.kafka_request_log import RequestLog
 
 NAMES_SHOWN = 5
 KINDS_SHOWN = 3

@@ -26,15 +26,15 @@ from coordinator_state import (
     TopicsDeletedEvent,
 )
 from coordinator_state import timers as timer_names
-from recordings.group_requests import with_topic_ids
-from recordings.kafka_json import (
+from group_coordinator.recordings.group_requests import with_topic_ids
+from group_coordinator.recordings.kafka_json import (
     list_groups_from_kafka,
     merge,
     request_from_kafka,
     response_to_kafka,
     topic_id_from_kafka,
 )
-from recordings.text_files import lines_of
+from group_coordinator.recordings.text_files import lines_of
 from schemas.bounded_lines import too_long
 from schemas.events import DeletedTopic, RequestEnvelope
 from schemas.messages import ListGroupsResponse, OffsetCommitRequest

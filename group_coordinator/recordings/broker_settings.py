@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Struct, field
 
 from coordinator_state import GroupConfig
-from recordings.expectations import CLOCK_MS, LATE_MS
-from recordings.group_requests import GroupRequest, Json
-from recordings.offsets_log import LoggedRecord, value_version
+from group_coordinator.recordings.expectations import CLOCK_MS, LATE_MS
+from group_coordinator.recordings.group_requests import GroupRequest, Json
+from group_coordinator.recordings.offsets_log import LoggedRecord, value_version
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupRequest, OffsetCommitRequest

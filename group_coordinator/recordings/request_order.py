@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recordings.request_lines import LoggedRequest
+from group_coordinator.recordings.request_lines import LoggedRequest
 
 _LENGTH_BYTES = 4
 _encode = msgspec.msgpack.Encoder().encode

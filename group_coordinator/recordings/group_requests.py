@@ -14,8 +14,8 @@ from uuid import UUID, uuid5
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from recordings.kafka_json import KafkaJsonError, request_from_kafka, topic_id_from_kafka
-from recordings.request_lines import LoggedRequest
+from group_coordinator.recordings.kafka_json import KafkaJsonError, request_from_kafka, topic_id_from_kafka
+from group_coordinator.recordings.request_lines import LoggedRequest
 from schemas.error_codes import ErrorCode
 from schemas.events import RequestEnvelope
 from schemas.messages import (

@@ -12,15 +12,15 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from recordings.broker_settings import parse_settings
-from recordings.coordinator_log import LogEntry, read_coordinator_log
-from recordings.expectations import NOTHING, Disagreement
-from recordings.following import FollowedGroup, follow
-from recordings.following_notes import notes_of
-from recordings.group_requests import GroupRequest
-from recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
-from recordings.log_doubts import count as counted
-from recordings.offsets_log import OffsetsLog, read_offsets_log
+from group_coordinator.recordings.broker_settings import parse_settings
+from group_coordinator.recordings.coordinator_log import LogEntry, read_coordinator_log
+from group_coordinator.recordings.expectations import NOTHING, Disagreement
+from group_coordinator.recordings.following import FollowedGroup, follow
+from group_coordinator.recordings.following_notes import notes_of
+from group_coordinator.recordings.group_requests import GroupRequest
+from group_coordinator.recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
+from group_coordinator.recordings.log_doubts import count as counted
+from group_coordinator.recordings.offsets_log import OffsetsLog, read_offsets_log
 from schemas.java_hash import group_partition
 
 LETTERS_SHOWN = 10

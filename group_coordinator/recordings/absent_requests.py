@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator_state import Group
-from recordings.expectations import Disagreement, Step
-from recordings.group_requests import GroupRequest
+from group_coordinator.recordings.expectations import Disagreement, Step
+from group_coordinator.recordings.group_requests import GroupRequest
 from schemas.messages import JoinGroupRequest, LeaveGroupMember, LeaveGroupRequest, Request
 
 PROMPT_US = 1_000

@@ -18,15 +18,15 @@ from typing import IO
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recordings.group_requests import GroupRequest, group_requests
-from recordings.kafka_json import KafkaJsonError, topic_id_from_kafka
-from recordings.line_times import LineError
-from recordings.log_clock import FileClock, FileStep, link_files
-from recordings.log_contents import LogContents
-from recordings.log_doubts import doubts_of
-from recordings.request_lines import MARK, LoggedRequest, ReadLine, read_line
-from recordings.request_order import ConnectionOrder, RequestSorter
-from recordings.text_files import BUFFER_BYTES, GZIP_ERRORS, unpacked
+from group_coordinator.recordings.group_requests import GroupRequest, group_requests
+from group_coordinator.recordings.kafka_json import KafkaJsonError, topic_id_from_kafka
+from group_coordinator.recordings.line_times import LineError
+from group_coordinator.recordings.log_clock import FileClock, FileStep, link_files
+from group_coordinator.recordings.log_contents import LogContents
+from group_coordinator.recordings.log_doubts import doubts_of
+from group_coordinator.recordings.request_lines import MARK, LoggedRequest, ReadLine, read_line
+from group_coordinator.recordings.request_order import ConnectionOrder, RequestSorter
+from group_coordinator.recordings.text_files import BUFFER_BYTES, GZIP_ERRORS, unpacked
 from schemas.bounded_lines import bounded_lines, too_long
 from schemas.events import EventProblem
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recordings.coordinator_log import LogEntry
-from recordings.expectations import MAY_BE_PARKED, Expected, Generation, Step
-from recordings.group_requests import GroupRequest
-from recordings.offsets_log import LoggedRecord
+from group_coordinator.recordings.coordinator_log import LogEntry
+from group_coordinator.recordings.expectations import MAY_BE_PARKED, Expected, Generation, Step
+from group_coordinator.recordings.group_requests import GroupRequest
+from group_coordinator.recordings.offsets_log import LoggedRecord
 from schemas.messages import JoinGroupRequest
 
 ROUNDING_US = 1_000

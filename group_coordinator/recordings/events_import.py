@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from recordings.following import FollowedGroup, Following, SaidToGroup
-from recordings.group_requests import GroupRequest
+from group_coordinator.recordings.following import FollowedGroup, Following, SaidToGroup
+from group_coordinator.recordings.group_requests import GroupRequest
 from schemas.events import encode_json, encode_request_event, encode_tick
 from schemas.java_hash import group_partition
 from schemas.records_file import Record

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from recordings.text_files import lines_of
+from group_coordinator.recordings.text_files import lines_of
 from schemas.bounded_lines import too_long
 from schemas.records import (
     GroupMetadataValue,

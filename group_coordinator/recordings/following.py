@@ -11,16 +11,16 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
-from recordings.begun_before import Beginning, beginning_after, begun_before
-from recordings.broker_settings import BrokerSettings, settings_of
-from recordings.coordinator_log import LogEntry
-from recordings.expectations import Disagreement, Expected
-from recordings.group_replay import START, GroupReplay, Said
-from recordings.group_requests import GroupRequest
-from recordings.kafka_request_log import RequestLog
-from recordings.offsets_log import LoggedRecord, topic_ids_of
-from recordings.order_search import GroupResult, OrderSearch
-from recordings.recorded_groups import expected_of, steps_of
+from group_coordinator.recordings.begun_before import Beginning, beginning_after, begun_before
+from group_coordinator.recordings.broker_settings import BrokerSettings, settings_of
+from group_coordinator.recordings.coordinator_log import LogEntry
+from group_coordinator.recordings.expectations import Disagreement, Expected
+from group_coordinator.recordings.group_replay import START, GroupReplay, Said
+from group_coordinator.recordings.group_requests import GroupRequest
+from group_coordinator.recordings.kafka_request_log import RequestLog
+from group_coordinator.recordings.offsets_log import LoggedRecord, topic_ids_of
+from group_coordinator.recordings.order_search import GroupResult, OrderSearch
+from group_coordinator.recordings.recorded_groups import expected_of, steps_of
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordingGap
 
 EDGE_MS = 100

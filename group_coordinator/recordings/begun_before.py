@@ -15,10 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator_state import GroupConfig, GroupCoordinator, RecordedEvent, encode_group
-from recordings.expectations import LATE_MS
-from recordings.group_replay import START, State
-from recordings.group_requests import GroupRequest
-from recordings.offsets_log import LoggedRecord
+from group_coordinator.recordings.expectations import LATE_MS
+from group_coordinator.recordings.group_replay import START, State
+from group_coordinator.recordings.group_requests import GroupRequest
+from group_coordinator.recordings.offsets_log import LoggedRecord
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
     NO_OFFSET,

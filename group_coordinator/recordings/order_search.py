@@ -17,10 +17,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from coordinator_state import Group, GroupConfig
-from recordings.absent_requests import Absent, absent_requests
-from recordings.expectations import LONG_STALL_MS, Disagreement, Expected, Step
-from recordings.group_replay import START, GroupReplay, State
-from recordings.track import Track
+from group_coordinator.recordings.absent_requests import Absent, absent_requests
+from group_coordinator.recordings.expectations import LONG_STALL_MS, Disagreement, Expected, Step
+from group_coordinator.recordings.group_replay import START, GroupReplay, State
+from group_coordinator.recordings.track import Track
 
 CHECKPOINT_EVERY_STEPS = 4
 CHECKPOINTS_KEPT = 40

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from recordings.line_times import LineError, line_time
-from recordings.text_files import lines_of
+from group_coordinator.recordings.line_times import LineError, line_time
+from group_coordinator.recordings.text_files import lines_of
 from schemas.history import (
     AssignmentReceived,
     GroupEmpty,

@@ -12,7 +12,7 @@ from datetime import tzinfo
 import msgspec
 from msgspec import Raw, Struct
 
-from recordings.line_times import MILLISECOND_US, LineError, line_time
+from group_coordinator.recordings.line_times import MILLISECOND_US, LineError, line_time
 from schemas.messages import APIS
 
 MARK = b"Completed request:"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from recordings.kafka_request_log import RequestLog
+    from group_coordinator.recordings.kafka_request_log import RequestLog
 
 SHORTEST_SESSION_US = 6 * 1_000_000
 """What goes on for less shows no expiry."""

@@ -10,10 +10,10 @@ from typing import Any, cast
 from msgspec import Struct, field
 
 from coordinator_state import Answer, LogRecord
-from recordings.coordinator_log import LogEntry
-from recordings.group_requests import GroupRequest
-from recordings.kafka_json import response_to_kafka
-from recordings.offsets_log import LoggedRecord, describe_record, same_record
+from group_coordinator.recordings.coordinator_log import LogEntry
+from group_coordinator.recordings.group_requests import GroupRequest
+from group_coordinator.recordings.kafka_json import response_to_kafka
+from group_coordinator.recordings.offsets_log import LoggedRecord, describe_record, same_record
 from schemas.messages import FindCoordinatorResponse, OffsetFetchRequest
 
 Json = dict[str, Any]

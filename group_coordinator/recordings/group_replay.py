@@ -23,8 +23,8 @@ from coordinator_state import (
     timers,
 )
 from coordinator_state.recorded import put_first
-from recordings.coordinator_log import entry_of_history
-from recordings.expectations import (
+from group_coordinator.recordings.coordinator_log import entry_of_history
+from group_coordinator.recordings.expectations import (
     CLOCK_MS,
     LATE_MS,
     NOTHING,

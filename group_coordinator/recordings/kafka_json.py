@@ -19,7 +19,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from recordings.kafka_versions import Field, fields_of
+from group_coordinator.recordings.kafka_versions import Field, fields_of
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
     APIS,

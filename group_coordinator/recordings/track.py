@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from recordings.expectations import LONG_STALL_MS, Disagreement, Step
-from recordings.group_replay import Agreed
+from group_coordinator.recordings.expectations import LONG_STALL_MS, Disagreement, Step
+from group_coordinator.recordings.group_replay import Agreed
 
 _OF_A_GENERATION = frozenset({"JoinGroup", "SyncGroup"})
 _OF_A_MEMBER = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"})

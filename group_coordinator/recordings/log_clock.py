@@ -19,7 +19,7 @@ from itertools import pairwise, takewhile
 
 from msgspec import Struct
 
-from recordings.request_lines import ReadLine
+from group_coordinator.recordings.request_lines import ReadLine
 
 IDLE_MAX_US = 11 * 60 * 1_000_000
 """Brokers close a connection on which there was nothing for ten minutes."""
