@@ -1,4 +1,4 @@
-"""The demo's actors: real members of `members/`, each in a thread, that consume real records and can be made to fail."""
+"""The demo's actors: real members of `group_coordinator/members/`, each in a thread, that consume real records and can be made to fail."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from confluent_kafka import KafkaException, Producer
 
-from members.host import HostError, MemberHost
-from members.kafka_member import Member, MemberError
+from group_coordinator.members.host import HostError, MemberHost
+from group_coordinator.members.kafka_member import Member, MemberError
 
 _POLL_S = 0.3
 _RECORDS_PER_POLL = 20

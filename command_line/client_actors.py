@@ -1,4 +1,4 @@
-"""The demo's unmodified Kafka clients, of three libraries, behind the gateway: actors as those of `members/`."""
+"""The demo's unmodified Kafka clients, of three libraries, behind the gateway: actors as those of `group_coordinator/members/`."""
 
 from __future__ import annotations
 

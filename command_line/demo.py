@@ -26,9 +26,9 @@ from command_line.summary import Summary
 from command_line.tables import say
 from command_line.times import parse_duration_s
 from gateway.config import Address, GatewayConfig
+from group_coordinator.members.host import MemberHost
 from group_coordinator.narrative import words
 from group_coordinator.narrative.rebalances import GroupStory, Rebalance, headline
-from members.host import MemberHost
 from schemas.events import encode_json
 from schemas.history import History, MemberReplaced, RebalanceCompleted, RequestRefused
 from schemas.records_file import Record, encode_record

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from command_line.actors import Actor
 from command_line.client_actors import ClientActor, JavaActor, KafkaPythonActor, LibrdkafkaActor
-from members.host import MemberHost
+from group_coordinator.members.host import MemberHost
 from schemas.history import GroupSnapshot
 
 PARTITIONS = {"payments": 6, "orders": 4, "clicks": 8, "invoices": 3}

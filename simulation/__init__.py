@@ -1,7 +1,7 @@
 """Whole worlds in one process, without Spark: members with faults, a log, a driver that crashes, and judges of all of it.
 
 A seed stands for a case (`run.case_of`). Two of three are worlds (`scenario`, `generate`, `world`): processes with members
-of `members/`, a network, a broker, and for each shard a ticker and a driver that works as the Spark operator does. The
+of `group_coordinator/members/`, a network, a broker, and for each shard a ticker and a driver that works as the Spark operator does. The
 third is a soup (`soup`): random requests, right and wrong ones. Both give a log.
 
 The `referee` handles that log once, one record after another, with the core and beside it the `model`: a second, plain

@@ -6,10 +6,18 @@ from collections.abc import Callable
 from typing import Protocol
 from uuid import NAMESPACE_OID, uuid5
 
-from members.config import MemberConfig
-from members.effects import Assigned, LogBoundsNeeded, Lost, Notification, PartitionCountsNeeded, Revoked, Send
-from members.member import GroupMember
-from members.requests import request_ids
+from group_coordinator.members.config import MemberConfig
+from group_coordinator.members.effects import (
+    Assigned,
+    LogBoundsNeeded,
+    Lost,
+    Notification,
+    PartitionCountsNeeded,
+    Revoked,
+    Send,
+)
+from group_coordinator.members.member import GroupMember
+from group_coordinator.members.requests import request_ids
 from schemas.consumer_protocol import TopicPartition
 from schemas.events import decode_response_event
 from simulation.scenario import MemberPlan

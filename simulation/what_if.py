@@ -16,12 +16,12 @@ from msgspec.structs import replace
 
 from coordinator_state import Answer, GroupConfig, GroupCoordinator, RequestEvent
 from coordinator_state.assignors import Assignor
-from members.agenda import Agenda
-from members.config import MemberConfig
-from members.effects import Assigned, LogBoundsNeeded, PartitionCountsNeeded, Send
-from members.member import GroupMember
-from members.membership import MemberState
-from members.requests import request_ids
+from group_coordinator.members.agenda import Agenda
+from group_coordinator.members.config import MemberConfig
+from group_coordinator.members.effects import Assigned, LogBoundsNeeded, PartitionCountsNeeded, Send
+from group_coordinator.members.member import GroupMember
+from group_coordinator.members.membership import MemberState
+from group_coordinator.members.requests import request_ids
 from schemas.events import RequestEnvelope, ResponseEnvelope, encode_json
 from schemas.history import HistoryRecord
 from schemas.messages import OffsetCommitRequest

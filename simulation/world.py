@@ -16,7 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from coordinator_state import Answer, decode_group
-from members.effects import Send
+from group_coordinator.members.effects import Send
 from schemas.consumer_protocol import decode_subscription
 from schemas.events import ResponseDocument, encode_json, encode_request_event
 from schemas.java_hash import group_partition

@@ -25,7 +25,7 @@ from confluent_kafka.admin import NewTopic
 from benchmarks.soak.crowd import Crowd, Pace
 from benchmarks.soak.measures import Measures, Sample, SampleFile, read_samples
 from benchmarks.soak.report import TooFewSamples, curves, lines, plot, problems
-from members.host import MemberHost
+from group_coordinator.members.host import MemberHost
 from streaming.embedded_kafka import EmbeddedKafka, free_port
 from streaming.topics import admin_client
 

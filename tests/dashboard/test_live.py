@@ -17,10 +17,10 @@ from command_line.actors import Actor
 from command_line.dashboard_thread import start_dashboard
 from command_line.history_tables import TablesFormat, tables_query
 from dashboard.server import RunningServer
+from group_coordinator.members.host import MemberHost
 from group_coordinator.tables.layout import CHECKPOINT
 from group_coordinator.tables.rows import TABLES
 from group_coordinator.tables.spark_sinks import open_sink
-from members.host import MemberHost
 from schemas.history import MemberExpired
 from streaming.application import Application, ShardProgress
 from streaming.config import StreamingConfig

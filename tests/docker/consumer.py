@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from members.kafka_member import Member
+from group_coordinator.members.kafka_member import Member
 
 GROUP, TOPIC, PARTITIONS = "readers", "orders", 3
 _LIMIT_S = 120

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from members.effects import OffsetAndMetadata
-from members.host import HostError, MemberHost
-from members.kafka_member import CommitError, Member, MemberError, NoOffsetError
+from group_coordinator.members.effects import OffsetAndMetadata
+from group_coordinator.members.host import HostError, MemberHost
+from group_coordinator.members.kafka_member import CommitError, Member, MemberError, NoOffsetError
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.history import MemberExpired, MemberLeft
@@ -67,7 +67,7 @@ def test_partitions_that_are_added_to_the_events_end_a_host_and_none_begins(
     with pytest.raises(HostError, match="had 1 partition and has 2 partitions now"):
         host.wait_for(lambda: False, 20)
     host.close()
-    monkeypatch.setattr("members.host._START_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("group_coordinator.members.host._START_TIMEOUT_S", 1.0)
     with pytest.raises(HostError, match="Nobody coordinates partition 1"):
         MemberHost(kafka.bootstrap_servers, prefix=place.prefix)
 

@@ -6,8 +6,8 @@ from uuid import NAMESPACE_DNS, NAMESPACE_OID
 
 import pytest
 
-from members.config import MemberConfig
-from members.effects import (
+from group_coordinator.members.config import MemberConfig
+from group_coordinator.members.effects import (
     Assigned,
     Closed,
     Committed,
@@ -19,8 +19,8 @@ from members.effects import (
     PartitionCountsNeeded,
     Revoked,
 )
-from members.member import GroupMember
-from members.requests import request_ids
+from group_coordinator.members.member import GroupMember
+from group_coordinator.members.requests import request_ids
 from schemas.consumer_protocol import (
     Assignment,
     Subscription,

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from members.effects import Assigned, CoordinatorUnknown, Failed, Lost, PollIntervalExceeded, Revoked
+from group_coordinator.members.effects import Assigned, CoordinatorUnknown, Failed, Lost, PollIntervalExceeded, Revoked
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.history import (

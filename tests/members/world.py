@@ -15,8 +15,8 @@ from uuid import NAMESPACE_OID, uuid5
 
 from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
 from coordinator_state import Output as CoordinatorOutput
-from members.config import MemberConfig
-from members.effects import (
+from group_coordinator.members.config import MemberConfig
+from group_coordinator.members.effects import (
     Assigned,
     GaveUp,
     LogBoundsNeeded,
@@ -26,8 +26,8 @@ from members.effects import (
     Revoked,
     Send,
 )
-from members.member import GroupMember
-from members.requests import request_ids
+from group_coordinator.members.member import GroupMember
+from group_coordinator.members.requests import request_ids
 from schemas.consumer_protocol import TopicPartition
 from schemas.events import (
     ResponseDocument,

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from command_line.topic_reader import read_topic
 from gateway.config import Address, GatewayConfig
 from gateway.server import Gateway
-from members.kafka_member import Member
+from group_coordinator.members.kafka_member import Member
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka, free_port
 from streaming.jars import tools_jars

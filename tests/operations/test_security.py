@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from command_line.main import app
 from command_line.topic_reader import read_topic
-from members.kafka_member import Member
+from group_coordinator.members.kafka_member import Member
 from operations import metrics as m
 from operations.group_log import GroupLog
 from operations.group_table import GroupTable

@@ -14,7 +14,7 @@ from coordinator_state import Group, coordinator, dispatch, rebalance, retention
 from coordinator_state.offsets import CommittedOffset, Offsets
 from coordinator_state.requests import heartbeat, join_group, offset_commit
 from coordinator_state.turn import Turn
-from members.member import GroupMember
+from group_coordinator.members.member import GroupMember
 from schemas.events import DeletedTopic
 from schemas.messages import HeartbeatRequest
 from schemas.wire import INT32

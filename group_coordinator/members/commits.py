@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count, groupby
 
-from members.effects import CommitFailed, Committed, OffsetAndMetadata
-from members.membership import Membership, MemberState
-from members.requests import Generation, PendingRequest
+from group_coordinator.members.effects import CommitFailed, Committed, OffsetAndMetadata
+from group_coordinator.members.membership import Membership, MemberState
+from group_coordinator.members.requests import Generation, PendingRequest
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.messages import (

@@ -6,8 +6,8 @@ coordinator knows that the member lives). Source: Kafka's `Heartbeat` and `Abstr
 
 from __future__ import annotations
 
-from members.membership import Membership, MemberState
-from members.requests import PendingRequest
+from group_coordinator.members.membership import Membership, MemberState
+from group_coordinator.members.requests import PendingRequest
 from schemas.error_codes import ErrorCode
 from schemas.messages import HeartbeatRequest, HeartbeatResponse
 

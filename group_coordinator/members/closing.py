@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from members.commits import Commits
-from members.effects import Closed, Lost, Revoked
-from members.leaving import Leaving
-from members.membership import Membership
-from members.positions import Positions
+from group_coordinator.members.commits import Commits
+from group_coordinator.members.effects import Closed, Lost, Revoked
+from group_coordinator.members.leaving import Leaving
+from group_coordinator.members.membership import Membership
+from group_coordinator.members.positions import Positions
 
 
 class Closing:

@@ -23,10 +23,10 @@ from uuid import uuid4, uuid5
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from coordinator_state.assignors import load_assignors
-from members.agenda import Agenda
-from members.cluster import Cluster
-from members.config import MemberConfig
-from members.effects import (
+from group_coordinator.members.agenda import Agenda
+from group_coordinator.members.cluster import Cluster
+from group_coordinator.members.config import MemberConfig
+from group_coordinator.members.effects import (
     CommitFailed,
     Committed,
     CoordinatorUnknown,
@@ -37,9 +37,9 @@ from members.effects import (
     PartitionCountsNeeded,
     Send,
 )
-from members.member import GroupMember
-from members.requests import request_ids
-from members.topic_watch import TopicWatch
+from group_coordinator.members.member import GroupMember
+from group_coordinator.members.requests import request_ids
+from group_coordinator.members.topic_watch import TopicWatch
 from schemas.consumer_protocol import TopicPartition as Partition
 from schemas.events import EventError, decode_response_event, encode_request_event
 from schemas.isolation import READER_PROPERTIES

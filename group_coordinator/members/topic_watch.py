@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 
-from members.cluster import Cluster
+from group_coordinator.members.cluster import Cluster
 
 _MISSING_TOPICS_INTERVAL_MS = 1_000
 _log = logging.getLogger(__name__)

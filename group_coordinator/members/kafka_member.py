@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from members.config import MemberConfig
-from members.effects import (
+from group_coordinator.members.config import MemberConfig
+from group_coordinator.members.effects import (
     Assigned,
     Closed,
     CommitFailed,
@@ -33,9 +33,9 @@ from members.effects import (
     Positioned,
     Revoked,
 )
-from members.host import HostedMember, MemberHost
-from members.member import GroupMember
-from members.partition_reader import PartitionReader, Record
+from group_coordinator.members.host import HostedMember, MemberHost
+from group_coordinator.members.member import GroupMember
+from group_coordinator.members.partition_reader import PartitionReader, Record
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 

@@ -13,17 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from coordinator_state.assignors import ASSIGNORS, Assignor
-from members.closing import Closing
-from members.commits import Commits
-from members.config import MemberConfig
-from members.effects import OffsetAndMetadata, Output, PollIntervalExceeded
-from members.heartbeats import Heartbeats
-from members.joining import Joining
-from members.leading import assignors_named
-from members.leaving import Leaving
-from members.membership import Membership, MemberState
-from members.positions import Positions
-from members.requests import PendingRequest
+from group_coordinator.members.closing import Closing
+from group_coordinator.members.commits import Commits
+from group_coordinator.members.config import MemberConfig
+from group_coordinator.members.effects import OffsetAndMetadata, Output, PollIntervalExceeded
+from group_coordinator.members.heartbeats import Heartbeats
+from group_coordinator.members.joining import Joining
+from group_coordinator.members.leading import assignors_named
+from group_coordinator.members.leaving import Leaving
+from group_coordinator.members.membership import Membership, MemberState
+from group_coordinator.members.positions import Positions
+from group_coordinator.members.requests import PendingRequest
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseEnvelope

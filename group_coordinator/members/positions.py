@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
-from members.commits import Commits
-from members.effects import LogBoundsNeeded, NoOffsetToReset, OffsetAndMetadata, Positioned
-from members.membership import Membership
-from members.requests import PendingRequest
+from group_coordinator.members.commits import Commits
+from group_coordinator.members.effects import LogBoundsNeeded, NoOffsetToReset, OffsetAndMetadata, Positioned
+from group_coordinator.members.membership import Membership
+from group_coordinator.members.requests import PendingRequest
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.messages import (

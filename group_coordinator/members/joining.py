@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coordinator_state.assignors import Assignor, MemberSubscription, RebalanceProtocol
-from members.commits import Commits
-from members.effects import Assigned, Lost, PartitionCountsNeeded, Revoked
-from members.heartbeats import Heartbeats
-from members.leading import (
+from group_coordinator.members.commits import Commits
+from group_coordinator.members.effects import Assigned, Lost, PartitionCountsNeeded, Revoked
+from group_coordinator.members.heartbeats import Heartbeats
+from group_coordinator.members.leading import (
     PROTOCOL_TYPE,
     LastAssignment,
     assign,
@@ -22,9 +22,9 @@ from members.leading import (
     group_topics,
     offered_protocols,
 )
-from members.membership import Membership, MemberState
-from members.positions import Positions
-from members.requests import Generation, PendingRequest
+from group_coordinator.members.membership import Membership, MemberState
+from group_coordinator.members.positions import Positions
+from group_coordinator.members.requests import Generation, PendingRequest
 from schemas.consumer_protocol import TopicPartition, decode_assignment
 from schemas.error_codes import ErrorCode
 from schemas.messages import (

@@ -9,7 +9,7 @@ from uuid import UUID, uuid5
 
 from msgspec import Struct
 
-from members.effects import GaveUp, Output, Send
+from group_coordinator.members.effects import GaveUp, Output, Send
 from schemas.messages import NO_GENERATION, Request
 
 API_VERSIONS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
-from members.config import MemberConfig
-from members.effects import CoordinatorUnknown, Failed, Lost, Notification, Output
-from members.requests import Generation, PendingRequest, Requests
+from group_coordinator.members.config import MemberConfig
+from group_coordinator.members.effects import CoordinatorUnknown, Failed, Lost, Notification, Output
+from group_coordinator.members.requests import Generation, PendingRequest, Requests
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count
 
-from members.membership import REASON_LENGTH_MAX, Membership, MemberState
-from members.requests import PendingRequest
+from group_coordinator.members.membership import REASON_LENGTH_MAX, Membership, MemberState
+from group_coordinator.members.requests import PendingRequest
 from schemas.messages import LeaveGroupMember, LeaveGroupRequest, LeaveGroupResponse
 
 
