@@ -16,10 +16,10 @@ from multiprocessing.connection import Connection
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from gateway import codec
-from gateway.config import Address, GatewayConfig
-from gateway.frames import frame
-from gateway.server import Gateway
+from group_coordinator.gateway import codec
+from group_coordinator.gateway.config import Address, GatewayConfig
+from group_coordinator.gateway.frames import frame
+from group_coordinator.gateway.server import Gateway
 from schemas.events import ResponseDocument, decode_request_event, encode_json
 from schemas.messages import HeartbeatResponse
 from streaming.embedded_kafka import EmbeddedKafka

@@ -7,8 +7,8 @@ import struct
 from types import SimpleNamespace
 from typing import Any
 
-from gateway import codec
-from gateway.frames import frame
+from group_coordinator.gateway import codec
+from group_coordinator.gateway.frames import frame
 
 _HEAD = struct.Struct(">hhih")
 _NO_CLIENT_ID, _NO_TAGS = -1, b"\x00"

@@ -25,7 +25,7 @@ from command_line.story import PARTITIONS, RECORDS_PER_SECOND, Story
 from command_line.summary import Summary
 from command_line.tables import say
 from command_line.times import parse_duration_s
-from gateway.config import Address, GatewayConfig
+from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.members.host import MemberHost
 from group_coordinator.narrative import words
 from group_coordinator.narrative.rebalances import GroupStory, Rebalance, headline
@@ -39,7 +39,7 @@ from streaming.java import require_java
 from streaming.topics import admin_client
 
 if TYPE_CHECKING:
-    from gateway.server import Gateway
+    from group_coordinator.gateway.server import Gateway
 
 _POLL_S = 0.2
 
@@ -194,7 +194,7 @@ def _config(bootstrap_servers: str, directory: Path) -> StreamingConfig:
 
 def _gateway(config: StreamingConfig) -> Gateway:
     """Where Kafka clients come in: at any free ports."""
-    from gateway.server import Gateway  # it takes its time to import
+    from group_coordinator.gateway.server import Gateway  # it takes its time to import
 
     return Gateway(
         GatewayConfig(

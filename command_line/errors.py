@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from confluent_kafka import KafkaError, KafkaException
 
-from gateway.config import GatewayError
+from group_coordinator.gateway.config import GatewayError
 from streaming.config import ConfigError
 from streaming.embedded_kafka import EmbeddedKafkaError
 from streaming.jars import JarsError

@@ -15,7 +15,7 @@ from operations.gateway_metrics import GatewayHealth, gateway_registry
 from operations.server import OperationsServer
 
 if TYPE_CHECKING:
-    from gateway.front import Front
+    from group_coordinator.gateway.front import Front
 
 LINE_INTERVAL_S = 60.0
 _POLL_S = 0.2

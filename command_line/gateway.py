@@ -12,11 +12,11 @@ from command_line.gateway_settings import PANELS, GatewaySettings, names
 from command_line.options import Resolved, with_settings
 from command_line.tables import say
 from command_line.voice import Voice
-from gateway.metrics import GatewayMetrics
+from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.narrative import words
 
 if TYPE_CHECKING:
-    from gateway.server import Gateway
+    from group_coordinator.gateway.server import Gateway
 
 
 @with_settings(*names(GatewaySettings), of=GatewaySettings, panels=PANELS)
@@ -47,7 +47,7 @@ def gateway(
         for line in settings.lines():
             say(line)
         return
-    from gateway.server import Gateway  # it takes its time to import
+    from group_coordinator.gateway.server import Gateway  # it takes its time to import
 
     config = settings.config
     voice = Voice(config.log_format, config.log_level)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from msgspec.structs import fields
 from pydantic import Field, create_model
 
-from gateway.config import Address, Bounds, GatewayConfig, Route
+from group_coordinator.gateway.config import Address, Bounds, GatewayConfig, Route
 from streaming.kafka_clients import librdkafka_properties, properties_problems
 from streaming.settings import PORT_MAX, DocumentedSettings, field_docs, port_problems
 

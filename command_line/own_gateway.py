@@ -9,13 +9,13 @@ from command_line.errors import WRONG_USE, CommandError
 from command_line.gateway_settings import GatewaySettings
 from command_line.options import load_as
 from command_line.voice import Voice
-from gateway.config import GatewayError
+from group_coordinator.gateway.config import GatewayError
 from operations.gateway_metrics import GatewayCollector
 from operations.operations import Operations
 from streaming.config import StreamingConfig
 
 if TYPE_CHECKING:
-    from gateway.server import Gateway
+    from group_coordinator.gateway.server import Gateway
 
 
 class OwnGateway:
@@ -41,7 +41,7 @@ class OwnGateway:
         """Listen, on the coordinator's topics, which are there, and say so."""
         if self._listen is None:
             return
-        from gateway.server import Gateway  # it takes its time to import
+        from group_coordinator.gateway.server import Gateway  # it takes its time to import
 
         clusters: dict[str, object] = {"bootstrap_servers": config.bootstrap_servers, "kafka": config.kafka, "topic_prefix": config.topic_prefix}
         front = Gateway(self._settings(clusters).gateway_config)

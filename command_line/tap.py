@@ -18,7 +18,7 @@ from streaming.kafka_clients import librdkafka_properties
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 
 if TYPE_CHECKING:
-    from gateway.tap import TapOutput
+    from group_coordinator.gateway.tap import TapOutput
 
 
 @with_settings(*names(TapSettings), of=TapSettings, panels=PANELS)
@@ -58,7 +58,7 @@ def tap(
         return
     if (out is None) == (to_topics is None):
         raise CommandError("Name either --out FILE or --to-topics PREFIX.", WRONG_USE)
-    from gateway.tap import Tap  # it takes its time to import
+    from group_coordinator.gateway.tap import Tap  # it takes its time to import
 
     config = settings.config
     voice = Voice(config.log_format, config.log_level)
@@ -79,7 +79,7 @@ def tap(
 
 
 def _output(config: TapSettings, out: Path | None, to_topics: str | None, to_bootstrap_servers: str | None) -> TapOutput:
-    from gateway.tap import FilesOutput, TopicsOutput
+    from group_coordinator.gateway.tap import FilesOutput, TopicsOutput
 
     if out is not None:
         return FilesOutput(out)

@@ -14,8 +14,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from gateway.metrics import GatewayMetrics, Histogram
-from gateway.versions import GROUP_APIS
+from group_coordinator.gateway.metrics import GatewayMetrics, Histogram
+from group_coordinator.gateway.versions import GROUP_APIS
 from operations.metrics import PREFIX, Metric
 
 _MS = 1_000

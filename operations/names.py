@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.digests import digest
+from group_coordinator.gateway.digests import digest
 
 NAME_CHARACTERS_MAX = 300
 _BEGINNING = 250

@@ -21,9 +21,9 @@ from coordinator_state.assignors.user_data import decode_generation
 from coordinator_state.assignors.user_data import decode_sticky_user_data as decode_claim
 from coordinator_state.replay import StoredGroups
 from dashboard.sources import request_of_event
-from gateway import codec
-from gateway.frames import FrameError, FrameSplitter, frame, parse_request_head
-from gateway.versions import GROUP_APIS
+from group_coordinator.gateway import codec
+from group_coordinator.gateway.frames import FrameError, FrameSplitter, frame, parse_request_head
+from group_coordinator.gateway.versions import GROUP_APIS
 from group_coordinator.recordings.group_requests import group_requests
 from group_coordinator.recordings.kafka_json import KafkaJsonError
 from group_coordinator.recordings.line_times import LineError

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from gateway.config import Address, GatewayConfig
-from gateway.server import Gateway
+from group_coordinator.gateway.config import Address, GatewayConfig
+from group_coordinator.gateway.server import Gateway
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.topics import TopicSettings
 from tests.gateway.clients.consumers import Consumers, compile_java, consumers_of

@@ -24,7 +24,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
-from gateway.topic_reader import TopicReader, TopicRecord
+from group_coordinator.gateway.topic_reader import TopicReader, TopicRecord
 from schemas.events import encode_json
 from schemas.history import History, RebalanceStarted, decode_history
 from streaming.embedded_kafka import EmbeddedKafka, free_port

@@ -13,7 +13,7 @@ from kafka.protocol.consumer import fetch, group, offsets
 from kafka.protocol.metadata import find_coordinator, metadata
 from kafka.protocol.producer import produce, transaction
 
-from gateway.versions import GROUP_APIS, GROUP_VERSIONS, TOPIC_APIS, taken
+from group_coordinator.gateway.versions import GROUP_APIS, GROUP_VERSIONS, TOPIC_APIS, taken
 
 _MODULES = (group, groups, find_coordinator, sasl, produce, fetch, offsets, metadata, topics, transaction, transactions, configs, cluster)
 _INT_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator_state import Answer, AssignmentChange, Coordinator, GroupConfig, Output, RequestEvent
-from gateway.beats import DoorBeats
+from group_coordinator.gateway.beats import DoorBeats
 from schemas.consumer_protocol import Subscription, encode_subscription
 from schemas.error_codes import ErrorCode
 from schemas.events import RequestEnvelope, decode_request_event, encode_request_event

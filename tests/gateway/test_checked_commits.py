@@ -7,9 +7,9 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from gateway.checked_commits import CheckedCommits
-from gateway.door import GroupEvent
-from gateway.topic_book import ABSENT, UNKNOWN, Answers, Topic, TopicBook
+from group_coordinator.gateway.checked_commits import CheckedCommits
+from group_coordinator.gateway.door import GroupEvent
+from group_coordinator.gateway.topic_book import ABSENT, UNKNOWN, Answers, Topic, TopicBook
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
     HeartbeatRequest,

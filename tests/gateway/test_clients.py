@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.config import GatewayConfig
-from gateway.server import Gateway
+from group_coordinator.gateway.config import GatewayConfig
+from group_coordinator.gateway.server import Gateway
 from schemas.history import (
     MemberExpired,
     MemberFenced,

@@ -11,8 +11,8 @@ from kio.index import load_payload_module
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from gateway import codec
-from gateway.frames import parse_request_head
+from group_coordinator.gateway import codec
+from group_coordinator.gateway.frames import parse_request_head
 from schemas.wire import DecodeError, EncodeError
 from tests.gateway.random_messages import MESSAGES, attributes, random_message, wire_class
 

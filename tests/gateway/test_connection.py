@@ -10,10 +10,10 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import OffsetCommitRequest
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorRequest, MetadataResponse
 
-from gateway.config import Address, Bounds
-from gateway.connection import Connection
-from gateway.translation import GroupResponse
-from gateway.versions import taken
+from group_coordinator.gateway.config import Address, Bounds
+from group_coordinator.gateway.connection import Connection
+from group_coordinator.gateway.translation import GroupResponse
+from group_coordinator.gateway.versions import taken
 from schemas.error_codes import ErrorCode
 from schemas.messages import DescribeGroupsResponse, HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
 from schemas.messages import FindCoordinatorRequest as OurFindCoordinatorRequest

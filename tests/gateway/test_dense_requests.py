@@ -14,11 +14,11 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from msgspec.structs import replace
 
-from gateway.connection import Connection
-from gateway.few_lines import LINES_PER_WINDOW, WINDOW_S, FewLines
-from gateway.held_requests import EACH_MAX
-from gateway.refusals import refusal
-from gateway.request_bounds import cost_of_listing
+from group_coordinator.gateway.connection import Connection
+from group_coordinator.gateway.few_lines import LINES_PER_WINDOW, WINDOW_S, FewLines
+from group_coordinator.gateway.held_requests import EACH_MAX
+from group_coordinator.gateway.refusals import refusal
+from group_coordinator.gateway.request_bounds import cost_of_listing
 from schemas.error_codes import ErrorCode
 from schemas.messages import JoinGroupRequest, Response, SyncGroupRequest
 from tests.gateway import wire

@@ -8,14 +8,14 @@ from typing import cast
 import pytest
 from kafka.protocol.consumer.group import OffsetFetchResponse as WireOffsetFetchResponse
 
-from gateway.asked import Asked
-from gateway.authorization import Authorizer, parse_rules
-from gateway.brokers import Node, coordinator_of
-from gateway.config import Address
-from gateway.door import Door, GroupEvent
-from gateway.refusals import refusal
-from gateway.translation import GroupRequest, GroupResponse, write_response
-from gateway.versions import GROUP_APIS, GROUP_VERSIONS
+from group_coordinator.gateway.asked import Asked
+from group_coordinator.gateway.authorization import Authorizer, parse_rules
+from group_coordinator.gateway.brokers import Node, coordinator_of
+from group_coordinator.gateway.config import Address
+from group_coordinator.gateway.door import Door, GroupEvent
+from group_coordinator.gateway.refusals import refusal
+from group_coordinator.gateway.translation import GroupRequest, GroupResponse, write_response
+from group_coordinator.gateway.versions import GROUP_APIS, GROUP_VERSIONS
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
 from schemas.messages import (

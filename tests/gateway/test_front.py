@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway.asked import Asked
-from gateway.config import Address, Bounds, GatewayConfig, GatewayError
-from gateway.connection import Connection
-from gateway.door import Reply
-from gateway.front import Front
-from gateway.rewriting import Locate
-from gateway.session import Session
-from gateway.topic_reader import TopicReader
-from gateway.versions import taken
+from group_coordinator.gateway.asked import Asked
+from group_coordinator.gateway.config import Address, Bounds, GatewayConfig, GatewayError
+from group_coordinator.gateway.connection import Connection
+from group_coordinator.gateway.door import Reply
+from group_coordinator.gateway.front import Front
+from group_coordinator.gateway.rewriting import Locate
+from group_coordinator.gateway.session import Session
+from group_coordinator.gateway.topic_reader import TopicReader
+from group_coordinator.gateway.versions import taken
 from schemas.messages import HeartbeatResponse, ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tests.gateway import wire
 from tests.gateway.waiting import eventually

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.answer_sizes import AnswerSizes
-from gateway.gathering import Gathering
-from gateway.translation import write_response
+from group_coordinator.gateway.answer_sizes import AnswerSizes
+from group_coordinator.gateway.gathering import Gathering
+from group_coordinator.gateway.translation import write_response
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
     DescribedGroup,

@@ -12,17 +12,17 @@ from contextlib import suppress
 
 import pytest
 
-from gateway import handed_out, topic_reader
-from gateway.answer_sizes import UNKNOWN_BYTES, AnswerSizes
-from gateway.buffered import Buffered
-from gateway.config import Bounds
-from gateway.digests import digest
-from gateway.handed_out import HandedOutIds
-from gateway.published_groups import PublishedGroups
-from gateway.room import LIGHT_BYTES, Room
-from gateway.topic_reader import Handover, TopicRecord
-from gateway.translation import GroupResponse
-from gateway.turns import Turns
+from group_coordinator.gateway import handed_out, topic_reader
+from group_coordinator.gateway.answer_sizes import UNKNOWN_BYTES, AnswerSizes
+from group_coordinator.gateway.buffered import Buffered
+from group_coordinator.gateway.config import Bounds
+from group_coordinator.gateway.digests import digest
+from group_coordinator.gateway.handed_out import HandedOutIds
+from group_coordinator.gateway.published_groups import PublishedGroups
+from group_coordinator.gateway.room import LIGHT_BYTES, Room
+from group_coordinator.gateway.topic_reader import Handover, TopicRecord
+from group_coordinator.gateway.translation import GroupResponse
+from group_coordinator.gateway.turns import Turns
 from schemas.events import encode_json
 from schemas.history import GroupSnapshot, SnapshotMember
 from schemas.messages import HeartbeatResponse, OffsetCommitResponse
@@ -210,7 +210,7 @@ def run_turns(work: Callable[[Turns, list[str]], None]) -> list[str]:
 
 
 def test_between_two_long_turns_the_loop_sees_to_everything_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.turns.SLICE_S", 0.0)
+    monkeypatch.setattr("group_coordinator.gateway.turns.SLICE_S", 0.0)
 
     def work(turns: Turns, seen: list[str]) -> None:
         for name in "abc":
@@ -220,7 +220,7 @@ def test_between_two_long_turns_the_loop_sees_to_everything_else(monkeypatch: py
 
 
 def test_who_has_more_comes_again_behind_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.turns.SLICE_S", 0.0)
+    monkeypatch.setattr("group_coordinator.gateway.turns.SLICE_S", 0.0)
 
     def work(turns: Turns, seen: list[str]) -> None:
         left = {"a": 3, "b": 1}
@@ -366,7 +366,7 @@ def test_what_was_written_to_a_client_that_does_not_read_goes_soon_after_the_con
     memory: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is written and not taken would lie in the transport for ever, and no bound would count it."""
-    monkeypatch.setattr("gateway.session._LAST_WORDS_S", 0.5)
+    monkeypatch.setattr("group_coordinator.gateway.session._LAST_WORDS_S", 0.5)
     describe = struct.pack(">hhih", 15, 0, 1, -1) + struct.pack(">ih", 1, 1) + b"g"
     with front(Bounds(connections_max_idle_ms=500, login_timeout_ms=100)) as gateway:
         gateway._ask = lambda asked, node_id, reply: reply(described("g", 16 * MIB))  # type: ignore[method-assign]
@@ -378,7 +378,7 @@ def test_what_was_written_to_a_client_that_does_not_read_goes_soon_after_the_con
 
 
 def test_connections_that_are_held_open_and_not_used_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.front._SILENT_S", 0.5)
+    monkeypatch.setattr("group_coordinator.gateway.front._SILENT_S", 0.5)
     with front(connections_max=30) as gateway:
         waiting = connect(gateway)
         gateway.holds = True

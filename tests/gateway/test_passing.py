@@ -10,9 +10,9 @@ from contextlib import suppress
 
 import pytest
 
-from gateway.buffered import Buffered
-from gateway.config import Address, Bounds
-from gateway.front import Front
+from group_coordinator.gateway.buffered import Buffered
+from group_coordinator.gateway.config import Address, Bounds
+from group_coordinator.gateway.front import Front
 from tests.gateway.test_dense_requests import produce, varint
 from tests.gateway.test_front import Alone, connect, front, is_closed_within
 from tests.gateway.test_limits import Clock, Someone

@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from gateway.server import Gateway
+from group_coordinator.gateway.server import Gateway
 from schemas.history import MemberExpired, ProtocolChosen, RebalanceCompleted
 from schemas.messages import JoinGroupRequest, LeaveGroupRequest, OffsetCommitRequest, Request, SyncGroupRequest
 from tests.gateway.clients import consumers as libraries

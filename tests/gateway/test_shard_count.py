@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from gateway.config import GatewayConfig, GatewayError
-from gateway.server import Gateway, run_gateway
-from gateway.shard_count import ShardCount
+from group_coordinator.gateway.config import GatewayConfig, GatewayError
+from group_coordinator.gateway.server import Gateway, run_gateway
+from group_coordinator.gateway.shard_count import ShardCount
 from schemas.events import encode_request_event
 from schemas.messages import HeartbeatRequest
 from schemas.shards import partitions_were_added, problem_of_ends
@@ -54,7 +54,7 @@ def test_a_gateway_ends_and_none_begins(
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     producer.produce(events, SOMETHING, b"g", partition=0)
     producer.flush()
-    monkeypatch.setattr("gateway.shard_count._START_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("group_coordinator.gateway.shard_count._START_TIMEOUT_S", 1.0)
 
     def grow(gateway: Gateway) -> None:
         admin.create_partitions([NewPartitions(events, 2)])[events].result(20)

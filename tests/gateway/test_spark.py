@@ -14,8 +14,8 @@ import pytest
 
 from command_line.groups import read_snapshots
 from command_line.topic_reader import read_topic
-from gateway.config import Address, GatewayConfig
-from gateway.server import Gateway
+from group_coordinator.gateway.config import Address, GatewayConfig
+from group_coordinator.gateway.server import Gateway
 from schemas.history import GroupSnapshot, History, MemberExpired, OffsetsCommitted, decode_history
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka

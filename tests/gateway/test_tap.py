@@ -11,10 +11,10 @@ from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
 from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
-from gateway.asked import Asked
-from gateway.config import Address, GatewayConfig, GatewayError
-from gateway.tap import FilesOutput, Tap
-from gateway.translation import write_response
+from group_coordinator.gateway.asked import Asked
+from group_coordinator.gateway.config import Address, GatewayConfig, GatewayError
+from group_coordinator.gateway.tap import FilesOutput, Tap
+from group_coordinator.gateway.translation import write_response
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseEnvelope, decode_request_event, decode_response_event, decode_tick
 from schemas.messages import HeartbeatRequest, HeartbeatResponse, JoinGroupResponse, OffsetFetchResponse, Response

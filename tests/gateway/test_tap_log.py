@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from gateway.asked import Asked
-from gateway.tap_log import TapLog, TappedAnswer, TappedEvent
-from gateway.translation import GroupRequest
+from group_coordinator.gateway.asked import Asked
+from group_coordinator.gateway.tap_log import TapLog, TappedAnswer, TappedEvent
+from group_coordinator.gateway.translation import GroupRequest
 from schemas.error_codes import ErrorCode
 from schemas.events import decode_request_event, decode_response_event, decode_tick
 from schemas.messages import (

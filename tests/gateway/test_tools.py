@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as PythonTopicPartition
 
-from gateway.server import Gateway
+from group_coordinator.gateway.server import Gateway
 from streaming.jars import tools_jars
 from streaming.java import SHORT_LIVED, find_java
 from tests.gateway.clients.consumers import Consumers, share

@@ -28,8 +28,8 @@ from kafka.protocol.consumer.fetch import FetchResponse
 from kafka.protocol.producer.produce import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from gateway.config import GatewayConfig
-from gateway.server import Gateway
+from group_coordinator.gateway.config import GatewayConfig
+from group_coordinator.gateway.server import Gateway
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.topics import TopicSettings
 from tests.gateway import wire

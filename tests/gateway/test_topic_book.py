@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.topic_book import (
+from group_coordinator.gateway.topic_book import (
     ABSENT,
     ABSENT_S,
     BLIND_S,

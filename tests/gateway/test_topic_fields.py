@@ -10,9 +10,9 @@ from uuid import UUID
 
 import pytest
 
-from gateway import codec
-from gateway.topic_fields import find_topics, names_topics
-from gateway.versions import GROUP_APIS, TOPIC_APIS, taken
+from group_coordinator.gateway import codec
+from group_coordinator.gateway.topic_fields import find_topics, names_topics
+from group_coordinator.gateway.versions import GROUP_APIS, TOPIC_APIS, taken
 from schemas.wire import DecodeError
 from tests.gateway.random_messages import TOPIC_MESSAGES, random_message, wire_class
 

@@ -19,12 +19,12 @@ from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer.produce import ProduceRequest, ProduceResponse
 
-from gateway.authorization import Authorizer, parse_rules
-from gateway.config import Address, Bounds
-from gateway.connection import Connection
-from gateway.topic_access import TopicAccess
-from gateway.topic_gate import TopicGate
-from gateway.versions import TOPIC_APIS, taken
+from group_coordinator.gateway.authorization import Authorizer, parse_rules
+from group_coordinator.gateway.config import Address, Bounds
+from group_coordinator.gateway.connection import Connection
+from group_coordinator.gateway.topic_access import TopicAccess
+from group_coordinator.gateway.topic_gate import TopicGate
+from group_coordinator.gateway.versions import TOPIC_APIS, taken
 from tests.gateway import wire
 from tests.gateway.random_messages import TOPIC_MESSAGES, random_message, wire_class
 from tests.gateway.test_connection import carried, fed

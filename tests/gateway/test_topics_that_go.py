@@ -18,8 +18,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from command_line.topic_reader import read_topic
-from gateway.config import Address, GatewayConfig
-from gateway.server import Gateway
+from group_coordinator.gateway.config import Address, GatewayConfig
+from group_coordinator.gateway.server import Gateway
 from schemas.history import OffsetsDeleted, decode_history
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka

@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from command_line.topic_reader import read_topic
-from gateway.config import Address, GatewayConfig
-from gateway.server import Gateway
+from group_coordinator.gateway.config import Address, GatewayConfig
+from group_coordinator.gateway.server import Gateway
 from group_coordinator.members.kafka_member import Member
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka, free_port

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.metrics import GatewayMetrics
+from group_coordinator.gateway.metrics import GatewayMetrics
 from operations.gateway_metrics import ANSWER_SECONDS, BROKEN, GATEWAY_METRICS, REQUESTS, gateway_registry
 
 

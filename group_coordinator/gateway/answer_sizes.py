@@ -1,0 +1,46 @@
+"""How long an answer is likely to be: as long as the last one to such a question about the same group."""
+
+from __future__ import annotations
+
+from group_coordinator.gateway.digests import digest
+from schemas.messages import DescribeGroupsRequest, OffsetFetchRequest
+
+SIZED = (DescribeGroupsRequest, OffsetFetchRequest)
+"""Whose answers may be long. All others are about as long as their requests."""
+
+_KEPT_MAX = 20_000
+UNKNOWN_BYTES = 16_384
+"""Taken for a group of which nothing is known."""
+_ASKED_BYTES = 1_048_576
+"""Taken while the first answer is awaited: where one question may cost little before it is known, a thousand may not."""
+
+
+class AnswerSizes:
+    """In bytes, as the coordinator wrote them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[bytes, int | None] = {}
+        """By digest of API and group, the least lately used first. None: the first answer is awaited."""
+
+    def expect(self, api: str, group_id: str) -> int:
+        """What to reckon with for one more question, which will be asked."""
+        key = digest(api, group_id)
+        is_new = key not in self._kept
+        known = self._kept.pop(key, None)
+        self._keep(key, known)
+        return known if known is not None else UNKNOWN_BYTES if is_new else _ASKED_BYTES
+
+    def learn(self, api: str, group_id: str, size: int) -> None:
+        """An answer came."""
+        key = digest(api, group_id)
+        self._kept.pop(key, None)
+        self._keep(key, size)
+
+    def last(self, api: str, group_id: str) -> int | None:
+        """How long the last answer was; None: it is not known."""
+        return self._kept.get(digest(api, group_id))
+
+    def _keep(self, key: bytes, size: int | None) -> None:
+        self._kept[key] = size
+        if len(self._kept) > _KEPT_MAX:
+            del self._kept[next(iter(self._kept))]

@@ -1,0 +1,39 @@
+"""A group request on its way from its connection to its answer."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from group_coordinator.gateway.frames import RequestHead
+from group_coordinator.gateway.translation import GroupRequest
+from group_coordinator.gateway.versions import GROUP_APIS
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """A group request that waits for its answer."""
+
+    number: int
+    """Names it on this connection."""
+    api: str
+    api_version: int
+    client_id: str
+    client_host: str
+    """The client's address."""
+    principal: str
+    request: GroupRequest
+    size: int = 0
+    """Its bytes on the wire."""
+
+
+def asked_of(number: int, head: RequestHead, request: GroupRequest, size: int, client_host: str, principal: str) -> Asked:
+    """The request of this head."""
+    return Asked(
+        number=number,
+        api=GROUP_APIS[head.api_key],
+        api_version=head.api_version,
+        client_id=head.client_id or "",
+        client_host=client_host,
+        principal=principal,
+        request=request,
+        size=size,
+    )

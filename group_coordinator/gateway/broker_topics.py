@@ -1,0 +1,63 @@
+"""Asks the brokers which topics they have, for `gateway.topic_book`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, TopicDescription
+
+from group_coordinator.gateway.topic_book import ABSENT, Answers, Topic, Verdict
+from schemas.known_topics import topic_id_text
+
+_TIMEOUT_S = 3.0
+"""A commit waits no longer than this for brokers that do not answer."""
+_NONE_OF_THAT_NAME = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION)
+_log = logging.getLogger(__name__)
+
+
+class BrokerTopics:
+    """One question at a time; the answer comes in the event loop's thread."""
+
+    def __init__(self, properties: dict[str, str], loop: asyncio.AbstractEventLoop) -> None:
+        self._admin = AdminClient({"log_level": "3", **properties})
+        self._loop = loop
+
+    def ask(self, names: list[str], on_answers: Callable[[Answers], None]) -> None:
+        """Ask for topics. None is made by asking. `on_answers` is called once, later; without a name for which there is no answer."""
+        try:
+            futures = self._admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S)
+        except (KafkaException, ValueError) as problem:
+            _log.warning("the brokers cannot be asked for topics: %s", problem)
+            self._loop.call_soon(on_answers, {})
+            return
+        left = len(futures)
+        answers: dict[str, Verdict] = {}
+
+        def take(name: str, future: Future[TopicDescription]) -> None:
+            """In the admin client's thread, one after the other."""
+            nonlocal left
+            verdict = _verdict(future)
+            if verdict is not None:
+                answers[name] = verdict
+            left -= 1
+            if not left and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(on_answers, answers)
+
+        for name, future in futures.items():
+            future.add_done_callback(partial(take, name))
+
+
+def _verdict(future: Future[TopicDescription]) -> Verdict | None:
+    try:
+        topic = future.result()
+    except KafkaException as problem:
+        return ABSENT if problem.args[0].code() in _NONE_OF_THAT_NAME else None
+    uuid: Any = topic.topic_id  # its methods are missing in the library's types
+    topic_id = topic_id_text(uuid.get_most_significant_bits(), uuid.get_least_significant_bits())
+    return Topic(topic_id, len(topic.partitions))

@@ -1,0 +1,38 @@
+"""Where each broker is, and where the gateway stands for it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from group_coordinator.gateway.config import Address
+from schemas.java_hash import group_partition
+
+
+class Node(Struct, frozen=True):
+    """One broker as clients know it."""
+
+    node_id: int
+    address: Address
+    """The address that clients are told."""
+
+
+class Coordinators:
+    """Who is named as coordinator of which group: an existing broker, by Kafka's hash.
+
+    Every gateway of a cluster names the same one, each with its own address.
+    """
+
+    def __init__(self, nodes: tuple[Node, ...]) -> None:
+        self._in_order = sorted(nodes, key=lambda node: node.node_id)
+
+    def of(self, group_id: str) -> Node | None:
+        """None: there is no broker."""
+        in_order = self._in_order
+        if len(in_order) < 2:
+            return in_order[0] if in_order else None
+        return in_order[group_partition(group_id, len(in_order))]
+
+
+def coordinator_of(group_id: str, nodes: tuple[Node, ...]) -> Node | None:
+    """Of one group."""
+    return Coordinators(nodes).of(group_id)

@@ -1,0 +1,152 @@
+"""On the way to the coordinator: a commit for a topic or partition that the brokers do not have is refused, as by a broker.
+
+What goes on gets the topic's id, so that offsets of a topic that is deleted can be told from those of one that is made again
+under its name. A commit may have to wait until brokers have been asked; what its group says meanwhile waits behind it, so
+that the log keeps the order of each connection.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+from msgspec.structs import replace
+
+from group_coordinator.gateway.door import CoordinatorClient, GroupEvent
+from group_coordinator.gateway.refusals import refusal
+from group_coordinator.gateway.topic_book import Absent, Answers, Topic, TopicBook
+from schemas.error_codes import ErrorCode
+from schemas.messages import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    Response,
+)
+
+OnAnswer = Callable[[Response], None]
+_HELD_BYTES_MAX = 16_777_216
+"""Requests that wait, of all groups together, by their bytes on the wire; what is beyond is to come again."""
+_REQUEST_BYTES = 1_000
+"""What a request takes beside them, about."""
+
+
+class CheckedCommits:
+    """A way to the coordinator (`gateway.door.CoordinatorClient`) that looks at commits."""
+
+    def __init__(self, coordinator: CoordinatorClient, topics: TopicBook) -> None:
+        self._coordinator = coordinator
+        self._topics = topics
+        self._held: dict[str, deque[tuple[GroupEvent, OnAnswer]]] = {}
+        """What waits behind a commit that waits for brokers, by group."""
+        self._held_bytes = 0
+
+    def ask(self, event: GroupEvent, on_answer: OnAnswer) -> None:
+        """Send an event; `on_answer` is called once, now or later."""
+        held = self._held.get(event.group_id)
+        if held is None:
+            if not self._send(event, on_answer):
+                self._held[event.group_id] = deque()
+        elif self._is_full(event):
+            on_answer(_come_again(event))
+        else:
+            self._held_bytes += _size(event)
+            held.append((event, on_answer))
+
+    def _is_full(self, event: GroupEvent) -> bool:
+        return self._held_bytes + _size(event) > _HELD_BYTES_MAX
+
+    def _send(self, event: GroupEvent, on_answer: OnAnswer) -> bool:
+        """Whether it is on its way; False: it waits for brokers."""
+        request = event.request
+        if not isinstance(request, OffsetCommitRequest) or not request.topics:
+            self._coordinator.ask(event, on_answer)
+            return True
+        wanted: dict[str, int] = {}
+        for topic in request.topics:
+            largest = max((each.partition_index for each in topic.partitions), default=-1)
+            wanted[topic.name] = max(largest, wanted.get(topic.name, -1))
+
+        def known(topics: Answers) -> None:
+            self._held_bytes -= _size(event)
+            self._commit(event, request, topics, on_answer)
+            self._release(event.group_id)
+
+        topics = self._topics.known(wanted)
+        if topics is not None:
+            self._commit(event, request, topics, on_answer)
+            return True
+        if self._is_full(event) or not self._topics.look_up(wanted, known):
+            on_answer(_come_again(event))
+            return True
+        self._held_bytes += _size(event)
+        return False
+
+    def _release(self, group_id: str) -> None:
+        """Send what waited, up to the next commit that must wait itself."""
+        held = self._held[group_id]
+        while held:
+            event, on_answer = held.popleft()
+            self._held_bytes -= _size(event)
+            if not self._send(event, on_answer):
+                return
+        del self._held[group_id]
+
+    def _commit(self, event: GroupEvent, request: OffsetCommitRequest, topics: Answers, on_answer: OnAnswer) -> None:
+        accepted = tuple(
+            replace(
+                topic,
+                topic_id=found.topic_id if isinstance(found := topics[topic.name], Topic) else topic.topic_id,
+                partitions=partitions,
+            )
+            for topic in request.topics
+            if (partitions := tuple(each for each in topic.partitions if _exists(topics, topic, each)))
+        )
+        if sum(len(topic.partitions) for topic in accepted) == sum(len(topic.partitions) for topic in request.topics):
+            self._coordinator.ask(replace(event, request=replace(request, topics=accepted)), on_answer)
+        elif not accepted:
+            on_answer(_answer(request, topics, OffsetCommitResponse()))
+        else:
+            sent = replace(event, request=replace(request, topics=accepted))
+            self._coordinator.ask(sent, lambda answer: on_answer(_answer(request, topics, cast(OffsetCommitResponse, answer))))
+
+
+def _size(event: GroupEvent) -> int:
+    return event.size + _REQUEST_BYTES
+
+
+def _come_again(event: GroupEvent) -> Response:
+    """Clients ask again."""
+    return cast(Response, refusal(event.request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+
+
+def _exists(topics: Answers, topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition) -> bool:
+    """In doubt it does: only what the brokers deny is refused."""
+    found = topics[topic.name]
+    if isinstance(found, Topic):
+        return 0 <= partition.partition_index < found.partitions
+    return not isinstance(found, Absent)
+
+
+def _answer(request: OffsetCommitRequest, topics: Answers, answer: OffsetCommitResponse) -> OffsetCommitResponse:
+    """The coordinator's answer, with the partitions that it was not asked about, all in the order of the request."""
+    given = iter([partition for topic in answer.topics for partition in topic.partitions])
+    return replace(
+        answer,
+        topics=tuple(
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    next(given)
+                    if _exists(topics, topic, each)
+                    else OffsetCommitResponsePartition(each.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                    for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        ),
+    )

@@ -1,0 +1,394 @@
+"""One client's connection as a machine without sockets: what it takes in, what goes to the client, the broker, the coordinator.
+
+Group requests are taken out and answered from here; all else goes to the broker, in pieces as it comes. Answers leave in
+the order of their requests, whoever gives them, so one that is held (a JoinGroup) holds those behind it, as at a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from group_coordinator.gateway.answer_order import AnswerOrder, Change, Slot
+from group_coordinator.gateway.asked import Asked, asked_of
+from group_coordinator.gateway.broker_answers import BrokerAnswers
+from group_coordinator.gateway.config import Bounds
+from group_coordinator.gateway.frames import LENGTH, FrameError, FrameSplitter, RequestHead, frame, parse_request_head
+from group_coordinator.gateway.gated_requests import GatedRequests
+from group_coordinator.gateway.produce import BEGINNING_BYTES_MAX, NO_ACKS, Opening, opening_of
+from group_coordinator.gateway.request_bounds import (
+    ITEMS_MAX,
+    PROMPT_COST,
+    SASL_APIS,
+    TURN_COST,
+    cost_of_bytes,
+    cost_of_items,
+    insist_on_size,
+    work_of,
+)
+from group_coordinator.gateway.rewriting import Locate, Rewrite, refuse_api_versions, rewrite_of
+from group_coordinator.gateway.sasl import ANONYMOUS, SaslSession
+from group_coordinator.gateway.topic_gate import TopicGate
+from group_coordinator.gateway.translation import GroupRequest, GroupResponse, read_request, write_response
+from group_coordinator.gateway.versions import API_VERSIONS_MAX, GROUP_APIS, OtherApi, Versions
+from schemas.messages import ApiKey, FindCoordinatorRequest, JoinGroupRequest, SyncGroupRequest
+from schemas.wire import DecodeError, EncodeError
+
+_KEY_TYPE_GROUP = 0
+_PARKED_BYTES_MAX = 65_536
+"""How much of what a client says behind a request that may wait for others is taken from its socket."""
+_PIECE_BYTES_MAX = 65_536
+"""How much of a request that is let through is looked at in one go."""
+_BEFORE_AUTHENTICATION = SASL_APIS | {OtherApi.API_VERSIONS}
+
+
+class Connection:
+    """What happens between one client and one broker.
+
+    Set `client_host`, feed it, then carry away what it has for each side. When `closing` has a reason the connection is
+    over: what is in `to_client` may still be written.
+    """
+
+    taps = False
+    """Whether group requests go to the broker as well."""
+    listing_cost: Callable[[], int] = staticmethod(lambda: 0)
+    """How much work it is to list all groups."""
+
+    def __init__(
+        self,
+        ours: Versions,
+        locate: Locate | None,
+        bounds: Bounds,
+        *,
+        requires_sasl: bool,
+        now_s: Callable[[], float] = lambda: 0.0,
+        gate: TopicGate | None = None,
+    ) -> None:
+        """`locate`: where the gateway stands for a broker; None: the brokers say so themselves. `gate`: keeps the client from
+        topics; None: all names go through."""
+        self._order = AnswerOrder()
+        self.to_client = self._order.to_client
+        self.to_broker: list[bytes] = []
+        self.asked: list[Asked] = []
+        self.closing: str | None = None
+        self.client_host = ""
+        self._ours = ours
+        self._locate = locate
+        self._bounds = bounds
+        self._sasl = SaslSession(now_s) if requires_sasl else None
+        self._from_client = FrameSplitter(bounds.request_bytes_max)
+        self._answers = BrokerAnswers(self._order, 2**31 - 1)
+        self._gated = GatedRequests(gate, lambda: self.principal, self._forward, self._send, self._answer_at_once, self._rewrite_of)
+        self._asked_slots: dict[int, Slot] = {}
+        self._turn_left = 0
+        """What may be begun before others have their turn."""
+        self._last_parked = 0
+        """Number of the latest JoinGroup or SyncGroup."""
+        self._broker_was_lost = False
+        self._is_unconfirmed = False
+        """Whether the last thing for the broker was a Produce that has no answer."""
+
+    # ------------------------------------------------------------------------------------------------ what comes in
+
+    def from_client(self, data: bytes) -> None:
+        """Bytes from the client. What of them is not begun now waits for `go_on`, see `has_more`."""
+        if self.closing:
+            return
+        self._from_client.feed(data)
+        self._turn_left = PROMPT_COST
+        self._guarded(self._read_requests)
+
+    def go_on(self) -> None:
+        """A new turn: begin what waits."""
+        self._turn_left = TURN_COST
+        self._guarded(self._read_requests)
+
+    def from_broker(self, data: bytes) -> None:
+        """Bytes from the broker."""
+        if self.closing:
+            return
+        self._answers.splitter.feed(data)
+        self._guarded(self._read_answers)
+        self._guarded(self._read_requests)
+
+    def broker_closed(self) -> None:
+        """The broker has closed its side. When it was idle the client need not know: the next request opens it again.
+
+        After a Produce that has no answer it must: to close is a broker's only way to tell it of an error.
+        """
+        if self._answers.forwarded or self._from_client.mid_frame or self._is_unconfirmed:
+            self._close("the broker closed the connection")
+            return
+        self._broker_was_lost = True
+        if self._sasl is not None:
+            self._sasl.broker_lost()
+
+    def answer(self, number: int, response: GroupResponse) -> None:
+        """The answer to what was `asked` under this number; one that is not waited for is dropped."""
+        slot = self._asked_slots.pop(number, None)
+        if slot is None or self.closing:
+            return
+        head = slot.head
+        try:
+            payload = write_response(GROUP_APIS[head.api_key], head.api_version, head.correlation_id, response)
+        except EncodeError as error:
+            self._close(f"an answer cannot be said in version {head.api_version}: {error}")
+            return
+        self._order.hold(slot, frame(payload), done=True)
+        self._order.release()
+        self._guarded(self._read_requests)
+
+    def end(self) -> None:
+        """The client is gone, or is to go. What lies here goes at once: whoever waits for an answer still knows this connection."""
+        self.closing = self.closing or "the client is gone"
+        self._from_client.clear()
+        self._answers.clear()
+        self._order.clear()
+        self._asked_slots.clear()
+        self.asked.clear()
+        self.to_broker.clear()
+
+    # ------------------------------------------------------------------------------------------------ what is wanted
+
+    @property
+    def steps(self) -> int:
+        """Rises with every request that is taken and every piece of an answer that may leave."""
+        return self._order.steps
+
+    @property
+    def has_logged_in(self) -> bool:
+        """Whether the client has been authenticated, where it must be."""
+        return self._sasl is None or self._sasl.has_begun
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a request, or the rest of one, waits for the connection's next turn."""
+        may_go_on = self._from_client.mid_frame or self._begins_requests
+        return self._turn_left <= 0 and may_go_on and self._from_client.buffered > 0 and not self.closing
+
+    @property
+    def awaits_rest(self) -> bool:
+        """Whether a request has begun to come that is taken when it is whole."""
+        return self._from_client.buffered > 0 and not self.has_more and self._begins_requests
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What lies here: of requests that are not whole, wait, or find no broker, and of answers that wait or are not whole."""
+        unsent = sum(map(len, self.to_broker)) if self.to_broker else 0
+        here = self._from_client.buffered + self._answers.splitter.buffered + self._gated.undecided_bytes
+        return here + self._order.held_bytes + unsent
+
+    @property
+    def passing(self) -> tuple[int, int]:
+        """Length and number of the request that is being let through and has no end yet: so much memory the broker has taken for it."""
+        return self._from_client.passing, self._from_client.frames_passed
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether a request has no answer yet."""
+        return bool(self._order)
+
+    @property
+    def reads_client(self) -> bool:
+        """Whether more should be read from the client."""
+        if self._is_parked:
+            return self._from_client.buffered < _PARKED_BYTES_MAX  # what comes may be its end
+        return self._begins_requests and not self.has_more
+
+    @property
+    def _begins_requests(self) -> bool:
+        """Whether the next request may be begun.
+
+        Behind one that waits for others none is, as a broker takes no more from a connection before it has answered. It would be
+        answered as of a moment at which the client does not expect it: kafka-python, which beats while it joins, hears in the midst of
+        the next generation that the group rebalances, and a leader that joins again for it makes the group rebalance.
+        """
+        if self._is_parked or self._gated.undecided_bytes:
+            return False
+        if self._sasl is not None and self._sasl.awaits_answer:
+            return False  # who the client is for what follows, the answer will tell
+        return self._order.pending_events < self._bounds.pending_requests_max
+
+    @property
+    def _is_parked(self) -> bool:
+        """Whether a request that waits for others has no answer yet. There is one at most: behind it none is begun."""
+        return self._last_parked in self._asked_slots
+
+    @property
+    def reads_broker(self) -> bool:
+        """Whether more of the broker's answers should be read."""
+        return self._order.held_bytes < self._bounds.held_bytes_max
+
+    # ----------------------------------------------------------------------------------------------------- requests
+
+    def _read_requests(self) -> None:
+        while not self.closing:
+            if self._from_client.mid_frame:
+                if not self._from_client.buffered or self._turn_left <= 0:
+                    return
+                self._pass_on_request()
+            elif not self._from_client.buffered or self._turn_left <= 0 or not self._begins_requests or not self._begin_request():
+                return
+
+    def _begin_request(self) -> bool:
+        """Take the next request, or begin to let it through; False: more of it is needed."""
+        beginning = self._from_client.peek(BEGINNING_BYTES_MAX)
+        if beginning is None:
+            return False
+        head = parse_request_head(beginning)
+        if head is None:
+            if self._from_client.is_complete:
+                raise FrameError("a request without a whole header")
+            return False
+        size = self._from_client.size
+        insist_on_size(head, size, self._bounds, reads_topics=self._gated.reads_topics)
+        if head.api_key == OtherApi.API_VERSIONS and head.api_version > API_VERSIONS_MAX:
+            return self._refuse_api_versions(head)
+        if not self._may_go_on(head):
+            return False
+        if head.api_key in GROUP_APIS:
+            listing = self.listing_cost() if head.api_key == ApiKey.LIST_GROUPS else 0
+            return self._has_turn(size, listing) and self._take_group_request(head)
+        if self._gated.takes(head.api_key):
+            return self._has_turn(size) and self._gated.take(head, self._from_client)
+        self._turn_left -= 1
+        if head.api_key in SASL_APIS and self._sasl is not None:
+            return self._take_sasl(head)
+        if head.api_key == OtherApi.PRODUCE:
+            opening = opening_of(head, beginning)
+            return opening is not None and self._begin_produce(head, opening)
+        self._forward(head, self._rewrite_of(head))
+        self._pass_on_request()
+        return True
+
+    def _begin_produce(self, head: RequestHead, opening: Opening) -> bool:
+        self._is_unconfirmed = opening.acks == NO_ACKS
+        self._gated.begin_produce(head, opening.topics_at, None if self._is_unconfirmed else self._forward(head, None))
+        self._pass_on_request()
+        return True
+
+    def _may_go_on(self, head: RequestHead) -> bool:
+        """Refuse what is not offered, as a broker does: by closing."""
+        first, last = self._ours.get(head.api_key, (0, -1))
+        if not first <= head.api_version <= last:
+            self._close(f"not offered: API {head.api_key} version {head.api_version}")
+        elif self._sasl is not None and head.api_key not in _BEFORE_AUTHENTICATION:
+            self.closing = self._sasl.objection
+        return not self.closing
+
+    def _refuse_api_versions(self, head: RequestHead) -> bool:
+        """ApiVersions alone has a way to say that a version is not known; the client asks again in another one."""
+        if self._from_client.whole() is None:
+            return False
+        self._answer_at_once(head, refuse_api_versions(head.correlation_id, self._ours))
+        return True
+
+    def _answer_at_once(self, head: RequestHead, payload: bytes) -> None:
+        self._order.hold(self._order.place(head), frame(payload), done=True)
+        self._order.release()
+
+    def _has_turn(self, size: int, further_cost: int = 0) -> bool:
+        """Whether a request of this size may be begun now. In a turn of its own, the first may, however large it is."""
+        if self._from_client.buffered < LENGTH.size + size:
+            return False
+        cost = cost_of_bytes(size) + further_cost
+        if cost > self._turn_left < TURN_COST:
+            self._turn_left = 0
+            return False
+        self._turn_left -= cost
+        return True
+
+    def _take_group_request(self, head: RequestHead) -> bool:
+        """A group request is read whole, and asked."""
+        payload = self._from_client.whole()
+        if payload is None:
+            return False
+        request = read_request(GROUP_APIS[head.api_key], head, payload, ITEMS_MAX)
+        if isinstance(request, FindCoordinatorRequest) and request.key_type != _KEY_TYPE_GROUP:
+            self._forward(head, self._rewrite_of(head))
+            self.to_broker.append(frame(payload))
+            return True
+        events, cost = work_of(request)
+        slot = self._order.place(head, events)
+        self._turn_left -= cost
+        self._asked_slots[slot.number] = slot
+        if isinstance(request, JoinGroupRequest | SyncGroupRequest):
+            self._last_parked = slot.number
+        self.asked.append(self._asked(slot.number, head, request, len(payload)))
+        return True
+
+    def _asked(self, number: int, head: RequestHead, request: GroupRequest, size: int) -> Asked:
+        return asked_of(number, head, request, size, self.client_host, self.principal)
+
+    def _take_sasl(self, head: RequestHead) -> bool:
+        """What the client says about itself is read, and goes to the broker as it is."""
+        assert self._sasl is not None
+        payload = self._from_client.whole()
+        if payload is None:
+            return False
+        self._sasl.asked(head, payload)
+        self._forward(head, partial(self._hear_sasl, head))
+        self.to_broker.append(frame(payload))
+        return True
+
+    def _hear_sasl(self, head: RequestHead, payload: bytes) -> bytes:
+        """The answer goes on as it is."""
+        assert self._sasl is not None
+        self._sasl.answered(head, payload)
+        if self._sasl.principal is not None:
+            self._broker_was_lost = False  # the client has authenticated anew, on this connection to the broker
+        return payload
+
+    def _rewrite_of(self, head: RequestHead) -> Rewrite | None:
+        return rewrite_of(head, self._locate, self._ours, taps=self.taps)
+
+    def _forward(self, head: RequestHead, rewrite: Change | None) -> Slot:
+        """A place in the order that the broker will fill."""
+        self._is_unconfirmed = False
+        return self._answers.forward(head, rewrite)
+
+    @property
+    def _has_broker(self) -> bool:
+        if self._sasl is not None and self._broker_was_lost:
+            # A new connection to the broker would have to authenticate again, which only the client can.
+            self._close("the broker has closed the authenticated connection")
+        return not self.closing
+
+    def _send(self, payload: bytes) -> None:
+        """A whole request, for the broker."""
+        if self._has_broker:
+            self.to_broker.append(frame(payload))
+
+    def _pass_on_request(self) -> None:
+        """Let through what is here of the current request, a piece of it."""
+        if not self._has_broker:
+            return
+        before = self._gated.items_passed
+        piece = self._gated.through(self._from_client.piece(_PIECE_BYTES_MAX), self._from_client)
+        self._turn_left -= cost_of_items(self._gated.items_passed - before)
+        if piece:
+            self.to_broker.append(piece)
+
+    def _read_answers(self) -> None:
+        while not self.closing and self._answers.splitter.buffered:
+            if not self._answers.forwarded:
+                self._close("the broker answers what was not asked")
+            elif not self._answers.read():
+                return
+
+    @property
+    def principal(self) -> str:
+        """Who the client is."""
+        return ANONYMOUS if self._sasl is None else self._sasl.principal or ANONYMOUS
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """What is no Kafka ends this connection, and nothing else."""
+        if self.closing:
+            return
+        try:
+            step()
+        except (FrameError, DecodeError, EncodeError) as error:
+            self._close(f"not understood: {error}")
+
+    def _close(self, reason: str) -> None:
+        self.closing = reason

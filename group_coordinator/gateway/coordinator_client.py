@@ -1,0 +1,326 @@
+"""The way to the coordinator: group requests become events, answers come from one partition of the responses topic.
+
+Everything but the reader lives in the event loop's thread. An answer that does not come in time, or an event that cannot
+be written, is answered COORDINATOR_NOT_AVAILABLE: the client looks the coordinator up again and keeps its membership.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import cast
+from uuid import uuid4
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient
+from msgspec import Struct
+from msgspec.structs import replace
+
+from group_coordinator.gateway.answer_sizes import SIZED, AnswerSizes
+from group_coordinator.gateway.config import GatewayConfig, GatewayError
+from group_coordinator.gateway.door import GroupEvent
+from group_coordinator.gateway.late_beats import LateBeats, name_of_beat
+from group_coordinator.gateway.metrics import GatewayMetrics
+from group_coordinator.gateway.refusals import refusal
+from group_coordinator.gateway.shard_count import ShardCount
+from group_coordinator.gateway.topic_reader import Handover, TopicReader, TopicRecord
+from schemas.error_codes import ErrorCode
+from schemas.events import (
+    MEMBER_ID_SUFFIX_BYTES,
+    WIRE_STRING_MAX_BYTES,
+    EventError,
+    decode_request_event,
+    decode_response_event,
+    encode_request_event,
+)
+from schemas.java_hash import group_partition
+from schemas.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    Response,
+    SyncGroupRequest,
+)
+
+_METADATA_TIMEOUT_S = 15.0
+_EVENT_BYTES_MAX = 1_000_000
+"""Key and value; the events topic takes a little more (docs/topics.md)."""
+_HELD_JOIN_MARGIN_MS = 15_000
+_HELD_SYNC_MS = 310_000
+"""A SyncGroup waits for the leader, for no longer than members wait for a rebalance (by default 300 s)."""
+_SWEEP_INTERVAL_S = 0.5
+_UNSENT_KBYTES = 131_072
+"""Events that Kafka has not taken yet; what is beyond is in doubt at once."""
+
+OnAnswer = Callable[[Response], None]
+
+
+class _Pending(Struct):
+    event: GroupEvent
+    on_answer: OnAnswer
+    sent_ms: float
+    """Wall clock: compared with the timestamps of records."""
+    deadline_s: float
+    """By the loop's clock."""
+
+
+class EventsClient:
+    """Sends events and hands out their answers."""
+
+    def __init__(
+        self, config: GatewayConfig, metrics: GatewayMetrics, sizes: AnswerSizes, on_failure: Callable[[GatewayError], None]
+    ) -> None:
+        """`sizes` learns how long answers are. `on_failure`: called, in any thread, when events can be written or answers be read no more."""
+        self._sizes = sizes
+        self._on_failure = on_failure
+        self._config = config
+        self._metrics = metrics
+        self._pending: dict[str, _Pending] = {}
+        self._late = LateBeats()
+        self._events_topic = f"{config.topic_prefix}.events"
+        self._shards = 0
+        self._reply_partition = 0
+        self._producer: Producer | None = None
+        self._reader: TopicReader | None = None
+        self._handover: Handover | None = None
+        self._shard_count: ShardCount | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def connect(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Find the topics, and stand ready for answers. Blocks; raises GatewayError when they are not there."""
+        properties = self._config.coordinator_client_properties
+        responses_topic = f"{self._config.topic_prefix}.responses"
+        counts = partition_counts(properties, [self._events_topic, responses_topic])
+        self._shards = counts[self._events_topic]
+        self._shard_count = ShardCount(properties, self._events_topic, self._shards)
+        self._shard_count.insist_on_ends()
+        # Gateways that happen to share a partition tell their answers by the request ids.
+        self._reply_partition = random.randrange(counts[responses_topic])
+        self._loop = loop
+        self._handover = Handover(loop, self._take)
+        self._reader = TopicReader(properties, responses_topic, [self._reply_partition], self._read, on_failure=self._on_failure)
+        self._reader.start()
+        self._producer = Producer(
+            {
+                **properties,
+                "enable.idempotence": "true",  # and with it the order of what is sent, over retries
+                "linger.ms": "1",  # a request of its own for each event would cost broker and gateway far more
+                "message.timeout.ms": str(self._config.answer_timeout_ms),
+                "message.max.bytes": str(_EVENT_BYTES_MAX + 20_000),
+                "queue.buffering.max.kbytes": str(_UNSENT_KBYTES),
+                "delivery.report.only.error": True,
+                "on_delivery": self._not_written,
+                "error_cb": self._producer_failed,
+            }
+        )
+
+    def begin(self) -> None:
+        """Watch over deadlines and the number of shards from now on; in the loop's thread."""
+        assert self._loop is not None
+        assert self._shard_count is not None
+        self._watching = self._loop.create_task(self._shard_count.watch(self._on_failure))
+        self._sweep()
+
+    def _sweep(self) -> None:
+        assert self._loop is not None
+        assert self._producer is not None
+        try:
+            self._producer.poll(0)
+            now_s = self._loop.time()
+            # Answers come in any order, and there is a deadline for each kind of request: all are looked at.
+            for request_id in [each for each, pending in self._pending.items() if pending.deadline_s <= now_s]:
+                self._in_doubt(request_id)
+            self._late.sweep(now_s)
+        finally:
+            # Whatever one answer ran into: the other deadlines must not be forgotten for it.
+            self._sweeper = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
+
+    def stop_watching(self) -> None:
+        """Before `end`, in the loop's thread."""
+        if self._watching is not None:
+            self._watching.cancel()
+
+    def end(self) -> None:
+        """Stop reading and sending; nobody gets an answer any more. Blocks for a moment."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._reader is not None:
+            self._reader.stop()
+        if self._producer is not None:
+            self._producer.flush(2.0)
+
+    # ------------------------------------------------------------------------------------------------------- sending
+
+    def ask(self, event: GroupEvent, on_answer: OnAnswer) -> None:
+        """Send an event. `on_answer` is called once, now or later, in the loop's thread."""
+        assert self._loop is not None
+        assert self._producer is not None
+        request_id = str(uuid4())
+        value = encode_request_event(
+            event.api,
+            event.api_version,
+            event.request,
+            request_id=request_id,
+            reply_partition=self._reply_partition,
+            client_id=event.client_id,
+            client_host=event.client_host,
+            new_member_id=event.new_member_id,
+        )
+        key = event.group_id.encode()
+        problem = self._problem(event, key, value)
+        if problem is not None:
+            on_answer(cast(Response, refusal(event.request, problem)))
+            return
+        self._pending[request_id] = _Pending(
+            event=_without_bulk(event),
+            on_answer=on_answer,
+            sent_ms=time.time() * 1_000,
+            deadline_s=self._loop.time() + self._patience_ms(event) / 1_000,
+        )
+        self._metrics.pending = len(self._pending)
+        try:
+            self._producer.produce(
+                self._events_topic, value, key, partition=group_partition(event.group_id, self._shards)
+            )
+        except (BufferError, KafkaException):
+            self._in_doubt(request_id)
+
+    def _problem(self, event: GroupEvent, key: bytes, value: bytes) -> ErrorCode | None:
+        """Why an event would not be answered: too large for the log, or with a string that the coordinator refuses."""
+        if len(key) + len(value) > _EVENT_BYTES_MAX:
+            return (
+                ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+                if isinstance(event.request, OffsetCommitRequest)
+                else ErrorCode.MESSAGE_TOO_LARGE
+            )
+        if len(value) + MEMBER_ID_SUFFIX_BYTES > WIRE_STRING_MAX_BYTES:
+            try:
+                decode_request_event(event.group_id, value)
+            except EventError:
+                # Of what a commit says, only the metadata can be so long.
+                is_commit = isinstance(event.request, OffsetCommitRequest)
+                return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_commit else ErrorCode.INVALID_REQUEST
+        return None
+
+    def _patience_ms(self, event: GroupEvent) -> int:
+        """How long to wait: a JoinGroup and a SyncGroup may be held while a group rebalances."""
+        request = event.request
+        if isinstance(request, JoinGroupRequest):
+            held_ms = max(request.rebalance_timeout_ms, request.session_timeout_ms, 0)
+            return max(held_ms + _HELD_JOIN_MARGIN_MS, self._config.answer_timeout_ms)
+        if isinstance(request, SyncGroupRequest):
+            return max(_HELD_SYNC_MS, self._config.answer_timeout_ms)
+        return self._config.answer_timeout_ms
+
+    def _not_written(self, error: KafkaError, message: Message) -> None:
+        """Called in the loop's thread, by the producer's poll."""
+        value = message.value()
+        if value is not None:
+            self._in_doubt(msgspec.json.decode(value, type=_RequestId).request_id)
+
+    def _producer_failed(self, error: KafkaError) -> None:
+        """Called in the loop's thread, by the producer's poll; what is not fatal librdkafka gets over by itself."""
+        if error.fatal():
+            self._on_failure(GatewayError(f"No event can be written any more: {error.str()}. Start the gateway again."))
+
+    def _in_doubt(self, request_id: str) -> None:
+        pending = self._pending.pop(request_id, None)
+        if pending is None:
+            return
+        assert self._loop is not None
+        if isinstance(pending.event.request, HeartbeatRequest):
+            self._late.keep(request_id, name_of_beat(pending.event.request), self._loop.time())
+        self._metrics.in_doubt += 1
+        self._metrics.pending = len(self._pending)
+        pending.on_answer(cast(Response, refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE)))
+
+    # ------------------------------------------------------------------------------------------------------- answers
+
+    def _read(self, records: list[TopicRecord]) -> None:
+        """In the reader's thread."""
+        assert self._handover is not None
+        ours = [record for record in records if self._is_ours(record.key.decode(errors="replace"))]
+        self._metrics.answers_unexpected += len(records) - len(ours)
+        if ours:
+            self._handover.give(ours, lambda: self._reader is not None and self._reader.is_stopping)
+
+    def _is_ours(self, request_id: str) -> bool:
+        return request_id in self._pending or request_id in self._late
+
+    def _take(self, records: list[TopicRecord]) -> None:
+        now_ms = time.time() * 1_000
+        late: list[TopicRecord] = []
+        for record in records:
+            request_id = record.key.decode()
+            pending = self._pending.pop(request_id, None)
+            if pending is None and request_id in self._late:
+                late.append(record)
+                continue
+            if pending is None or record.value is None:
+                self._metrics.answers_unexpected += 1  # written twice
+                continue
+            self._metrics.coordinator_ms.add(max(0.0, record.timestamp_ms - pending.sent_ms))
+            self._metrics.reading_ms.add(max(0.0, now_ms - record.timestamp_ms))
+            if isinstance(pending.event.request, SIZED):
+                self._sizes.learn(pending.event.api, pending.event.group_id, len(record.value))
+            try:
+                _, response = decode_response_event(record.value)
+            except EventError:
+                response = cast(Response, refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            pending.on_answer(response)
+        if late:
+            self._take_late(late)  # last: an answer of one's own that came with them is newer
+        self._metrics.pending = len(self._pending)
+
+    def _take_late(self, records: list[TopicRecord]) -> None:
+        """Heartbeats that were given up hear nothing; a newer one of the same member in the same generation may."""
+        assert self._loop is not None
+        waiting: dict[bytes, str] = {}
+        for request_id, pending in self._pending.items():
+            if isinstance(pending.event.request, HeartbeatRequest):
+                waiting.setdefault(name_of_beat(pending.event.request), request_id)
+        for record in records:
+            try:
+                response = None if record.value is None else decode_response_event(record.value)[1]
+            except EventError:
+                response = None
+            said = response.error_code if isinstance(response, HeartbeatResponse) else ErrorCode.UNKNOWN_SERVER_ERROR
+            beat = self._late.heard(record.key.decode(), said)
+            newer = None if beat is None else waiting.pop(beat, None)
+            if beat is None or newer is None:
+                self._metrics.answers_unexpected += 1
+                continue
+            self._late.keep(newer, beat, self._loop.time())  # its own answer may serve the next
+            self._pending.pop(newer).on_answer(HeartbeatResponse(error_code=said))
+
+
+def _without_bulk(event: GroupEvent) -> GroupEvent:
+    """What is needed of an event to refuse it. A JoinGroup or SyncGroup may wait for minutes."""
+    request = event.request
+    if isinstance(request, JoinGroupRequest):
+        return replace(event, request=replace(request, protocols=()))
+    if isinstance(request, SyncGroupRequest):
+        return replace(event, request=replace(request, assignments=()))
+    return event
+
+
+class _RequestId(Struct):
+    request_id: str
+
+
+def partition_counts(properties: dict[str, str], topics: list[str]) -> dict[str, int]:
+    """How many partitions each topic has. Raises GatewayError when one is not there, or Kafka is not."""
+    try:
+        metadata = AdminClient({"log_level": "3", **properties}).list_topics(timeout=_METADATA_TIMEOUT_S)
+    except KafkaException as problem:
+        raise GatewayError(f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}.") from problem
+    absent = [topic for topic in topics if topic not in metadata.topics]
+    if absent:
+        raise GatewayError(f"There is no topic {' and no topic '.join(absent)}: start the coordinator first, it creates its topics.")
+    return {topic: len(metadata.topics[topic].partitions) for topic in topics}

@@ -1,0 +1,101 @@
+"""Topics taken out of a Fetch, and put into its answer as refused: records are never looked at. Source: Kafka's Fetch, v4 to v18.
+
+A Fetch without them is a request of its own, not one of a fetch session (KIP-227): the broker's session would not know them,
+and so nobody would be told again.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from group_coordinator.gateway import codec
+from group_coordinator.gateway.frames import LENGTH
+from group_coordinator.gateway.topic_fields import Mention, unsigned_varint
+from schemas.wire import INT16, INT32, encode_count
+
+REQUEST = "FetchRequest"
+RESPONSE = "FetchResponse"
+UNKNOWN_TOPIC_ID = 100
+_FETCH_SESSION_ID_NOT_FOUND = 70
+HEAD_BYTES_MAX = 24
+"""An answer's beginning, up to the number of its topics."""
+_SESSIONS = 7
+_REPLICA_IN_TAGS = 15
+_BEFORE_SESSION = 13
+"""The longest wait, the bytes wanted at least and at most, and the isolation level."""
+_SESSION = Struct(">ii")
+_NO_SESSION = _SESSION.pack(0, -1)
+_TOPICS = "Topics"
+_NOTHING_FETCHED = {
+    "high_watermark": -1, "last_stable_offset": -1, "log_start_offset": -1, "aborted_transactions": None,
+    "preferred_read_replica": -1, "records": b"",
+}  # fmt: skip
+
+
+def is_asked_for(mention: Mention) -> bool:
+    """Whether a topic is to be read; otherwise it is one that is to be forgotten."""
+    return mention.definition is not None and mention.definition["name"] == _TOPICS
+
+
+def goes_on(version: int, payload: bytes, start: int) -> bool:
+    """Whether the request goes on with a fetch session, so that it may be about topics which it does not name."""
+    return version >= _SESSIONS and _SESSION.unpack_from(payload, _session_at(version, start))[1] > 0
+
+
+def forget_session(correlation_id: int, version: int) -> bytes:
+    """The answer upon which a client asks again, naming everything."""
+    values = {"error_code": _FETCH_SESSION_ID_NOT_FOUND, "responses": ()}
+    return codec.response_payload(RESPONSE, version, correlation_id, values)
+
+
+def without(version: int, payload: bytes, start: int, mentions: list[Mention]) -> bytes:
+    """The request without these topics, and of no session."""
+    array, flexible = mentions[0].array, codec.is_flexible(REQUEST, version)
+    parts, at = [], 0
+    if version >= _SESSIONS:
+        session_at = _session_at(version, start)
+        parts, at = [payload[:session_at], _NO_SESSION], session_at + _SESSION.size
+    parts += (payload[at : array.begin], encode_count(array.count - len(mentions), flexible))
+    at = array.end
+    for mention in mentions:
+        parts.append(payload[at : mention.begin])
+        at = mention.end
+    return b"".join([*parts, payload[at:]])
+
+
+def refused(version: int, payload: bytes, mentions: list[tuple[Mention, int]]) -> bytes:
+    """What the answer has of topics that are refused, each for its reason."""
+    flexible = codec.is_flexible(REQUEST, version)
+    (answered,) = (field for field in codec.definition_of(RESPONSE)["fields"] if field["name"] == "Responses")
+    parts = []
+    for mention, error_code in mentions:
+        assert mention.definition is not None
+        asked = codec.decode_struct(mention.definition, version, flexible, payload[mention.begin : mention.end])
+        partitions = tuple(
+            {"partition_index": each["partition"], "error_code": error_code, **_NOTHING_FETCHED} for each in asked["partitions"]
+        )
+        named: dict[str, object] = {name: asked[name] for name in ("topic", "topic_id") if name in asked}
+        parts.append(codec.encode_struct(answered, version, flexible, named | {"partitions": partitions}))
+    return b"".join(parts)
+
+
+def put_in(version: int, topics: bytes, count: int, beginning: bytes) -> bytes:
+    """The beginning of the broker's answer, its length included, with further topics; a refusal as a whole stays as it is."""
+    flexible = codec.is_flexible(RESPONSE, version)
+    at = LENGTH.size + codec.response_body_start(RESPONSE, version) + INT32.size
+    if version >= _SESSIONS:
+        if INT16.unpack_from(beginning, at)[0]:
+            return beginning
+        at += INT16.size + INT32.size
+    if flexible:
+        encoded, end = unsigned_varint(beginning, at)
+        found = encoded - 1
+    else:
+        found, end = INT32.unpack_from(beginning, at)[0], at + INT32.size
+    added = encode_count(max(found, 0) + count, flexible) + topics
+    size = LENGTH.unpack_from(beginning)[0] + len(added) - (end - at)
+    return LENGTH.pack(size) + beginning[LENGTH.size : at] + added + beginning[end:]
+
+
+def _session_at(version: int, start: int) -> int:
+    return start + (0 if version >= _REPLICA_IN_TAGS else INT32.size) + _BEFORE_SESSION

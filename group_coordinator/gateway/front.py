@@ -1,0 +1,256 @@
+"""What a gateway and a tap have in common: ports, sessions, the brokers behind them, and a thread to live in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from group_coordinator.gateway import tls
+from group_coordinator.gateway.allocator import give_free_memory_back
+from group_coordinator.gateway.asked import Asked
+from group_coordinator.gateway.buffered import Buffered
+from group_coordinator.gateway.config import Address, GatewayConfig, GatewayError
+from group_coordinator.gateway.connection import Connection
+from group_coordinator.gateway.descriptors import connections_that_fit
+from group_coordinator.gateway.door import Reply
+from group_coordinator.gateway.metrics import GatewayMetrics
+from group_coordinator.gateway.ports import Ports
+from group_coordinator.gateway.rewriting import Locate
+from group_coordinator.gateway.room import Room
+from group_coordinator.gateway.session import Backing, Commons, Session
+from group_coordinator.gateway.turns import Turns
+
+_METADATA_TIMEOUT_S = 15.0
+_LOOK_INTERVAL_S = 30.0
+"""How often is looked which brokers there are."""
+_LOOK_DELAY_S = 1.0
+_SWEEP_INTERVAL_S = 1.0
+_SILENT_S = 10.0
+"""Who has said nothing for so long, and waits for nothing, gives way where there are too many connections. Members beat every 3 s."""
+_LOOKED_AT_MAX = 20
+"""Connections that are looked at for each one too many."""
+_REQUEST_BYTES = 2_048
+"""What a request takes besides its bytes."""
+_DECODED_FACTOR = 8
+"""How much larger a request is in memory, and as an event."""
+_HONEST_REQUEST_S = 1.0
+"""A large request may well take so long to come."""
+_CONNECTION_SHARE = 8
+"""One connection may have an eighth of what may be under way."""
+_log = logging.getLogger(__name__)
+
+
+class Front:
+    """Listens and carries, in a thread of its own with an event loop. A context manager.
+
+    Who derives from it says what a connection's machine is, and what is done with what it asks.
+    """
+
+    def __init__(self, config: GatewayConfig) -> None:
+        self.metrics = GatewayMetrics()
+        self._config = config
+        self._connections_max = config.connections_max
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._stop: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        self._thread = threading.Thread(target=self._run, name="gateway", daemon=True)
+        self._sessions: dict[Session, None] = {}
+        """In the order in which they came, or were last looked at when there was no room."""
+        self._admin: AdminClient | None = None
+        self._ports: Ports | None = None
+        self._commons: Commons | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients bootstrap; known once it was started."""
+        return str(self._config.listen if self._ports is None else self._ports.bootstrap)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether clients can come."""
+        return self._ready.is_set() and self._thread.is_alive() and self._failure is None
+
+    def start(self) -> None:
+        """Listen, and return when clients can come. Raises GatewayError."""
+        problems = self._config.problems()
+        if problems:
+            raise GatewayError("\n".join(problems))
+        give_free_memory_back()
+        self._connections_max = connections_that_fit(self._config.connections_max)
+        if self._connections_max < self._config.connections_max // 2:
+            _log.warning(
+                "at most %d connections, not %d: more file descriptors are not allowed here (ulimit -n)",
+                self._connections_max, self._config.connections_max,
+            )  # fmt: skip
+        self._thread.start()
+        while not self._ready.wait(0.05) and self._thread.is_alive():
+            pass
+        self.check()
+
+    def stop(self) -> None:
+        """Close all connections and return when everything has ended."""
+        if self._stop is not None and self._thread.is_alive():
+            loop, stop = self._stop
+            loop.call_soon_threadsafe(stop.set)
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def check(self) -> None:
+        """Raise what ended it, if it has ended by itself."""
+        if self._failure is not None:
+            raise self._failure
+
+    def give_up(self, failure: GatewayError) -> None:
+        """End, and let `check` say why. From any thread, once it lives."""
+        assert self._stop is not None
+        self._failure = self._failure or failure
+        loop, stop = self._stop
+        loop.call_soon_threadsafe(stop.set)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # -------------------------------------------------------------------------------------------- for who derives from it
+
+    async def _begin(self, ports: Ports) -> None:
+        """Before clients are let in."""
+
+    async def _finish(self) -> None:
+        """After the last of them is gone."""
+
+    def _machine(self, locate: Locate | None) -> Connection:
+        raise NotImplementedError
+
+    def _ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
+        raise NotImplementedError
+
+    def _weigh(self, asked: Asked) -> int:
+        """How much of what may be under way a request takes, with its answer."""
+        # No more than half of it: else it would wait until nothing at all is under way.
+        return min(_REQUEST_BYTES + _DECODED_FACTOR * asked.size, self._config.bounds.under_way_bytes_max // 2)
+
+    # ------------------------------------------------------------------------------------------------------ the event loop
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._live())
+        except BaseException as failure:
+            self._failure = self._failure or failure
+
+    async def _live(self) -> None:
+        stop = asyncio.Event()
+        look_now = asyncio.Event()
+        ports = Ports(self._config, self._accept, tls.client_side(self._config), tls.broker_side(self._config), look_now.set)
+        tasks: list[asyncio.Task[None]] = []
+        loop = asyncio.get_running_loop()
+        bounds = self._config.bounds
+        buffered = Buffered(bounds.buffered_bytes_max, bounds.request_timeout_ms / 1_000, loop.time)
+        passing = Buffered(
+            bounds.passing_bytes_max, bounds.request_timeout_ms / 1_000, loop.time, honest_s=_HONEST_REQUEST_S, where="at brokers"
+        )
+        room = Room(bounds.under_way_bytes_max, bounds.under_way_bytes_max // _CONNECTION_SHARE)
+        self._commons = Commons(Turns(loop), room, buffered, passing, self._weigh)
+        self._stop = loop, stop
+        self._ports = ports
+        try:
+            await self._begin(ports)
+            ports.are_present(await asyncio.to_thread(self._find_brokers))
+            ports.open()
+            tasks += [asyncio.create_task(self._keep_looking(ports, look_now)), asyncio.create_task(_keep_sweeping(buffered, passing))]
+            self._ready.set()
+            await stop.wait()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await ports.close()
+            for session in list(self._sessions):
+                session.end()
+            self._admin = None  # it would go on looking for its brokers
+            await self._finish()
+
+    def _accept(self, backing: Backing) -> asyncio.Protocol:
+        if len(self._sessions) >= self._connections_max and not self._let_a_silent_one_go():
+            self.metrics.connections_refused += 1
+            return _Refusing()
+        assert self._ports is not None
+        assert self._commons is not None
+        machine = self._machine(None if self._config.routes else self._ports.locate)
+        return Session(
+            machine, backing, self._config.bounds, self._ask, self.metrics, self._commons, self._begun, self._forget
+        )
+
+    def _begun(self, session: Session) -> bool:
+        """A client is there, its TLS handshake included; False: it is one too many."""
+        if len(self._sessions) >= self._connections_max:
+            self.metrics.connections_refused += 1
+            return False
+        self._sessions[session] = None
+        self.metrics.connections_accepted += 1
+        self.metrics.connections_open = len(self._sessions)
+        return True
+
+    def _let_a_silent_one_go(self) -> bool:
+        """Close a connection that says nothing and waits for nothing, as brokers do where there are too many (KIP-402).
+
+        Thousands of connections that are held open and not used must not lock everybody out.
+        """
+        for _ in range(min(_LOOKED_AT_MAX, len(self._sessions))):
+            session = next(iter(self._sessions))
+            if session.is_silent(_SILENT_S):
+                session.give_up("too many connections: this one was silent")
+                return True
+            del self._sessions[session]
+            self._sessions[session] = None
+        return False
+
+    def _forget(self, session: Session) -> None:
+        self._sessions.pop(session, None)
+        self.metrics.connections_open = len(self._sessions)
+
+    def _find_brokers(self) -> list[tuple[int, Address]]:
+        """Blocks; raises GatewayError."""
+        properties = self._config.broker_client_properties
+        if self._admin is None:
+            self._admin = AdminClient({"log_level": "3", **properties})
+        try:
+            brokers = self._admin.list_topics(timeout=_METADATA_TIMEOUT_S).brokers
+        except KafkaException as problem:
+            raise GatewayError(f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}.") from problem
+        return [(node_id, Address(str(broker.host), int(broker.port))) for node_id, broker in brokers.items()]
+
+    async def _keep_looking(self, ports: Ports, look_now: asyncio.Event) -> None:
+        """Which brokers are there changes; the one that is named as coordinator must exist."""
+        while True:
+            try:
+                await asyncio.wait_for(look_now.wait(), _LOOK_INTERVAL_S)
+                await asyncio.sleep(_LOOK_DELAY_S)  # many connections may have failed at once
+            except TimeoutError:
+                pass
+            look_now.clear()
+            try:
+                ports.are_present(await asyncio.to_thread(self._find_brokers))
+            except GatewayError as problem:
+                _log.warning("%s", problem)
+
+
+async def _keep_sweeping(*accounts: Buffered) -> None:
+    while True:
+        await asyncio.sleep(_SWEEP_INTERVAL_S)
+        for account in accounts:
+            account.sweep()
+
+
+class _Refusing(asyncio.Protocol):
+    """A connection too many: closed at once."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()

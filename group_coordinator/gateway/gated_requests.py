@@ -1,0 +1,100 @@
+"""The requests of one connection that name topics, on their way through the gate to the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from group_coordinator.gateway.answer_order import Change, Slot
+from group_coordinator.gateway.frames import FrameSplitter, RequestHead
+from group_coordinator.gateway.produce import ProduceTopics
+from group_coordinator.gateway.rewriting import Rewrite
+from group_coordinator.gateway.topic_gate import Answer, Heard, Question, TopicGate
+from group_coordinator.gateway.versions import TOPIC_APIS, OtherApi
+
+Forward = Callable[[RequestHead, Change | None], Slot]
+
+
+class GatedRequests:
+    """Passes them on, after the broker has said which topics they name where that is not known."""
+
+    def __init__(
+        self,
+        gate: TopicGate | None,
+        principal: Callable[[], str],
+        forward: Forward,
+        send: Callable[[bytes], None],
+        answer: Callable[[RequestHead, bytes], None],
+        rewrite_of: Callable[[RequestHead], Rewrite | None],
+    ) -> None:
+        """`gate` None: all goes on as it comes. `forward` makes a place for an answer, `send` gives the broker a request, `answer` answers one at once; `rewrite_of`: what
+        else is to be done with an answer."""
+        self.undecided_bytes = 0
+        """Of the client's last request, while it waits for the broker to say which topics it names."""
+        self.items_passed = 0
+        """Topics and partitions of all that came in pieces: the work that it was."""
+        self._gate = gate
+        self._principal = principal
+        self._forward, self._send, self._answer, self._rewrite_of = forward, send, answer, rewrite_of
+        self._produce: ProduceTopics | None = None
+        self._produce_slot: Slot | None = None
+
+    @property
+    def reads_topics(self) -> bool:
+        """Whether requests that name topics are looked at."""
+        return self._gate is not None
+
+    def takes(self, api_key: int) -> bool:
+        """Whether requests of an API are taken whole: all that name topics, but for Produce."""
+        return self._gate is not None and api_key in TOPIC_APIS and api_key != OtherApi.PRODUCE
+
+    def take(self, head: RequestHead, requests: FrameSplitter) -> bool:
+        """Pass a request on as its client may; False: it is not whole yet. Raises DecodeError."""
+        payload = requests.whole()
+        if payload is None or self._gate is None:
+            return False
+        self._pass_on(self._gate, head, payload, {})
+        return True
+
+    def begin_produce(self, head: RequestHead, topics_at: int, slot: Slot | None) -> None:
+        """A Produce that will come in pieces; `slot` is the place of its answer, if it has any."""
+        if self._gate is not None:
+            self._produce, self._produce_slot = self._gate.produce(head, topics_at, self._principal()), slot
+
+    def through(self, piece: bytes, requests: FrameSplitter) -> bytes:
+        """What goes on of a piece of the request that is let through. Raises DecodeError."""
+        produce, slot = self._produce, self._produce_slot
+        if produce is None or self._gate is None:
+            return piece
+        before = produce.items
+        piece = produce.through(piece)
+        self.items_passed += produce.items - before
+        if not requests.mid_frame:
+            produce.end()
+            self._produce = self._produce_slot = None
+            if produce.masked and slot is not None:
+                slot.rewrite = self._gate.reveal_produced(slot.head, self._principal(), produce.masked)
+        return piece
+
+    def _pass_on(self, gate: TopicGate, head: RequestHead, payload: bytes, heard: Heard) -> None:
+        found = gate.pass_on(head, payload, self._principal(), heard)
+        if isinstance(found, Question):
+            self.undecided_bytes = len(payload)
+            self._forward(found.head, partial(self._hear, gate, found, head, payload))
+            self._send(found.payload)
+        elif isinstance(found, Answer):
+            self._answer(head, found.payload)
+        else:
+            self._forward(head, _one_after_the_other(self._rewrite_of(head), found.rewrite)).put_in = found.put_in
+            self._send(found.payload)
+
+    def _hear(self, gate: TopicGate, question: Question, head: RequestHead, asked: bytes, payload: bytes) -> None:
+        """The broker has said which topics these are; the client does not hear of it."""
+        self.undecided_bytes = 0
+        self._pass_on(gate, head, asked, gate.hear(question, payload))
+
+
+def _one_after_the_other(first: Rewrite | None, second: Rewrite | None) -> Rewrite | None:
+    if first is None or second is None:
+        return first or second
+    return lambda payload: second(first(payload))

@@ -1,0 +1,41 @@
+"""Member ids that were given out at the door and have not been used yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from group_coordinator.gateway.digests import digest
+
+_KEPT_MAX = 100_000
+"""Some 200 bytes each. An id is used within the milliseconds in which its client hears of it; to push it out before, a flood would
+have to ask for all of these meanwhile."""
+_KEPT_MS = 300_000
+"""As long as a new member may wait for its first join phase."""
+
+
+class HandedOutIds:
+    """Pure: time is told. An id that is forgotten costs its client one more round: it hears UNKNOWN_MEMBER_ID, as the coordinator
+    does not know the id either, and begins anew."""
+
+    def __init__(self, now_ms: Callable[[], float]) -> None:
+        self._now_ms = now_ms
+        self._until_ms: dict[bytes, float] = {}
+        """By digest of group and id, the oldest first: however long names are, they take the same room."""
+
+    def __len__(self) -> int:
+        return len(self._until_ms)
+
+    def remember(self, group_id: str, member_id: str) -> None:
+        """An id was given out, for this group."""
+        now_ms, until_ms = self._now_ms(), self._until_ms
+        while until_ms:
+            oldest = next(iter(until_ms))
+            if until_ms[oldest] > now_ms and len(until_ms) < _KEPT_MAX:
+                break
+            del until_ms[oldest]
+        until_ms[digest(group_id, member_id)] = now_ms + _KEPT_MS
+
+    def take(self, group_id: str, member_id: str) -> bool:
+        """Whether the id was given out here and is used for the first time."""
+        until_ms = self._until_ms.pop(digest(group_id, member_id), None)
+        return until_ms is not None and until_ms > self._now_ms()

@@ -1,0 +1,52 @@
+"""How many JoinGroups and SyncGroups of one member are under way at once.
+
+They take no room of what may be under way, since others of the group may wait for them; and each can be answered with all that
+a group's members have said about themselves. An honest member has one of them under way, and few more where its connections break.
+"""
+
+from __future__ import annotations
+
+from group_coordinator.gateway.digests import digest
+from schemas.messages import JoinGroupRequest, SyncGroupRequest
+
+EACH_MAX = 8
+
+
+class HeldRequests:
+    """One for a gateway; it holds nothing of who has nothing under way."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[bytes, int] = {}
+        """By digest of group and member."""
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    def begin(self, key: bytes | None) -> bool:
+        """Whether one more may be asked; then `end` is due when it has its answer."""
+        if key is None:
+            return True
+        count = self._under_way.get(key, 0)
+        if count >= EACH_MAX:
+            return False
+        self._under_way[key] = count + 1
+        return True
+
+    def end(self, key: bytes | None) -> None:
+        """One has its answer."""
+        if key is None:
+            return
+        left = self._under_way[key] - 1
+        if left:
+            self._under_way[key] = left
+        else:
+            del self._under_way[key]
+
+
+def key_of(request: JoinGroupRequest | SyncGroupRequest) -> bytes | None:
+    """Whose request it is; None: of nobody that has been there before."""
+    if request.member_id:
+        return digest(request.group_id, request.member_id)
+    if request.group_instance_id is not None:
+        return digest(request.group_id, None, request.group_instance_id)
+    return None

@@ -1,0 +1,52 @@
+"""Heartbeats whose answer did not come in time, kept for the moment when it comes after all.
+
+librdkafka renews its own session clock only when it hears that all is well, or that the group rebalances. Behind a
+coordinator that was away for a little less than a session it would give up a membership that the coordinator never
+doubted: so a late answer is given to the newer heartbeat of the same member in the same generation, if one waits. It is
+true of the log: the member was current there. What else a late answer says is dropped: the newer heartbeat has its own.
+"""
+
+from __future__ import annotations
+
+from group_coordinator.gateway.digests import digest
+from schemas.error_codes import ErrorCode
+from schemas.messages import HeartbeatRequest
+
+_KEPT_S = 120.0
+_KEPT_MAX = 10_000
+_SAID_TO_OTHERS = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def name_of_beat(request: HeartbeatRequest) -> bytes:
+    """The same for all heartbeats of a member in a generation, however long the names are."""
+    return digest(request.group_id, str(request.generation_id), request.member_id, request.group_instance_id)
+
+
+class LateBeats:
+    """Pure: time comes with each call."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[bytes, float]] = {}
+        """By request id, the oldest first: the heartbeat's name, and until when it is kept."""
+
+    def __contains__(self, request_id: str) -> bool:
+        return request_id in self._kept
+
+    def keep(self, request_id: str, beat: bytes, now_s: float) -> None:
+        """A heartbeat has been answered without the coordinator."""
+        self._kept[request_id] = beat, now_s + _KEPT_S
+        if len(self._kept) > _KEPT_MAX:
+            del self._kept[next(iter(self._kept))]
+
+    def sweep(self, now_s: float) -> None:
+        """Forget what has been kept for long enough."""
+        while self._kept:
+            oldest = next(iter(self._kept))
+            if self._kept[oldest][1] > now_s:
+                return
+            del self._kept[oldest]
+
+    def heard(self, request_id: str, said: ErrorCode) -> bytes | None:
+        """The heartbeat that the coordinator answers now; None: it is not kept, or its answer is for nobody else."""
+        kept = self._kept.pop(request_id, None)
+        return None if kept is None or said not in _SAID_TO_OTHERS else kept[0]

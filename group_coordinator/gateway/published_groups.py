@@ -1,0 +1,115 @@
+"""The groups as the coordinator last published them: the compacted assignments topic, as a table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from sys import intern
+
+import msgspec
+from msgspec import Struct
+
+from group_coordinator.gateway.topic_reader import TopicRecord
+from schemas.messages import ListedGroup
+
+_GROUP_BYTES = 300
+_MEMBER_BYTES = 200
+"""What a group, or a member, takes besides its names, at most."""
+_log = logging.getLogger(__name__)
+
+
+class PublishedMember(Struct, frozen=True, gc=False):
+    """Who is in a group."""
+
+    member_id: str
+    group_instance_id: str | None
+
+
+class PublishedGroup(Struct, frozen=True):
+    """What the door must know of a group: of metadata and assignments nothing is kept, which may be megabytes."""
+
+    group_id: str
+    state: str
+    generation_id: int
+    protocol_type: str | None
+    members: tuple[PublishedMember, ...]
+
+    @property
+    def size(self) -> int:
+        """About what it takes in memory."""
+        total = _GROUP_BYTES + _text_bytes(self.group_id)
+        for member in self.members:
+            total += _MEMBER_BYTES + _text_bytes(member.member_id) + _text_bytes(member.group_instance_id or "")
+        return total
+
+
+def _text_bytes(text: str) -> int:
+    """At most: a character beyond ASCII takes up to four."""
+    return len(text) if text.isascii() else 4 * len(text)
+
+
+_decode = msgspec.json.Decoder(PublishedGroup).decode
+
+
+class PublishedGroups:
+    """Fed by a `TopicReader`; asked by the door."""
+
+    def __init__(self, bytes_max: int, *, keeps_members: bool = True) -> None:
+        """`bytes_max`: groups that find no room in it are not known here, so they are not listed."""
+        self._bytes_max = bytes_max
+        self._keeps_members = keeps_members
+        self._groups: dict[str, PublishedGroup] = {}
+        self._bytes = 0
+        self._is_complete = False
+        self._has_said_so = False
+
+    def __len__(self) -> int:
+        """How many groups are known."""
+        return len(self._groups)
+
+    def take(self, records: list[TopicRecord]) -> None:
+        for record in records:
+            try:
+                group_id = record.key.decode()
+                group = None if record.value is None else _decode(record.value)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                _log.warning("a record of the assignments topic is not understood: %s", error)
+                continue
+            self._forget(group_id)
+            if group is not None:
+                self._keep(group_id, group)
+
+    def complete(self) -> None:
+        """All that was there at the start has been taken."""
+        self._is_complete = True
+
+    def group(self, group_id: str) -> PublishedGroup | None:
+        """A group; None: there is none that is known."""
+        return self._groups.get(group_id)
+
+    def listed(self) -> Iterable[ListedGroup] | None:
+        """All groups; None: they have not all been read yet."""
+        if not self._is_complete:
+            return None
+        return [
+            ListedGroup(group_id=group.group_id, protocol_type=group.protocol_type or "", group_state=group.state)
+            for group in self._groups.values()
+        ]
+
+    def _forget(self, group_id: str) -> None:
+        group = self._groups.pop(group_id, None)
+        if group is not None:
+            self._bytes -= group.size
+
+    def _keep(self, group_id: str, group: PublishedGroup) -> None:
+        members = group.members if self._keeps_members else ()
+        protocol_type = None if group.protocol_type is None else intern(group.protocol_type)
+        group = PublishedGroup(group_id, intern(group.state), group.generation_id, protocol_type, members)
+        if self._bytes + group.size <= self._bytes_max:
+            self._groups[group_id] = group
+            self._bytes += group.size
+        elif not self._has_said_so:
+            self._has_said_so = True
+            _log.warning(
+                "there are more groups than find room in listed_bytes_max (%d bytes): ListGroups does not name all", self._bytes_max
+            )

@@ -1,0 +1,140 @@
+"""The gateway, as a thread of a process: `Gateway(config).start()` and `stop()`, or `run_gateway(config, stop)`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from group_coordinator.gateway.answer_sizes import AnswerSizes
+from group_coordinator.gateway.asked import Asked
+from group_coordinator.gateway.authorization import Authorizer, RulesError, parse_rules
+from group_coordinator.gateway.beats import DoorBeats
+from group_coordinator.gateway.broker_topics import BrokerTopics
+from group_coordinator.gateway.checked_commits import CheckedCommits
+from group_coordinator.gateway.config import GatewayConfig, GatewayError
+from group_coordinator.gateway.connection import Connection
+from group_coordinator.gateway.coordinator_client import EventsClient, partition_counts
+from group_coordinator.gateway.door import Door, Reply
+from group_coordinator.gateway.front import Front
+from group_coordinator.gateway.ports import Ports
+from group_coordinator.gateway.published_groups import PublishedGroups
+from group_coordinator.gateway.request_bounds import cost_of_listing
+from group_coordinator.gateway.rewriting import Locate
+from group_coordinator.gateway.topic_access import TopicAccess
+from group_coordinator.gateway.topic_book import TopicBook
+from group_coordinator.gateway.topic_gate import TopicGate
+from group_coordinator.gateway.topic_reader import Handover, TopicReader, TopicRecord
+from group_coordinator.gateway.versions import taken
+from schemas.http_host import is_loopback
+from schemas.messages import JoinGroupRequest, SyncGroupRequest
+
+_ASSIGNMENTS_TIMEOUT_S = 60.0
+_log = logging.getLogger(__name__)
+
+
+class Gateway(Front):
+    """Kafka clients in, events out. `stop` costs nobody its place in a group: clients come back to another or a new one."""
+
+    def __init__(self, config: GatewayConfig) -> None:
+        super().__init__(config)
+        self._ours = taken(rewrites_addresses=not config.routes, taps=False)
+        self._sizes = AnswerSizes()
+        self._events = EventsClient(config, self.metrics, self._sizes, self.give_up)
+        self._published = PublishedGroups(config.bounds.listed_bytes_max, keeps_members=config.answers_heartbeats)
+        self._assignments: TopicReader | None = None
+        self._door: Door | None = None
+        self._topics: TopicAccess | None = None
+
+    async def _begin(self, ports: Ports) -> None:
+        loop = asyncio.get_running_loop()
+        config = self._config
+        topics = TopicBook(BrokerTopics(config.broker_client_properties, loop).ask, loop.call_later, loop.time)
+        authorizer = _authorizer(config)
+        self._topics = TopicAccess(config.topic_prefix, authorizer)
+        self._door = Door(
+            CheckedCommits(self._events, topics),
+            self._published,
+            ports.nodes,
+            authorizer,
+            hands_out_member_ids=config.hands_out_member_ids,
+            bounds=config.bounds,
+            sizes=self._sizes,
+            beats=DoorBeats(self._published.group, config.heartbeat_patience_ms) if config.answers_heartbeats else None,
+            now_ms=lambda: loop.time() * 1_000,
+        )
+        await asyncio.to_thread(self._events.connect, loop)
+        self._events.begin()
+        are_read = asyncio.Event()
+        await asyncio.to_thread(self._read_assignments, loop, are_read)
+        try:
+            async with asyncio.timeout(_ASSIGNMENTS_TIMEOUT_S):
+                await are_read.wait()  # who is told that the gateway is ready may list the groups
+        except TimeoutError:
+            raise GatewayError(f"The groups could not be read within {_ASSIGNMENTS_TIMEOUT_S:.0f} s: is Kafka there?") from None
+
+    async def _finish(self) -> None:
+        self._events.stop_watching()
+        await asyncio.to_thread(self._events.end)
+        if self._assignments is not None:
+            await asyncio.to_thread(self._assignments.stop)
+
+    def _machine(self, locate: Locate | None) -> Connection:
+        assert self._topics is not None
+        gate = TopicGate(self._topics)
+        machine = Connection(
+            self._ours, locate, self._config.bounds, requires_sasl=self._config.speaks_sasl, now_s=time.monotonic, gate=gate
+        )
+        machine.listing_cost = lambda: cost_of_listing(len(self._published))
+        return machine
+
+    def _ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
+        assert self._door is not None
+        self._door.ask(asked, node_id, reply)
+
+    def _weigh(self, asked: Asked) -> int:
+        assert self._door is not None
+        if isinstance(asked.request, JoinGroupRequest | SyncGroupRequest):
+            return 0  # others of the group may wait for it
+        return min(super()._weigh(asked) + self._door.weigh(asked), self._config.bounds.under_way_bytes_max // 2)
+
+    def _read_assignments(self, loop: asyncio.AbstractEventLoop, are_read: asyncio.Event) -> None:
+        properties = self._config.coordinator_client_properties
+        topic = f"{self._config.topic_prefix}.assignments"
+        partitions = list(range(partition_counts(properties, [topic])[topic]))
+
+        handover = Handover(loop, self._published.take)
+
+        def take(records: list[TopicRecord]) -> None:
+            handover.give(records, lambda: self._assignments is None or self._assignments.is_stopping)
+
+        def complete() -> None:
+            handover.when_taken(self._published.complete)
+            handover.when_taken(are_read.set)
+
+        self._assignments = TopicReader(
+            properties, topic, partitions, take, from_beginning=True, on_caught_up=complete, on_failure=self.give_up
+        )
+        self._assignments.start()
+
+
+def run_gateway(config: GatewayConfig, stop: threading.Event, on_ready: Callable[[Gateway], None] = lambda gateway: None) -> None:
+    """Run a gateway until `stop` is set. Raises GatewayError."""
+    with Gateway(config) as gateway:
+        on_ready(gateway)
+        while not stop.wait(0.2):
+            gateway.check()
+
+
+def _authorizer(config: GatewayConfig) -> Authorizer:
+    path = config.authorization_rules
+    if path is None:
+        if not is_loopback(config.listen.host):
+            _log.warning("no authorization rules: only clients on this machine may use groups")
+        return Authorizer(None)
+    try:
+        return Authorizer(parse_rules(path.read_text(encoding="utf-8"), config.topic_prefix))
+    except (OSError, UnicodeDecodeError, RulesError) as problem:
+        raise GatewayError(f"The authorization rules in {path} cannot be used: {problem}.") from problem

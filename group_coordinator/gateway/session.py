@@ -1,0 +1,386 @@
+"""One client's connection and the broker's behind it, as asyncio has them: carries what the machine says, both ways."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import cast
+
+from msgspec import Struct
+
+from group_coordinator.gateway.asked import Asked
+from group_coordinator.gateway.buffered import Buffered
+from group_coordinator.gateway.config import Address, Bounds
+from group_coordinator.gateway.connection import Connection
+from group_coordinator.gateway.door import Reply
+from group_coordinator.gateway.few_lines import FewLines
+from group_coordinator.gateway.metrics import GatewayMetrics
+from group_coordinator.gateway.room import Room
+from group_coordinator.gateway.translation import GroupResponse
+from group_coordinator.gateway.turns import SLICE_S, Turns
+
+_CONNECT_TIMEOUT_S = 10.0
+_LAST_WORDS_S = 10.0
+"""How long a client may take to read what was written to it before its connection was closed."""
+_UNSENT_BYTES_MAX = 1_048_576
+"""Bytes for a broker that is not connected yet, after which no more are read."""
+_lines = FewLines(logging.getLogger(__name__))
+
+Ask = Callable[[Asked, int | None, Reply], None]
+"""Answer a request, now or later; the number is the broker for which the gateway stands."""
+
+
+class Backing(Struct, frozen=True):
+    """What stands behind a port."""
+
+    node_id: int | None
+    """The broker; None: any, this is where clients bootstrap."""
+    brokers: Callable[[], list[Address]]
+    """Where to connect, in the order in which to try."""
+    tls: ssl.SSLContext | None
+    on_unreachable: Callable[[], None]
+
+
+class Commons(Struct, frozen=True):
+    """What all connections of a gateway share."""
+
+    turns: Turns
+    room: Room
+    buffered: Buffered
+    passing: Buffered
+    """Lengths of the requests that go through to brokers and have no end yet."""
+    weigh: Callable[[Asked], int]
+    """How much room a request takes."""
+
+
+class Session(asyncio.Protocol):
+    """The client's side; made for each connection that is accepted."""
+
+    def __init__(
+        self,
+        machine: Connection,
+        backing: Backing,
+        bounds: Bounds,
+        ask: Ask,
+        metrics: GatewayMetrics,
+        commons: Commons,
+        on_begin: Callable[[Session], bool],
+        on_end: Callable[[Session], None],
+    ) -> None:
+        """`on_begin`: whether there is room for it. It is called when the client is there; if that never is, nor is `on_end`."""
+        self._machine = machine
+        self._bounds = bounds
+        self._on_begin = on_begin
+        self._backing = backing
+        self._ask = ask
+        self._metrics = metrics
+        self._commons = commons
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._client: asyncio.Transport | None = None
+        self._client_is_full = False
+        self._client_is_read = True
+        self._broker: _BrokerSide | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._is_carrying = False
+        self._waits_for_room = False
+        self._is_noted = False
+        """Whether something lies here for this connection."""
+        self._passes = False
+        """Whether a request of it goes through to a broker that has no end yet."""
+        self._weight = 0
+        """Of the request that waits for room."""
+        self._moved_s = self._loop.time()
+        """When the client last sent or took something."""
+        self._watch: asyncio.TimerHandle | None = None
+
+    # -------------------------------------------------------------------------------------------------- from asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not self._on_begin(self):
+            self._machine.end()
+            transport.close()
+            return
+        self._client = cast(asyncio.Transport, transport)
+        # A client whose machine is gone says nothing, for ever: the kernel asks it now and then.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._machine.client_host = transport.get_extra_info("peername", ("",))[0]
+        self._moved_s = self._loop.time()
+        self._watch = self._loop.call_later(self._bounds.login_timeout_ms / 1_000, self._insist_on_login)
+
+    def data_received(self, data: bytes) -> None:
+        self._moved_s = self._loop.time()
+        self._machine.from_client(data)
+        self.carry()
+
+    def pause_writing(self) -> None:
+        self._client_is_full = True
+        self.carry()
+
+    def resume_writing(self) -> None:
+        self._moved_s = self._loop.time()
+        self._client_is_full = False
+        self.carry_soon()
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        self._client = None
+        self.end()
+
+    # ------------------------------------------------------------------------------------------------ from the broker
+
+    def from_broker(self, data: bytes) -> None:
+        self._machine.from_broker(data)
+        self.carry()
+
+    def broker_lost(self) -> None:
+        self._broker = None
+        self._machine.broker_closed()
+        self.carry()
+
+    # ------------------------------------------------------------------------------------------------------- carrying
+
+    def carry(self) -> None:
+        """Bring to each side what the machine has for it."""
+        if self._is_carrying:
+            return  # an answer that was given at once: whoever carries sees it
+        self._is_carrying = True
+        ends_s = self._loop.time() + SLICE_S
+        try:
+            while self._has_something_to_ask and self._ask_next():
+                self._write()
+                if self._loop.time() >= ends_s:
+                    break
+        finally:
+            self._is_carrying = False
+        self._write()
+        self._pace()
+        if self._machine.closing:
+            self._break(self._machine.closing)
+            return
+        if self._has_something_to_ask:
+            if not self._waits_for_room:
+                self._commons.turns.ask_for(self.take_turn)
+        elif self._waits_for_room:
+            # A client that does not read is asked nothing for, so it must not stand before the others either.
+            self._waits_for_room = False
+            self._commons.room.forget(self)
+        elif self._machine.has_more and not self._client_is_full:
+            self._commons.turns.ask_for(self.take_turn)
+        self._note_passing()
+        self._note_buffered()
+
+    def take_turn(self) -> None:
+        """Begin what did not have to be begun at once, now that the others were seen to."""
+        if not self._machine.asked:
+            self._machine.go_on()
+        self.carry()
+
+    def carry_soon(self) -> None:
+        """The same, when others had their turn; and from within a transport, which does not expect to be written to there."""
+        self._loop.call_soon(self.carry)
+
+    def end(self) -> None:
+        """Let go of both sides."""
+        self._machine.end()
+        self._commons.turns.forget(self.take_turn)
+        self._commons.room.forget(self)
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        if self._connecting is not None:
+            self._connecting.cancel()
+            self._connecting = None
+        if self._broker is not None:
+            self._broker.close()
+            self._broker = None
+        if self._client is not None:
+            self._client.close()
+            if self._client.get_write_buffer_size():
+                # asyncio would wait for a client that does not read as long as that is there.
+                self._loop.call_later(_LAST_WORDS_S, self._client.abort)
+            self._client = None
+        self._commons.buffered.forget(self)
+        self._commons.passing.forget(self)
+        self._on_end(self)
+
+    def give_up(self, reason: str) -> None:
+        """Close the connection, for it holds what others need."""
+        client = self._client
+        self._break(reason)
+        if client is not None:
+            client.abort()
+
+    def is_silent(self, seconds: float) -> bool:
+        """Whether the client has said and taken nothing for so long, and waits for nothing."""
+        return self._loop.time() - self._moved_s >= seconds and not self._machine.is_waited_for
+
+    @property
+    def _has_something_to_ask(self) -> bool:
+        """Answers that are given at once must not pile up for a client that does not read them, or is gone."""
+        is_there = self._client is not None and not self._client.is_closing()
+        return bool(self._machine.asked) and is_there and not self._machine.closing and not self._client_is_full
+
+    def _ask_next(self) -> bool:
+        """Ask the next request; False: it must wait until others have their answers."""
+        asked = self._machine.asked[0]
+        if not self._waits_for_room:
+            self._weight = self._commons.weigh(asked)
+        weight = self._weight
+        self._waits_for_room = not self._commons.room.admits(self, weight)
+        if self._waits_for_room:
+            return False
+        del self._machine.asked[0]
+        self._metrics.count_request(asked.api)
+        self._ask(asked, self._backing.node_id, partial(self._reply, asked.api, asked.number, weight, self._loop.time()))
+        return True
+
+    def _reply(self, api: str, number: int, weight: int, since_s: float, response: GroupResponse) -> None:
+        self._commons.room.release(self, weight)
+        self._metrics.add_answer(api, (self._loop.time() - since_s) * 1_000)
+        self._machine.answer(number, response)
+        self.carry()
+
+    def _note_passing(self) -> None:
+        """Tell how long a request is that goes through and has no end yet."""
+        size, number = self._machine.passing
+        if (size or self._passes) and self._client is not None:
+            self._passes = size > 0
+            self._commons.passing.note(self, size, number, is_unfinished=True)
+
+    def _note_buffered(self) -> None:
+        """Tell what lies here for this connection."""
+        if self._client is None:
+            return
+        size = self._machine.buffered_bytes
+        if self._client_is_full:  # else it is little, and on its way
+            size += self._client.get_write_buffer_size()
+        if not size and not self._is_noted:
+            return
+        self._is_noted = size > 0
+        self._commons.buffered.note(self, size, self._machine.steps, is_unfinished=self._machine.awaits_rest)
+
+    def _write(self) -> None:
+        machine = self._machine
+        if machine.to_client and self._client is not None:
+            data = b"".join(machine.to_client)
+            machine.to_client.clear()
+            self._metrics.bytes_to_clients += len(data)
+            self._moved_s = self._loop.time()
+            self._client.write(data)
+        if machine.to_broker and not machine.closing:
+            if self._broker is not None:
+                data = b"".join(machine.to_broker)
+                machine.to_broker.clear()
+                self._metrics.bytes_to_brokers += len(data)
+                self._broker.write(data)
+            elif self._connecting is None:
+                self._connecting = self._loop.create_task(self._connect())
+
+    def _pace(self) -> None:
+        """Read from each side only what can be kept or passed on."""
+        if self._broker is not None:
+            self._broker.read(self._machine.reads_broker and not self._client_is_full)
+            is_full = self._broker.is_full
+        else:
+            is_full = sum(map(len, self._machine.to_broker)) > _UNSENT_BYTES_MAX
+        reads = self._machine.reads_client and not (is_full or self._client_is_full or self._waits_for_room)
+        if self._client is not None and reads != self._client_is_read:
+            self._client_is_read = reads
+            if reads:
+                self._client.resume_reading()
+            else:
+                self._client.pause_reading()
+
+    def _insist_on_login(self) -> None:
+        """The client has had its time to say who it is; from now on only silence is watched for."""
+        if self._machine.has_logged_in:
+            self._watch_silence()
+        else:
+            self._break("the client has not authenticated in time")
+
+    def _watch_silence(self) -> None:
+        idle_s = self._bounds.connections_max_idle_ms / 1_000
+        silent_s = self._loop.time() - self._moved_s
+        if silent_s >= idle_s and not self._machine.is_waited_for:
+            self._break("idle")
+        else:
+            self._watch = self._loop.call_later(max(idle_s - silent_s, idle_s / 10), self._watch_silence)
+
+    def _break(self, reason: str) -> None:
+        if self._client is not None:
+            self._metrics.count_broken(reason.split(":")[0])
+            _lines.info("connection of %s closed: %s", self._machine.client_host, reason)
+        self.end()
+
+    async def _connect(self) -> None:
+        for address in self._backing.brokers():
+            try:
+                async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+                    _, broker = await self._loop.create_connection(
+                        partial(_BrokerSide, self),
+                        address.host,
+                        address.port,
+                        ssl=self._backing.tls,
+                        server_hostname=address.host if self._backing.tls else None,
+                    )
+            except (OSError, TimeoutError) as problem:
+                _lines.info("broker %s cannot be reached: %s", address, problem)
+                continue
+            self._connecting, self._broker = None, broker
+            self.carry()
+            return
+        self._connecting = None
+        self._backing.on_unreachable()
+        self._machine.closing = "no broker can be reached"
+        self.carry()
+
+
+class _BrokerSide(asyncio.Protocol):
+    """The broker's side of a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._transport: asyncio.Transport | None = None
+        self._is_read = True
+        self.is_full = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._session.from_broker(data)
+
+    def pause_writing(self) -> None:
+        self.is_full = True
+        self._session.carry()
+
+    def resume_writing(self) -> None:
+        self.is_full = False
+        self._session.carry_soon()
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        if self._transport is not None:
+            self._transport = None
+            self._session.broker_lost()
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def read(self, wanted: bool) -> None:
+        if self._transport is not None and wanted != self._is_read:
+            self._is_read = wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            transport, self._transport = self._transport, None
+            transport.close()

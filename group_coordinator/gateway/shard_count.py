@@ -1,0 +1,63 @@
+"""Whether the events topic has as many partitions as the coordinator has shards: otherwise groups would get lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from group_coordinator.gateway.config import GatewayError
+from schemas.shards import partitions_were_added, problem_of_ends
+
+_INTERVAL_S = 3.0
+_TIMEOUT_S = 10.0
+_START_TIMEOUT_S = 20.0
+"""How long a coordinator that is just starting may take until each shard has its first tick."""
+_RETRY_S = 0.5
+_log = logging.getLogger(__name__)
+
+
+class ShardCount:
+    """Knows what was counted at the start. It blocks where it does not say otherwise."""
+
+    def __init__(self, properties: Mapping[str, str], events_topic: str, count: int) -> None:
+        self._admin = AdminClient({"log_level": "3", **properties})
+        self._topic, self._count = events_topic, count
+
+    def insist_on_ends(self) -> None:
+        """Raises GatewayError where a partition is no shard."""
+        give_up_s = time.monotonic() + _START_TIMEOUT_S
+        while (problem := self._problem()) is not None:
+            if time.monotonic() >= give_up_s:
+                raise GatewayError(problem)
+            time.sleep(_RETRY_S)
+
+    async def watch(self, on_failure: Callable[[GatewayError], None]) -> None:
+        """Look again and again, without blocking; `on_failure` is told when partitions were added."""
+        while True:
+            await asyncio.sleep(_INTERVAL_S)
+            found = await asyncio.to_thread(self._look)
+            if found != self._count:
+                on_failure(GatewayError(partitions_were_added(self._topic, self._count, found)))
+                return
+
+    def _look(self) -> int:
+        (future,) = self._admin.describe_topics(TopicCollection([self._topic]), request_timeout=_TIMEOUT_S).values()
+        try:
+            return len(future.result(_TIMEOUT_S + 1.0).partitions)
+        except (KafkaException, TimeoutError) as problem:
+            _log.debug("%s: its partitions cannot be counted: %s", self._topic, problem)
+            return self._count
+
+    def _problem(self) -> str | None:
+        asked = {TopicPartition(self._topic, number): OffsetSpec.latest() for number in range(self._count)}  # type: ignore[no-untyped-call]
+        futures = self._admin.list_offsets(asked, request_timeout=_TIMEOUT_S)
+        try:
+            ends = {each.partition: future.result(_TIMEOUT_S + 1.0).offset for each, future in futures.items()}
+        except (KafkaException, TimeoutError) as problem:
+            return f"Where the partitions of {self._topic} end cannot be asked: {problem}."
+        return problem_of_ends(self._topic, [ends[number] for number in range(self._count)])

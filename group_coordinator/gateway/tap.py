@@ -1,0 +1,246 @@
+"""A tap: the gateway that takes nothing out. A cluster's own coordinator answers; what groups ask and get is written down.
+
+What is written are events of our format, with a tick before each, so that groups of any cluster can be replayed and
+explained. Only clients that bootstrap at the tap are seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from group_coordinator.gateway.asked import Asked
+from group_coordinator.gateway.config import Bounds, GatewayConfig, GatewayError
+from group_coordinator.gateway.connection import Connection
+from group_coordinator.gateway.door import Reply
+from group_coordinator.gateway.frames import RequestHead, frame
+from group_coordinator.gateway.front import Front
+from group_coordinator.gateway.ports import Ports
+from group_coordinator.gateway.rewriting import Locate
+from group_coordinator.gateway.tap_log import TapLog, Tapped, TappedAnswer, TappedEvent
+from group_coordinator.gateway.translation import read_request, read_response
+from group_coordinator.gateway.versions import GROUP_APIS, Versions, taken
+from schemas.records_file import Record, encode_record
+from schemas.wire import DecodeError
+
+_FLUSH_INTERVAL_S = 0.5
+_log = logging.getLogger(__name__)
+
+
+class TapOutput(Protocol):
+    """Where a tap writes; in the event loop's thread, so it must not block for long.
+
+    Raises OSError, BufferError or KafkaException when something cannot be written.
+    """
+
+    def event(self, event: TappedEvent) -> None: ...
+
+    def answer(self, answer: TappedAnswer) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class FilesOutput:
+    """Two files of records (`schemas.records_file`): the events, and beside them, in `NAME.answers`, what brokers answered."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises GatewayError for a file that is there already, or cannot be made."""
+        try:
+            self._events = path.open("xb")
+            self._answers = path.with_name(path.name + ".answers").open("xb")
+        except OSError as problem:
+            raise GatewayError(f"{problem.filename} cannot be written: {problem.strerror}.") from problem
+        self._events_offset = 0
+        self._answers_offset = 0
+
+    def event(self, event: TappedEvent) -> None:
+        _append(self._events, self._events_offset, event)
+        self._events_offset += 1
+
+    def answer(self, answer: TappedAnswer) -> None:
+        _append(self._answers, self._answers_offset, answer)
+        self._answers_offset += 1
+
+    def flush(self) -> None:
+        self._events.flush()
+        self._answers.flush()
+
+    def close(self) -> None:
+        self._events.close()
+        self._answers.close()
+
+
+class TopicsOutput:
+    """The topics `PREFIX.events` and `PREFIX.responses`, partition 0 of each; they must be there."""
+
+    def __init__(self, properties: Mapping[str, str], prefix: str) -> None:
+        """`properties`: librdkafka's, `bootstrap.servers` among them."""
+        self._events = f"{prefix}.events"
+        self._responses = f"{prefix}.responses"
+        self._producer = Producer(
+            {**properties, "enable.idempotence": "true", "linger.ms": "20", "delivery.report.only.error": True, "on_delivery": _insist}
+        )
+
+    def event(self, event: TappedEvent) -> None:
+        self._producer.produce(self._events, event.value, event.key, partition=0, timestamp=event.time_ms)
+
+    def answer(self, answer: TappedAnswer) -> None:
+        self._producer.produce(self._responses, answer.value, answer.key, partition=0, timestamp=answer.time_ms)
+
+    def flush(self) -> None:
+        self._producer.poll(0)
+
+    def close(self) -> None:
+        self._producer.flush(10.0)
+
+
+def _insist(error: KafkaError, message: Message) -> None:
+    """Raised where the producer is polled."""
+    raise KafkaException(error)
+
+
+def _append(file: BinaryIO, offset: int, tapped: TappedEvent | TappedAnswer) -> None:
+    record = Record(partition=0, offset=offset, timestamp_ms=tapped.time_ms, key=tapped.key, value=tapped.value)
+    file.write(encode_record(record) + b"\n")
+
+
+class TapConnection(Connection):
+    """A connection whose group requests go to the broker like all others, and are noted."""
+
+    taps = True
+
+    def __init__(
+        self,
+        ours: Versions,
+        locate: Locate | None,
+        bounds: Bounds,
+        note: Callable[[Asked], Tapped | None],
+        *,
+        requires_sasl: bool,
+        now_s: Callable[[], float],
+    ) -> None:
+        super().__init__(ours, locate, bounds, requires_sasl=requires_sasl, now_s=now_s)
+        self._note = note
+        self._open: set[Tapped] = set()
+
+    def end(self) -> None:
+        """What has no answer will have none."""
+        super().end()
+        for tapped in self._open:
+            tapped.ended()
+        self._open.clear()
+
+    def _take_group_request(self, head: RequestHead) -> bool:
+        payload = self._from_client.whole()
+        if payload is None:
+            return False
+        tapped = self._tapped(head, payload)
+        if tapped is None:
+            self._forward(head, self._rewrite_of(head))
+        else:
+            self._open.add(tapped)
+            self._forward(head, partial(self._listen, head, tapped))
+        self.to_broker.append(frame(payload))
+        return True
+
+    def _tapped(self, head: RequestHead, payload: bytes) -> Tapped | None:
+        try:
+            request = read_request(GROUP_APIS[head.api_key], head, payload)
+        except DecodeError:
+            return None  # the broker will say what it thinks of it
+        return self._note(self._asked(0, head, request, len(payload)))
+
+    def _listen(self, head: RequestHead, tapped: Tapped, payload: bytes) -> bytes:
+        """The answer goes on as it is."""
+        self._open.discard(tapped)
+        try:
+            response = read_response(GROUP_APIS[head.api_key], head.api_version, payload)
+        except DecodeError:
+            tapped.ended()
+        else:
+            tapped.answered(response, _now_ms())
+        return payload
+
+
+class Tap(Front):
+    """Listens, passes on, and writes down. `bootstrap_servers` of its configuration are the cluster that is tapped."""
+
+    def __init__(self, config: GatewayConfig, output: TapOutput) -> None:
+        """`output` is closed when the tap ends."""
+        super().__init__(config)
+        self._ours = taken(rewrites_addresses=not config.routes, taps=True)
+        self._output = output
+        self._log = TapLog(lambda event: self._write(partial(output.event, event)), lambda answer: self._write(partial(output.answer, answer)))
+        self.recording_failure: str | None = None
+        """Why nothing is written any more; clients do not feel it."""
+        self._flusher: asyncio.TimerHandle | None = None
+
+    @property
+    def events(self) -> int:
+        """How many requests have been written down."""
+        return self._log.events
+
+    async def _begin(self, ports: Ports) -> None:
+        self._flush()
+
+    async def _finish(self) -> None:
+        if self._flusher is not None:
+            self._flusher.cancel()
+        self._log.end(_now_ms())
+        self._write(self._output.flush)
+        try:
+            self._output.close()
+        except (OSError, BufferError, KafkaException) as problem:
+            self._fail(problem)
+
+    def _flush(self) -> None:
+        self._write(self._output.flush)
+        self._flusher = asyncio.get_running_loop().call_later(_FLUSH_INTERVAL_S, self._flush)
+
+    def _write(self, write: Callable[[], None]) -> None:
+        if self.recording_failure is None:
+            try:
+                write()
+            except (OSError, BufferError, KafkaException) as problem:
+                self._fail(problem)
+
+    def _fail(self, problem: Exception) -> None:
+        if self.recording_failure is None:
+            self.recording_failure = str(problem)
+            _log.error("the recording ends here, clients go on: %s", problem)
+
+    def _machine(self, locate: Locate | None) -> Connection:
+        return TapConnection(
+            self._ours, locate, self._config.bounds, self._note, requires_sasl=self._config.speaks_sasl, now_s=time.monotonic
+        )
+
+    def _note(self, asked: Asked) -> Tapped | None:
+        self.metrics.count_request(asked.api)
+        return self._log.request(asked, _now_ms())
+
+    def _ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
+        raise AssertionError("a tap answers nothing")
+
+
+def run_tap(
+    config: GatewayConfig, output: TapOutput, stop: threading.Event, on_ready: Callable[[Tap], None] = lambda tap: None
+) -> None:
+    """Run a tap until `stop` is set. Raises GatewayError."""
+    with Tap(config, output) as tap:
+        on_ready(tap)
+        while not stop.wait(0.2):
+            tap.check()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

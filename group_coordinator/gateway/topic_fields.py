@@ -1,0 +1,312 @@
+"""Where a message names topics: found by Kafka's definitions, without decoding the message.
+
+All but the names is skipped, so a message of a hundred thousand partitions is no more than a walk. Topics are named by text
+(`entityType` `topicName` in the definitions), by id, or as the resource of a configuration.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any
+
+from msgspec import Struct
+
+from group_coordinator.gateway import codec
+from schemas.wire import INT16, INT32, STRING_SIZE_MAX, DecodeError
+
+Definition = Mapping[str, Any]
+
+_UUID_SIZE = 16
+_FIXED_SIZES = {
+    "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "bitfield": 4, "int64": 8, "float64": 8, "uuid": _UUID_SIZE,
+}  # fmt: skip
+_ANY = 2**62
+_NO_ID = bytes(_UUID_SIZE)
+_RESOURCE_IS_A_TOPIC = 2
+"""Kafka's `ConfigResource.Type.TOPIC`."""
+
+
+class Array(Struct, frozen=True, gc=False):
+    """Where the number of an array's items stands."""
+
+    begin: int
+    end: int
+    count: int
+
+
+class Mention(Struct, frozen=True, gc=False):
+    """One item of an array that names a topic."""
+
+    begin: int
+    end: int
+    array: Array
+    name: str | None
+    name_at: int
+    """Where the text of the name begins."""
+    topic_id: bytes | None
+    id_at: int
+    definition: Definition | None
+    """Of the item; None: it is the name alone."""
+
+
+class _Found:
+    """What a walk has seen of one item, and all mentions so far."""
+
+    __slots__ = ("array", "id_at", "items_left", "mentions", "name", "name_at", "resource_type", "topic_id", "topics_max")
+
+    def __init__(self, items_max: int, topics_max: int) -> None:
+        self.items_left = items_max
+        self.topics_max = topics_max
+        self.mentions: list[Mention] = []
+        self.array: Array | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        self.name: str | None = None
+        self.name_at = 0
+        self.topic_id: bytes | None = None
+        self.id_at = 0
+        self.resource_type = _RESOURCE_IS_A_TOPIC
+
+    def note(self, mention: Mention) -> None:
+        if len(self.mentions) >= self.topics_max:
+            raise DecodeError(f"more than {self.topics_max} topics", mention.begin)
+        self.mentions.append(mention)
+
+
+Step = Callable[[bytes, int, _Found], int]
+"""(message, position, what is found) -> position behind it."""
+
+
+def find_topics(
+    message: str, version: int, payload: bytes, start: int, items_max: int = _ANY, topics_max: int = _ANY
+) -> list[Mention]:
+    """The topics that a message names whose body begins at `start`, in its order.
+
+    Raises `DecodeError`, also where its arrays have more than `items_max` items together, or it names topics more than `topics_max` times. There may be more behind the message, which brokers do not look at: librdkafka sends it.
+    """
+    found = _Found(items_max, topics_max)
+    try:
+        end = _message_step(message, version)(payload, start, found)
+    except (IndexError, struct.error):
+        end = len(payload) + 1
+    if end > len(payload):
+        raise DecodeError(f"{message} ends in its midst", len(payload))
+    return found.mentions
+
+
+def names_topics(message: str) -> bool:
+    """Whether a message can name a topic at all."""
+    return _names_topics(codec.definition_of(message))
+
+
+def _names_topics(definition: Definition) -> bool:
+    return any(_is_name(field) or _is_id(field) or _names_topics(field) for field in definition.get("fields", ()))
+
+
+def _is_name(field: Definition) -> bool:
+    return field.get("entityType") == "topicName" or field["name"] == "ResourceName"
+
+
+def _is_id(field: Definition) -> bool:
+    return bool(field["name"] == "TopicId")
+
+
+# -------------------------------------------------------------------------------------------------------- structs
+
+
+@cache
+def _message_step(message: str, version: int) -> Step:
+    return _fields_step(codec.definition_of(message), version, codec.is_flexible(message, version))
+
+
+def _fields_step(definition: Definition, version: int, flexible: bool) -> Step:
+    """All fields of a struct, one after the other."""
+    steps: list[Step] = []
+    fixed = 0
+    for field in codec.fields_of(definition, version):
+        size = _FIXED_SIZES.get(field["type"])
+        if size is not None and not _is_id(field) and field["name"] != "ResourceType":
+            fixed += size  # neighbours are skipped at once
+            continue
+        if fixed:
+            steps.append(partial(_skip, fixed))
+            fixed = 0
+        steps.append(_field_step(field, version, flexible))
+    if fixed:
+        steps.append(partial(_skip, fixed))
+    if flexible:
+        steps.append(_skip_tags)
+
+    def walk(data: bytes, at: int, found: _Found) -> int:
+        for step in steps:
+            at = step(data, at, found)
+        return at
+
+    return steps[0] if len(steps) == 1 else walk
+
+
+def _item_step(definition: Definition, version: int, flexible: bool) -> Step:
+    """An item of an array; one that names a topic is noted."""
+    walk = _fields_step(definition, version, flexible)
+    if not any(_is_name(field) or _is_id(field) for field in definition["fields"]):
+        return walk
+
+    def walk_topic(data: bytes, begin: int, found: _Found) -> int:
+        found.forget()
+        array = found.array
+        assert array is not None
+        end = walk(data, begin, found)
+        if found.resource_type == _RESOURCE_IS_A_TOPIC and (found.name is not None or found.topic_id is not None):
+            found.note(
+                Mention(begin, end, array, found.name, found.name_at, found.topic_id, found.id_at, definition)
+            )
+        return end
+
+    return walk_topic
+
+
+def _field_step(field: Definition, version: int, flexible: bool) -> Step:
+    kind: str = field["type"]
+    if kind.startswith("[]"):
+        return _array_step(field, kind[2:], version, flexible)
+    if _is_name(field):
+        return partial(_note_name, flexible)
+    if _is_id(field):
+        return _note_id
+    if field["name"] == "ResourceType":
+        return _note_resource_type
+    if "fields" in field:
+        walk = _fields_step(field, version, flexible)
+        return partial(_skip_nullable, walk) if codec.is_nullable(field, version) else walk
+    return partial(_skip_string if kind == "string" else _skip_bytes, flexible)
+
+
+def _array_step(field: Definition, kind: str, version: int, flexible: bool) -> Step:
+    if "fields" in field:
+        item = _item_step(field, version, flexible)
+    elif _is_name(field):
+        item = partial(_note_string, flexible)
+    elif kind in _FIXED_SIZES:
+        return partial(_skip_numbers, _FIXED_SIZES[kind], flexible)
+    else:
+        item = partial(_skip_string if kind == "string" else _skip_bytes, flexible)
+
+    def walk_array(data: bytes, begin: int, found: _Found) -> int:
+        count, at = _size(data, begin, flexible)
+        found.items_left -= max(count, 0)
+        if count > len(data) - at or found.items_left < 0:
+            raise DecodeError(f"an array of {count} items", begin)
+        around, found.array = found.array, Array(begin, at, count)
+        for _ in range(count):
+            at = item(data, at, found)
+        found.array = around
+        return at
+
+    return walk_array
+
+
+# ----------------------------------------------------------------------------------------------------- primitives
+
+
+def _note_name(flexible: bool, data: bytes, at: int, found: _Found) -> int:
+    begin, end = _string(data, at, flexible)
+    if end >= begin:
+        found.name, found.name_at = data[begin:end].decode("utf-8", "replace"), begin
+    return max(begin, end)
+
+
+def _note_string(flexible: bool, data: bytes, at: int, found: _Found) -> int:
+    """A name that is an item by itself."""
+    begin, end = _string(data, at, flexible)
+    assert found.array is not None
+    if end >= begin:
+        name = data[begin:end].decode("utf-8", "replace")
+        found.note(Mention(at, end, found.array, name, begin, None, 0, None))
+    return max(begin, end)
+
+
+def _note_id(data: bytes, at: int, found: _Found) -> int:
+    topic_id = data[at : at + _UUID_SIZE]
+    if topic_id != _NO_ID:
+        found.topic_id, found.id_at = topic_id, at
+    return at + _UUID_SIZE
+
+
+def _note_resource_type(data: bytes, at: int, found: _Found) -> int:
+    found.resource_type = data[at]
+    return at + 1
+
+
+def _skip(size: int, data: bytes, at: int, found: _Found) -> int:
+    return at + size
+
+
+def _skip_string(flexible: bool, data: bytes, at: int, found: _Found) -> int:
+    return max(_string(data, at, flexible))
+
+
+def _skip_bytes(flexible: bool, data: bytes, at: int, found: _Found) -> int:
+    size, at = _size(data, at, flexible)
+    return at + max(size, 0)
+
+
+def _skip_numbers(size: int, flexible: bool, data: bytes, at: int, found: _Found) -> int:
+    count, at = _size(data, at, flexible)
+    return at + max(count, 0) * size
+
+
+def _skip_nullable(walk: Step, data: bytes, at: int, found: _Found) -> int:
+    """A struct that may be absent: a byte says so."""
+    return at + 1 if data[at] >= 0x80 else walk(data, at + 1, found)
+
+
+def _skip_tags(data: bytes, at: int, found: _Found) -> int:
+    if data[at] == 0:
+        return at + 1
+    count, at = unsigned_varint(data, at)
+    if count > len(data) - at:
+        raise DecodeError(f"{count} tagged fields", at)
+    for _ in range(count):
+        _, at = unsigned_varint(data, at)
+        size, at = unsigned_varint(data, at)
+        at += size
+    return at
+
+
+def _string(data: bytes, at: int, flexible: bool) -> tuple[int, int]:
+    """Where a string's text begins and ends; the end lies before the beginning where it is null."""
+    if flexible:
+        size, at = _size(data, at, flexible)
+    else:
+        size, at = INT16.unpack_from(data, at)[0], at + INT16.size
+    if size > STRING_SIZE_MAX or at + size > len(data):
+        raise DecodeError(f"string of {size} bytes", at)
+    return at, at + size if size >= 0 else -1
+
+
+def _size(data: bytes, at: int, flexible: bool) -> tuple[int, int]:
+    """Length of a byte string or count of an array, negative for null; and the position behind it."""
+    if not flexible:
+        return INT32.unpack_from(data, at)[0], at + INT32.size
+    first = data[at]
+    if first < 0x80:
+        return first - 1, at + 1
+    size, at = unsigned_varint(data, at)
+    return size - 1, at
+
+
+def unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number and the position behind it. Raises IndexError where the bytes end, and `DecodeError`."""
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value >> 31:
+                break  # Kafka's sizes are no larger
+            return value, at
+    raise DecodeError("varint beyond a size", at)
