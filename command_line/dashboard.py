@@ -12,7 +12,7 @@ from command_line.errors import WRONG_USE, CommandError
 from command_line.options import CONNECTION, DASHBOARD_TOKEN_VARIABLE, Settings, with_settings
 from command_line.signals import asked_to_stop
 from command_line.tables import say
-from dashboard import (
+from group_coordinator.dashboard import (
     DEFAULT_PORT,
     DashboardSettings,
     HealthSettings,

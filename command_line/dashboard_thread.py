@@ -8,7 +8,7 @@ from command_line import what_if
 from command_line.dashboard import dashboard_settings, live_source
 from command_line.errors import WRONG_USE, CommandError
 from command_line.options import DASHBOARD_TOKEN_VARIABLE
-from dashboard import DEFAULT_PORT, RunningServer, SourceError, start_server
+from group_coordinator.dashboard import DEFAULT_PORT, RunningServer, SourceError, start_server
 from streaming.config import StreamingConfig
 
 DEFAULT_ADDRESS = f"127.0.0.1:{DEFAULT_PORT}"

@@ -17,7 +17,7 @@ from command_line.options import CONNECTION, Settings, with_settings
 from command_line.replay_output import read_history_files
 from command_line.tables import say
 from command_line.topic_reader import read_topic
-from dashboard.sources import doubts_of
+from group_coordinator.dashboard.sources import doubts_of
 from group_coordinator.narrative import words
 from group_coordinator.narrative.rebalances import Rebalance, headline, rebalances
 from operations.printable import printable

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from command_line.tables import aligned
-from dashboard.lag import Bounds
+from group_coordinator.dashboard.lag import Bounds
 from group_coordinator.narrative import words
 from schemas.events import encode_json
 from schemas.history import GroupSnapshot

@@ -31,8 +31,8 @@ from command_line.tables import say
 from command_line.times import parse_moment_ms
 from command_line.topic_reader import partition_count
 from command_line.what_if import ReplayedLog
-from dashboard.index import Index
-from dashboard.report import report_of_index
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.report import report_of_index
 from group_coordinator.narrative import words
 from schemas.history import decode_history
 from streaming.config import StreamingConfig

@@ -9,7 +9,7 @@ from typing import Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from command_line.errors import CommandError
-from dashboard.lag import Bounds
+from group_coordinator.dashboard.lag import Bounds
 from schemas.isolation import READER_PROPERTIES
 
 TIMEOUT_S = 15.0

@@ -14,8 +14,8 @@ from command_line.errors import EXPECTED, CommandError, told
 from command_line.topic_reader import partition_count, read_topic
 from coordinator_state import GroupConfig
 from coordinator_state.assignors import load_assignors
-from dashboard import Change, ReplayFunction
-from dashboard.sources import NOTE_FILE
+from group_coordinator.dashboard import Change, ReplayFunction
+from group_coordinator.dashboard.sources import NOTE_FILE
 from schemas.java_hash import group_partition
 from schemas.records_file import Record
 from simulation.lives import group_log

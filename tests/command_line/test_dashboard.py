@@ -15,7 +15,7 @@ from command_line import what_if
 from command_line.dashboard_thread import host_and_port
 from command_line.errors import CommandError
 from command_line.main import app
-from dashboard import Change, ReplaySource, start_server
+from group_coordinator.dashboard import Change, ReplaySource, start_server
 from group_coordinator.tables.rows import TABLES
 from schemas.history import RebalanceStarted, decode_history
 from streaming.config import StreamingConfig

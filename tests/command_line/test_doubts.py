@@ -11,9 +11,9 @@ import pytest
 
 from command_line import doubts
 from command_line.errors import CommandError
-from dashboard.documents import Documents
-from dashboard.index import Index
-from dashboard.sources import ReplaySource
+from group_coordinator.dashboard.documents import Documents
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.sources import ReplaySource
 from tests.command_line.test_main import REQUEST_LOG, call
 
 DOUBT = "The clock of the log goes back by 1 h."

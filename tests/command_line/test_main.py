@@ -324,7 +324,7 @@ def test_no_control_character_of_a_log_reaches_the_terminal(group: str, tmp_path
 @pytest.mark.parametrize("arguments", [("groups",), ("explain", "--group", "g"), ("offsets", "export"), ("dashboard", "--port", "0")])
 def test_a_kafka_that_does_not_answer_is_told_with_its_address(arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("command_line.topic_reader.TIMEOUT_S", 0.5)
-    monkeypatch.setattr("dashboard.kafka_source.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("group_coordinator.dashboard.kafka_source.TIMEOUT_S", 0.5)
     result = call(*arguments, "--bootstrap-servers", "127.0.0.1:1")
     assert result.exit_code == 1
     assert "Kafka at 127.0.0.1:1 does not answer within 0.5 s" in text_of(result)

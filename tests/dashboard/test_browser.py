@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from dashboard.index import Index
-from dashboard.report import report_of_index, write_report
-from dashboard.server import RunningServer
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.report import report_of_index, write_report
+from group_coordinator.dashboard.server import RunningServer
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import Ownership
 from schemas.records_file import Record, encode_record

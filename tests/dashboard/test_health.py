@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dashboard.facts import Committed, GroupFacts
-from dashboard.health import expires_ms, verdict
-from dashboard.lag import Lag
-from dashboard.settings import HealthSettings
+from group_coordinator.dashboard.facts import Committed, GroupFacts
+from group_coordinator.dashboard.health import expires_ms, verdict
+from group_coordinator.dashboard.lag import Lag
+from group_coordinator.dashboard.settings import HealthSettings
 from schemas.history import History, HistoryRecord
 from tests.coordinator_state.harness import DAY_MS, GroupHarness, assignment, of_type
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.documents import Documents, NotFound
-from dashboard.index import Index
-from dashboard.ring import CHUNK_BYTES, RecordRing, values
-from dashboard.settings import DashboardSettings
+from group_coordinator.dashboard.documents import Documents, NotFound
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.ring import CHUNK_BYTES, RecordRing, values
+from group_coordinator.dashboard.settings import DashboardSettings
 from schemas.history import OffsetsCommitted
 from tests.dashboard import scene
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.facts import Committed
-from dashboard.lag import SAMPLES_MAX, Bounds, EndOffsets, Lag
+from group_coordinator.dashboard.facts import Committed
+from group_coordinator.dashboard.lag import SAMPLES_MAX, Bounds, EndOffsets, Lag
 
 P = ("t", 0)
 

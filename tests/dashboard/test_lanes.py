@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from dashboard.documents import Documents
-from dashboard.facts import Moment
-from dashboard.lanes import Gap, TopicsOverTime, lanes, unowned_ms
+from group_coordinator.dashboard.documents import Documents
+from group_coordinator.dashboard.facts import Moment
+from group_coordinator.dashboard.lanes import Gap, TopicsOverTime, lanes, unowned_ms
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import Ownership
 from schemas.history import AssignedTopic, AssignmentReceived, Cause, MemberAssignment

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from command_line.actors import Actor
 from command_line.dashboard_thread import start_dashboard
 from command_line.history_tables import TablesFormat, tables_query
-from dashboard.server import RunningServer
+from group_coordinator.dashboard.server import RunningServer
 from group_coordinator.members.host import MemberHost
 from group_coordinator.tables.layout import CHECKPOINT
 from group_coordinator.tables.rows import TABLES

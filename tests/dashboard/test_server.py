@@ -14,10 +14,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from dashboard.access import Access, App, Receive, Scope, Send
-from dashboard.index import Index
-from dashboard.server import RunningServer, serve, start_server
-from dashboard.sources import SourceError, ValuesSource
+from group_coordinator.dashboard.access import Access, App, Receive, Scope, Send
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.server import RunningServer, serve, start_server
+from group_coordinator.dashboard.sources import SourceError, ValuesSource
 from schemas.events import encode_json
 from schemas.history import Cause, GroupCreated
 from tests.dashboard import scene

@@ -20,7 +20,7 @@ from coordinator_state import StateError, decode_group, encode_group
 from coordinator_state.assignors.user_data import decode_generation
 from coordinator_state.assignors.user_data import decode_sticky_user_data as decode_claim
 from coordinator_state.replay import StoredGroups
-from dashboard.sources import request_of_event
+from group_coordinator.dashboard.sources import request_of_event
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.frames import FrameError, FrameSplitter, frame, parse_request_head
 from group_coordinator.gateway.versions import GROUP_APIS

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dashboard.facts import GroupFacts
-from dashboard.lag import Bounds, EndOffsets, Place
-from dashboard.ring import Chunk, RecordRing, values
-from dashboard.rows import GroupRow, group_row
-from dashboard.settings import DashboardSettings
+from group_coordinator.dashboard.facts import GroupFacts
+from group_coordinator.dashboard.lag import Bounds, EndOffsets, Place
+from group_coordinator.dashboard.ring import Chunk, RecordRing, values
+from group_coordinator.dashboard.rows import GroupRow, group_row
+from group_coordinator.dashboard.settings import DashboardSettings
 from group_coordinator.tables.fold import GroupTables
 from schemas.history import History, OffsetsCommitted, decode_history
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dashboard.facts import Committed
-from dashboard.lag import EndOffsets, Place
+from group_coordinator.dashboard.facts import Committed
+from group_coordinator.dashboard.lag import EndOffsets, Place
 from group_coordinator.tables.happenings import commit_rows
 from schemas.history import History, OffsetsCommitted
 

@@ -11,9 +11,9 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from msgspec import Struct
 
-from dashboard.index import Index
-from dashboard.lag import Bounds, Place
-from dashboard.sources import SourceError, request_of_event
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.lag import Bounds, Place
+from group_coordinator.dashboard.sources import SourceError, request_of_event
 from schemas.isolation import READER_PROPERTIES
 
 TIMEOUT_S = 15.0

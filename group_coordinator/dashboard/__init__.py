@@ -4,12 +4,12 @@ It reads the history topic or what a replay wrote, never the coordinator. `serve
 (`KafkaSource`, `ReplaySource`), `write_report` writes the same pages into one HTML file.
 """
 
-from dashboard.kafka_source import KafkaSource, TopicNames
-from dashboard.report import write_report
-from dashboard.server import DEFAULT_PORT, RunningServer, serve, start_server
-from dashboard.settings import DashboardSettings, HealthSettings
-from dashboard.sources import ReplaySource, Source, SourceError
-from dashboard.what_if import Change, ReplayFunction
+from group_coordinator.dashboard.kafka_source import KafkaSource, TopicNames
+from group_coordinator.dashboard.report import write_report
+from group_coordinator.dashboard.server import DEFAULT_PORT, RunningServer, serve, start_server
+from group_coordinator.dashboard.settings import DashboardSettings, HealthSettings
+from group_coordinator.dashboard.sources import ReplaySource, Source, SourceError
+from group_coordinator.dashboard.what_if import Change, ReplayFunction
 
 __all__ = [
     "DEFAULT_PORT",

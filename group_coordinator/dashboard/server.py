@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 import uvicorn
 
-from dashboard.application import application
-from dashboard.documents import Documents
-from dashboard.index import Index
-from dashboard.news import News
-from dashboard.settings import DashboardSettings
-from dashboard.sources import Source, SourceError
-from dashboard.what_if import ReplayFunction
+from group_coordinator.dashboard.application import application
+from group_coordinator.dashboard.documents import Documents
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.news import News
+from group_coordinator.dashboard.settings import DashboardSettings
+from group_coordinator.dashboard.sources import Source, SourceError
+from group_coordinator.dashboard.what_if import ReplayFunction
 from schemas.http_host import is_loopback
 
 DEFAULT_PORT = 8450

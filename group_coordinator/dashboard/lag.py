@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from dashboard.facts import Committed
+from group_coordinator.dashboard.facts import Committed
 
 SAMPLES_MAX = 240
 Place = tuple[str, int]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from dashboard.index import Index
+from group_coordinator.dashboard.index import Index
 from schemas.bounded_lines import bounded_lines
 from schemas.foreign_json import json_decoder
 from schemas.records_file import Record, RecordsFileError, decode_record

@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from dashboard.documents import Documents, NotFound
-from dashboard.index import Index
-from dashboard.page import report_page
-from dashboard.settings import DashboardSettings
-from dashboard.sources import ReplaySource
+from group_coordinator.dashboard.documents import Documents, NotFound
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.page import report_page
+from group_coordinator.dashboard.settings import DashboardSettings
+from group_coordinator.dashboard.sources import ReplaySource
 
 REBALANCES_MAX = 1_000
 """Of each group, so many rebalances are told in full: the latest."""

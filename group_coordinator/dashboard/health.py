@@ -7,9 +7,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from dashboard.facts import GroupFacts
-from dashboard.lag import Lag
-from dashboard.settings import HealthSettings
+from group_coordinator.dashboard.facts import GroupFacts
+from group_coordinator.dashboard.lag import Lag
+from group_coordinator.dashboard.settings import HealthSettings
 from group_coordinator.narrative import words
 
 VerdictKind = Literal[

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import msgspec
 
-from dashboard.documents import Documents, event_document
-from dashboard.rows import GroupRow
+from group_coordinator.dashboard.documents import Documents, event_document
+from group_coordinator.dashboard.rows import GroupRow
 
 INTERVAL_S = 0.4
 ROWS_MAX = 1_000

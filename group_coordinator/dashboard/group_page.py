@@ -7,15 +7,15 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
-from dashboard.advice import advice
-from dashboard.facts import Committed, Moment
-from dashboard.index import Kept, decoded
-from dashboard.lag import EndOffsets, Place
-from dashboard.lanes import Lane, TopicsOverTime, lanes, unowned_ms
-from dashboard.members_page import by_appearance, last_heard, member_documents
-from dashboard.offsets_page import REWINDS_MAX, Commits, offset_documents
-from dashboard.rebalance_page import request, votes
-from dashboard.rows import GroupRow
+from group_coordinator.dashboard.advice import advice
+from group_coordinator.dashboard.facts import Committed, Moment
+from group_coordinator.dashboard.index import Kept, decoded
+from group_coordinator.dashboard.lag import EndOffsets, Place
+from group_coordinator.dashboard.lanes import Lane, TopicsOverTime, lanes, unowned_ms
+from group_coordinator.dashboard.members_page import by_appearance, last_heard, member_documents
+from group_coordinator.dashboard.offsets_page import REWINDS_MAX, Commits, offset_documents
+from group_coordinator.dashboard.rebalance_page import request, votes
+from group_coordinator.dashboard.rows import GroupRow
 from group_coordinator.narrative import words
 from group_coordinator.narrative.rebalances import Rebalance as Told
 from group_coordinator.narrative.rebalances import rebalances

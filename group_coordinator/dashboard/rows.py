@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from dashboard.facts import GroupFacts
-from dashboard.health import SEVERITY, VerdictKind, verdict
-from dashboard.lag import Lag
-from dashboard.settings import HealthSettings
+from group_coordinator.dashboard.facts import GroupFacts
+from group_coordinator.dashboard.health import SEVERITY, VerdictKind, verdict
+from group_coordinator.dashboard.lag import Lag
+from group_coordinator.dashboard.settings import HealthSettings
 from group_coordinator.narrative import words
 
 SPARK_MAX = 48

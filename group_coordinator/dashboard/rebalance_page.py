@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dashboard.advice import advice
+from group_coordinator.dashboard.advice import advice
 from group_coordinator.narrative import words
 from group_coordinator.narrative.rebalances import Rebalance, headline
 from group_coordinator.narrative.steps import moves, steps, waited_for

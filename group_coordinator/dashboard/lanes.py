@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from dashboard.facts import Moment
+from group_coordinator.dashboard.facts import Moment
 from group_coordinator.tables.rows import Ownership
 from schemas.history import AssignmentReceived
 

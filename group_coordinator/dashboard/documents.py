@@ -7,13 +7,13 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
-from dashboard.facts import Committed
-from dashboard.group_page import Now, Window, group_page
-from dashboard.health import expires_ms
-from dashboard.index import Index, Told
-from dashboard.rebalance_page import rebalance_page, request
-from dashboard.settings import DashboardSettings
-from dashboard.what_if import Change, ReplayFunction, summary
+from group_coordinator.dashboard.facts import Committed
+from group_coordinator.dashboard.group_page import Now, Window, group_page
+from group_coordinator.dashboard.health import expires_ms
+from group_coordinator.dashboard.index import Index, Told
+from group_coordinator.dashboard.rebalance_page import rebalance_page, request
+from group_coordinator.dashboard.settings import DashboardSettings
+from group_coordinator.dashboard.what_if import Change, ReplayFunction, summary
 from group_coordinator.narrative import words
 from schemas.history import History, RequestRefused
 
