@@ -14,7 +14,7 @@ from rich.text import Text
 
 from command_line.tables import out, say
 from group_coordinator.narrative import words
-from operations.printable import printable
+from group_coordinator.operations.printable import printable
 from schemas.history import GroupSnapshot
 
 LINE_INTERVAL_S = 10.0

@@ -20,7 +20,7 @@ from command_line.topic_reader import read_topic
 from group_coordinator.dashboard.sources import doubts_of
 from group_coordinator.narrative import words
 from group_coordinator.narrative.rebalances import Rebalance, headline, rebalances
-from operations.printable import printable
+from group_coordinator.operations.printable import printable
 from schemas.history import History, decode_history
 from streaming.config import StreamingConfig
 

@@ -11,8 +11,8 @@ from command_line.gateway_settings import FrontSettings
 from command_line.signals import asked_to_stop
 from command_line.voice import Voice
 from group_coordinator.narrative import words
-from operations.gateway_metrics import GatewayHealth, gateway_registry
-from operations.server import OperationsServer
+from group_coordinator.operations.gateway_metrics import GatewayHealth, gateway_registry
+from group_coordinator.operations.server import OperationsServer
 
 if TYPE_CHECKING:
     from group_coordinator.gateway.front import Front

@@ -13,7 +13,7 @@ from command_line.errors import EXPECTED, told
 from command_line.options import insist_on_pairs
 from command_line.signals import interrupt_when_asked
 from command_line.tables import err
-from operations.printable import printable_lines
+from group_coordinator.operations.printable import printable_lines
 
 DISTRIBUTION = "group-coordinator"
 

@@ -22,7 +22,7 @@ from command_line.times import parse_moment_ms
 from command_line.topic_reader import asking, read_topic
 from coordinator_state.replay import StoredGroups
 from group_coordinator.dashboard.sources import doubts_of
-from operations.printable import printable, printable_lines
+from group_coordinator.operations.printable import printable, printable_lines
 from schemas.history import decode_history
 from schemas.wire import DecodeError
 from streaming.config import StreamingConfig

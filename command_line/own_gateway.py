@@ -10,8 +10,8 @@ from command_line.gateway_settings import GatewaySettings
 from command_line.options import load_as
 from command_line.voice import Voice
 from group_coordinator.gateway.config import GatewayError
-from operations.gateway_metrics import GatewayCollector
-from operations.operations import Operations
+from group_coordinator.operations.gateway_metrics import GatewayCollector
+from group_coordinator.operations.operations import Operations
 from streaming.config import StreamingConfig
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from command_line.status_line import StatusLine
 from command_line.tables import out, say
 from command_line.voice import Voice
 from group_coordinator.narrative import words
-from operations.operations import Operations
+from group_coordinator.operations.operations import Operations
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.java import require_java

@@ -11,7 +11,7 @@ import typer
 
 from command_line.errors import EXPECTED, told
 from command_line.tables import say
-from operations.logs import LogFormat, configure_logs
+from group_coordinator.operations.logs import LogFormat, configure_logs
 
 _GROUP = re.compile(r"OperatorError: group b'([^']*)'")
 _log = logging.getLogger("group_coordinator")

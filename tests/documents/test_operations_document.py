@@ -6,10 +6,10 @@ import os
 import re
 from pathlib import Path
 
-from operations.gateway_metrics import GATEWAY_METRICS
-from operations.metrics import METRICS
+from group_coordinator.operations.gateway_metrics import GATEWAY_METRICS
+from group_coordinator.operations.metrics import METRICS
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "group_coordinator.operations.md"
 MARK = "<!-- generated: everything below is written by `make schemas` -->\n"
 
 

@@ -24,12 +24,12 @@ from group_coordinator.dashboard.sources import request_of_event
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.frames import FrameError, FrameSplitter, frame, parse_request_head
 from group_coordinator.gateway.versions import GROUP_APIS
+from group_coordinator.operations.tally import Tally
 from group_coordinator.recordings.group_requests import group_requests
 from group_coordinator.recordings.kafka_json import KafkaJsonError
 from group_coordinator.recordings.line_times import LineError
 from group_coordinator.recordings.offsets_log import OffsetsLogError, read_offsets_line
 from group_coordinator.recordings.request_lines import MARK, read_line
-from operations.tally import Tally
 from schemas import consumer_protocol
 from schemas.events import EventError, decode_group_event, decode_response_event, encode_json
 from schemas.history import decode_history, decode_snapshot

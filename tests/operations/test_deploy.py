@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 import yaml
 
-from operations.metrics import METRICS
+from group_coordinator.operations.metrics import METRICS
 from schemas.history import MemberDropped, RebalanceCompleted
 from streaming.config import StreamingConfig
 from tests.operations.promql import RANGES, Series, series

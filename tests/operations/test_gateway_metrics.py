@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from group_coordinator.gateway.metrics import GatewayMetrics
-from operations.gateway_metrics import ANSWER_SECONDS, BROKEN, GATEWAY_METRICS, REQUESTS, gateway_registry
+from group_coordinator.operations.gateway_metrics import (
+    ANSWER_SECONDS,
+    BROKEN,
+    GATEWAY_METRICS,
+    REQUESTS,
+    gateway_registry,
+)
 
 
 def test_series_begin_at_zero_and_count_on() -> None:

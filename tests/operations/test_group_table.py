@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from operations import group_table, metrics
-from operations.group_table import GroupTable
-from operations.light_records import LightSnapshot, read_snapshot
+from group_coordinator.operations import group_table, metrics
+from group_coordinator.operations.group_table import GroupTable
+from group_coordinator.operations.light_records import LightSnapshot, read_snapshot
 
 NAMED = (metrics.GROUP_REBALANCING, metrics.GROUP_REBALANCES, metrics.GROUP_MEMBERS)
 

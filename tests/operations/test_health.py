@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from operations.health import STALE_AFTER_S, START_LIMIT_S, Health
-from operations.metrics import Metrics
-from operations.server import CONNECTIONS_MAX, OperationsServer
+from group_coordinator.operations.health import STALE_AFTER_S, START_LIMIT_S, Health
+from group_coordinator.operations.metrics import Metrics
+from group_coordinator.operations.server import CONNECTIONS_MAX, OperationsServer
 
 
 class Clock:

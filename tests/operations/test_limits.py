@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from coordinator_state import GroupConfig
-from operations import metrics as m
+from group_coordinator.operations import metrics as m
 from schemas.error_codes import ErrorCode
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from operations.group_table import Recently
-from operations.names import NAME_CHARACTERS_MAX, kept_name
-from operations.repeats import Repeats
+from group_coordinator.operations.group_table import Recently
+from group_coordinator.operations.names import NAME_CHARACTERS_MAX, kept_name
+from group_coordinator.operations.repeats import Repeats
 
 LONG = "g" * 32_000
 

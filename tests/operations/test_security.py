@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 from command_line.main import app
 from command_line.topic_reader import read_topic
 from group_coordinator.members.kafka_member import Member
-from operations import metrics as m
-from operations.group_log import GroupLog
-from operations.group_table import GroupTable
-from operations.metrics import Metrics
-from operations.tally import Tally
-from operations.topics_reader import TopicsReader
+from group_coordinator.operations import metrics as m
+from group_coordinator.operations.group_log import GroupLog
+from group_coordinator.operations.group_table import GroupTable
+from group_coordinator.operations.metrics import Metrics
+from group_coordinator.operations.tally import Tally
+from group_coordinator.operations.topics_reader import TopicsReader
 from streaming.config import StreamingConfig
 from streaming.ticker import Ticker
 from streaming.topics import TopicError, admin_client, ensure_topics

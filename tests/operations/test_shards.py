@@ -8,9 +8,9 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from operations import metrics as m
-from operations.operations import Operations
-from operations.shards import PHASES
+from group_coordinator.operations import metrics as m
+from group_coordinator.operations.operations import Operations
+from group_coordinator.operations.shards import PHASES
 from streaming.clock import Standstill, TickerStatus
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import free_port

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from operations import metrics as m
-from operations.group_table import GroupTable
-from operations.metrics import Metrics
-from operations.repeats import Remembered, Repeats
-from operations.tally import Tally
+from group_coordinator.operations import metrics as m
+from group_coordinator.operations.group_table import GroupTable
+from group_coordinator.operations.metrics import Metrics
+from group_coordinator.operations.repeats import Remembered, Repeats
+from group_coordinator.operations.tally import Tally
 from schemas.records_file import Record
 from streaming.rows import OutputRecord
 from tests.operations.records import APPEND_MS, CONFIG, START_MS, log, outputs

@@ -8,15 +8,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from operations import metrics as m
-from operations.group_log import GroupLog
-from operations.group_table import GroupTable
-from operations.health import Health
-from operations.metrics import Metrics, Value
-from operations.server import OperationsServer
-from operations.shards import Shards
-from operations.tally import Tally
-from operations.topics_reader import TopicsReader
+from group_coordinator.operations import metrics as m
+from group_coordinator.operations.group_log import GroupLog
+from group_coordinator.operations.group_table import GroupTable
+from group_coordinator.operations.health import Health
+from group_coordinator.operations.metrics import Metrics, Value
+from group_coordinator.operations.server import OperationsServer
+from group_coordinator.operations.shards import Shards
+from group_coordinator.operations.tally import Tally
+from group_coordinator.operations.topics_reader import TopicsReader
 from schemas.java_hash import group_partition
 from streaming.clock import TickerStatus
 from streaming.config import StreamingConfig

@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Literal, TextIO
 
-from operations.printable import printable, printable_lines
+from group_coordinator.operations.printable import printable, printable_lines
 
 LogFormat = Literal["text", "json"]
 

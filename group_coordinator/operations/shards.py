@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from operations import metrics as m
-from operations.health import Health
-from operations.metrics import Metrics, Value
+from group_coordinator.operations import metrics as m
+from group_coordinator.operations.health import Health
+from group_coordinator.operations.metrics import Metrics, Value
 from streaming.clock import TickerStatus
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
-from operations.light_records import LightSnapshot
-from operations.metrics import (
+from group_coordinator.operations.light_records import LightSnapshot
+from group_coordinator.operations.metrics import (
     GROUP_EXPIRIES,
     GROUP_MEMBERS,
     GROUP_REBALANCES,
@@ -20,7 +20,7 @@ from operations.metrics import (
     Metric,
     Value,
 )
-from operations.names import kept_name
+from group_coordinator.operations.names import kept_name
 
 STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable")
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")

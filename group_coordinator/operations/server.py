@@ -13,7 +13,7 @@ from typing import Any, Self
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from operations.health import Probes
+from group_coordinator.operations.health import Probes
 from schemas.http_host import is_loopback, names_this_machine
 
 REQUEST_TIMEOUT_S = 10.0

@@ -15,9 +15,9 @@ from contextlib import suppress
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from operations.group_log import GroupLog
-from operations.metrics import READER_LAG, Value
-from operations.tally import Tally
+from group_coordinator.operations.group_log import GroupLog
+from group_coordinator.operations.metrics import READER_LAG, Value
+from group_coordinator.operations.tally import Tally
 from schemas.isolation import READER_PROPERTIES
 from streaming.topics import Topics
 

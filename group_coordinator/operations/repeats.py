@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
-from operations.names import kept_name
+from group_coordinator.operations.names import kept_name
 
 GROUPS_REMEMBERED = 100_000
 """A repeat follows its batch within minutes; groups that were silent for longer than so many others need no memory."""

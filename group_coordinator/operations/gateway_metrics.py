@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from group_coordinator.gateway.metrics import GatewayMetrics, Histogram
 from group_coordinator.gateway.versions import GROUP_APIS
-from operations.metrics import PREFIX, Metric
+from group_coordinator.operations.metrics import PREFIX, Metric
 
 _MS = 1_000
 

@@ -10,10 +10,17 @@ from collections.abc import Callable, Hashable, Mapping
 
 import msgspec
 
-from operations import metrics as m
-from operations.group_table import GroupTable
-from operations.light_records import LightAnswer, LightHistory, read_answer, read_event, read_history, read_snapshot
-from operations.repeats import Remembered, Repeats
+from group_coordinator.operations import metrics as m
+from group_coordinator.operations.group_table import GroupTable
+from group_coordinator.operations.light_records import (
+    LightAnswer,
+    LightHistory,
+    read_answer,
+    read_event,
+    read_history,
+    read_snapshot,
+)
+from group_coordinator.operations.repeats import Remembered, Repeats
 from schemas.events import SESSION_RENEWAL
 from schemas.messages import APIS
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from group_coordinator.narrative.words import sentence
-from operations.light_records import LightHistory
+from group_coordinator.operations.light_records import LightHistory
 from schemas.history import decode_history
 
 LINES_PER_WINDOW = 100
