@@ -34,7 +34,7 @@ KINDS = ("driver", "JVM", "Python workers", "broker")
 
 def start(directory: Path, port: int, tick_interval_ms: int) -> subprocess.Popen[bytes]:
     command = [
-        sys.executable, "-m", "command_line.main", "run", "--embedded", "--embedded-port", str(port), "--embedded-data", str(directory),
+        sys.executable, "-m", "group_coordinator.command_line.main", "run", "--embedded", "--embedded-port", str(port), "--embedded-data", str(directory),
         "--tick-interval-ms", str(tick_interval_ms),
     ]  # fmt: skip
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)

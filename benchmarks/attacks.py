@@ -55,7 +55,7 @@ class Target:
     async def start(self) -> None:
         """Returns when a commit has been answered."""
         command = [
-            sys.executable, "-m", "command_line.main", "run", "--embedded", "--embedded-port", self.broker.rsplit(":", 1)[1],
+            sys.executable, "-m", "group_coordinator.command_line.main", "run", "--embedded", "--embedded-port", self.broker.rsplit(":", 1)[1],
             "--embedded-data", str(self._directory / "kafka"), "--checkpoint", str(self._directory / "checkpoint"), "--gateway", self.gateway,
         ]  # fmt: skip
         with self.log.open("ab") as log:

@@ -49,7 +49,7 @@ def _running(directory: Path, door: bool) -> Iterator[tuple[str, str]]:
     with (directory / "out").open("w") as out:
         app = subprocess.Popen(
             [
-                sys.executable, "-m", "command_line.main", "run", "--embedded", "--group-initial-rebalance-delay-ms", "0",
+                sys.executable, "-m", "group_coordinator.command_line.main", "run", "--embedded", "--group-initial-rebalance-delay-ms", "0",
                 "--gateway", f"127.0.0.1:{port}", "--gateway-config-file", str(directory / "group_coordinator.gateway.toml"),
                 "--metrics-port", str(metrics_port),
             ], stdout=out, stderr=subprocess.STDOUT,

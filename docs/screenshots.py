@@ -109,7 +109,7 @@ def main() -> None:
 
     demo = None
     if arguments.address is None:
-        demo = subprocess.Popen([sys.executable, "-m", "command_line.main", "demo"], stdout=subprocess.PIPE, text=True, start_new_session=True)
+        demo = subprocess.Popen([sys.executable, "-m", "group_coordinator.command_line.main", "demo"], stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         address = arguments.address or address_of(demo)  # type: ignore[arg-type]
         if demo is not None:

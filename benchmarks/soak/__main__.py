@@ -90,7 +90,7 @@ def soak(directory: Path, pace: Pace, duration_s: float, file: SampleFile) -> li
             made.result(30)
         coordinator = subprocess.Popen(
             [
-                sys.executable, "-m", "command_line.main", "run", "--bootstrap-servers", kafka.bootstrap_servers,
+                sys.executable, "-m", "group_coordinator.command_line.main", "run", "--bootstrap-servers", kafka.bootstrap_servers,
                 "--checkpoint", str(directory / "checkpoint"), "--metrics-port", str(port), "--responses-partitions", "1",
                 "--offsets-retention-minutes", str(RETENTION_MINUTES), "--offsets-retention-check-interval-ms", "60000",
                 "--spark", "spark.driver.memory=1g", "--spark", f"spark.local.dir={local}",

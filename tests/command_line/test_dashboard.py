@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from command_line import what_if
-from command_line.dashboard_thread import host_and_port
-from command_line.errors import CommandError
-from command_line.main import app
+from group_coordinator.command_line import what_if
+from group_coordinator.command_line.dashboard_thread import host_and_port
+from group_coordinator.command_line.errors import CommandError
+from group_coordinator.command_line.main import app
 from group_coordinator.dashboard import Change, ReplaySource, start_server
 from group_coordinator.tables.rows import TABLES
 from schemas.history import RebalanceStarted, decode_history

@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from command_line.demo_view import DemoView
-from command_line.errors import CommandError
-from command_line.group_tables import list_lines
-from command_line.status_line import StatusLine
-from command_line.times import parse_duration_s
 from coordinator_state import AssignmentChange
+from group_coordinator.command_line.demo_view import DemoView
+from group_coordinator.command_line.errors import CommandError
+from group_coordinator.command_line.group_tables import list_lines
+from group_coordinator.command_line.status_line import StatusLine
+from group_coordinator.command_line.times import parse_duration_s
 from schemas.history import GroupSnapshot
 from streaming.application import ShardProgress
 from tests.coordinator_state.harness import GroupHarness, of_type

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from command_line import doubts
-from command_line.errors import CommandError
+from group_coordinator.command_line import doubts
+from group_coordinator.command_line.errors import CommandError
 from group_coordinator.dashboard.documents import Documents
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import ReplaySource

@@ -26,7 +26,7 @@ STOP_TIMEOUT_S = 90.0
 @contextmanager
 def command(tmp_path: Path, *arguments: str, cwd: Path | None = None) -> Iterator[subprocess.Popen[str]]:
     """A command in a session of its own; what it prints goes to files. With `cwd` as it is installed, and there."""
-    program = [sys.executable, "-m", "command_line.main"] if cwd is None else [str(Path(sys.executable).with_name("group-coordinator"))]
+    program = [sys.executable, "-m", "group_coordinator.command_line.main"] if cwd is None else [str(Path(sys.executable).with_name("group-coordinator"))]
     with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
         process = subprocess.Popen([*program, *arguments], stdout=out, stderr=err, text=True, start_new_session=True, cwd=cwd)
         try:
@@ -85,7 +85,7 @@ def test_the_demo_tells_its_story_and_leaves_nothing_behind(tmp_path: Path, kafk
     history = re.search(r"explain --group payments --from (\S+)$", text, re.MULTILINE)
     assert history is not None
     explained = subprocess.run(
-        [sys.executable, "-m", "command_line.main", "explain", "--group", "payments", "--from", history[1]],
+        [sys.executable, "-m", "group_coordinator.command_line.main", "explain", "--group", "payments", "--from", history[1]],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "Why: " in explained.stdout

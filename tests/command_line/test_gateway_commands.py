@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import NewTopic
 
-from command_line.gateway_settings import GatewaySettings, TapSettings
+from group_coordinator.command_line.gateway_settings import GatewaySettings, TapSettings
 from streaming.embedded_kafka import EmbeddedKafka, free_port
 from streaming.settings import ConfigError
 from streaming.topics import TopicSettings, admin_client, ensure_topics

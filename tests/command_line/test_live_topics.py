@@ -10,7 +10,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
-from command_line.main import app
+from group_coordinator.command_line.main import app
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka
 from streaming.rows import NO_PARTITION, output_record

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import doubts
+from group_coordinator.command_line import doubts
 from tests.command_line.test_main import FIXTURES, call
 from tests.recordings import disturbances
 

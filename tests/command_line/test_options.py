@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import options
+from group_coordinator.command_line import options
 from streaming.config import ConfigError, StreamingConfig
 
 

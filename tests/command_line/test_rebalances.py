@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from command_line.explanation import explanation
-from command_line.summary import Summary
+from group_coordinator.command_line.explanation import explanation
+from group_coordinator.command_line.summary import Summary
 from group_coordinator.narrative.rebalances import headline, rebalances
 from schemas.history import RebalanceCompleted
 from tests.command_line.histories import crash, everything, interrupted, long_wait

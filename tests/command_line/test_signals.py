@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from command_line import signals
-from command_line.signals import asked_to_stop
+from group_coordinator.command_line import signals
+from group_coordinator.command_line.signals import asked_to_stop
 from tests.command_line.test_end_to_end import (
     REQUEST_LOG,
     START_TIMEOUT_S,
@@ -177,7 +177,7 @@ def terminal(*arguments: str) -> Iterator[Terminal]:
         fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
 
     process = subprocess.Popen(
-        [sys.executable, "-m", "command_line.main", *arguments], stdin=slave, stdout=slave, stderr=slave, text=True, preexec_fn=take_terminal
+        [sys.executable, "-m", "group_coordinator.command_line.main", *arguments], stdin=slave, stdout=slave, stderr=slave, text=True, preexec_fn=take_terminal
     )
     os.close(slave)
     opened = Terminal(process, master)

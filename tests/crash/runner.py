@@ -140,7 +140,7 @@ def _command(config: StreamingConfig) -> list[str]:
         "spark": "spark.driver.memory=512m",
     }
     arguments = [text for name, value in flags.items() for text in (f"--{name}", str(value))]
-    return [sys.executable, "-m", "command_line.main", "run", "--no-ticker", *arguments]
+    return [sys.executable, "-m", "group_coordinator.command_line.main", "run", "--no-ticker", *arguments]
 
 
 class CrashRun:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from command_line.actors import Actor
-from command_line.dashboard_thread import start_dashboard
-from command_line.history_tables import TablesFormat, tables_query
+from group_coordinator.command_line.actors import Actor
+from group_coordinator.command_line.dashboard_thread import start_dashboard
+from group_coordinator.command_line.history_tables import TablesFormat, tables_query
 from group_coordinator.dashboard.server import RunningServer
 from group_coordinator.members.host import MemberHost
 from group_coordinator.tables.layout import CHECKPOINT

@@ -14,7 +14,7 @@ import pytest
 import typer
 from click import Command, Group, UsageError
 
-from command_line.main import app
+from group_coordinator.command_line.main import app
 from streaming.embedded_kafka import EmbeddedKafka
 from tests.command_line.test_end_to_end import REQUEST_LOG, command, wait_for
 

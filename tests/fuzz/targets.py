@@ -15,11 +15,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from command_line.committed_offsets import CsvError, from_csv
 from coordinator_state import StateError, decode_group, encode_group
 from coordinator_state.assignors.user_data import decode_generation
 from coordinator_state.assignors.user_data import decode_sticky_user_data as decode_claim
 from coordinator_state.replay import StoredGroups
+from group_coordinator.command_line.committed_offsets import CsvError, from_csv
 from group_coordinator.dashboard.sources import request_of_event
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.frames import FrameError, FrameSplitter, frame, parse_request_head

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from command_line.groups import read_snapshots
-from command_line.topic_reader import read_topic
+from group_coordinator.command_line.groups import read_snapshots
+from group_coordinator.command_line.topic_reader import read_topic
 from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.gateway.server import Gateway
 from schemas.history import GroupSnapshot, History, MemberExpired, OffsetsCommitted, decode_history

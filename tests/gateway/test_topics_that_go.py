@@ -17,7 +17,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from command_line.topic_reader import read_topic
+from group_coordinator.command_line.topic_reader import read_topic
 from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.gateway.server import Gateway
 from schemas.history import OffsetsDeleted, decode_history

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from confluent_kafka import Producer
 
-from command_line.topic_reader import read_topic
 from coordinator_state import LogRecord
+from group_coordinator.command_line.topic_reader import read_topic
 from schemas.java_hash import group_partition
 from schemas.messages import (
     DeleteGroupsRequest,

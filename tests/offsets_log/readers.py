@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from command_line.groups import read_offsets, read_snapshots
 from coordinator_state.replay import StoredGroup, replay_offsets_log
+from group_coordinator.command_line.groups import read_offsets, read_snapshots
 from schemas.history import GroupSnapshot
 from schemas.records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, Value, decode_record
 from streaming.config import StreamingConfig

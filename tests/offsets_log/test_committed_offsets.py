@@ -8,9 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command_line.committed_offsets import CommittedOffsets, CsvError, OffsetsAsOf, from_csv, of_groups, to_csv
 from coordinator_state import Output
 from coordinator_state.replay import replay_offsets_log
+from group_coordinator.command_line.committed_offsets import (
+    CommittedOffsets,
+    CsvError,
+    OffsetsAsOf,
+    from_csv,
+    of_groups,
+    to_csv,
+)
 from schemas.history import HistoryRecord
 from tests.coordinator_state.harness import GroupHarness, LogRecord, of_type
 

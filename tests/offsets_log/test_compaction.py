@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from typer.testing import CliRunner
 
-from command_line.main import app
 from coordinator_state.replay import StoredGroup, replay_offsets_log
+from group_coordinator.command_line.main import app
 from schemas.records import GroupMetadataKey, encode_key
 from streaming.config import StreamingConfig
 from streaming.embedded_kafka import EmbeddedKafka

@@ -9,9 +9,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
-from command_line.committed_offsets import CommittedOffsets, from_csv
-from command_line.main import app
-from command_line.offsets_target import Target
+from group_coordinator.command_line.committed_offsets import CommittedOffsets, from_csv
+from group_coordinator.command_line.main import app
+from group_coordinator.command_line.offsets_target import Target
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from schemas.records_file import Record, encode_record

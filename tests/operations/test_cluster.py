@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from command_line.topic_reader import read_topic
+from group_coordinator.command_line.topic_reader import read_topic
 from schemas.events import decode_response_event, encode_request_event
 from schemas.messages import (
     OffsetCommitRequest,

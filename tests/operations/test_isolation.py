@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from command_line.topic_reader import TopicFollower, read_topic
+from group_coordinator.command_line.topic_reader import TopicFollower, read_topic
 from group_coordinator.gateway.topic_reader import TopicReader
 from schemas.events import encode_tick
 from schemas.isolation import ISOLATION_LEVEL, READER_PROPERTIES

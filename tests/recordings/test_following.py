@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line.followed import doubts
+from group_coordinator.command_line.followed import doubts
 from group_coordinator.recordings.following import Following, follow
 from group_coordinator.recordings.kafka_request_log import RequestLog
 from schemas.history import GroupRecorded, RecordingGap

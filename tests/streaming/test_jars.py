@@ -166,7 +166,7 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         find_java()
 
 
-RUN = ("command_line.main", "run")
+RUN = ("group_coordinator.command_line.main", "run")
 
 
 @pytest.mark.parametrize(
@@ -177,9 +177,9 @@ RUN = ("command_line.main", "run")
         (RUN, "echo 'java version \"11.0.22\"' >&2"),
         (RUN, "echo 'no Java'"),
         ((*RUN, "--embedded"), None),
-        (("command_line.main", "demo"), None),
-        (("command_line.main", "replay", REQUEST_LOG), None),
-        (("command_line.main", "replay", "coordinator.events"), None),
+        (("group_coordinator.command_line.main", "demo"), None),
+        (("group_coordinator.command_line.main", "replay", REQUEST_LOG), None),
+        (("group_coordinator.command_line.main", "replay", "coordinator.events"), None),
         (("streaming.embedded_kafka",), None),
         (("streaming.write_class_archives",), None),
         (("benchmarks.gateway",), None),

@@ -1,0 +1,93 @@
+"""`dashboard`: what happened in every group, in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from group_coordinator.command_line import what_if
+from group_coordinator.command_line.errors import WRONG_USE, CommandError
+from group_coordinator.command_line.options import CONNECTION, DASHBOARD_TOKEN_VARIABLE, Settings, with_settings
+from group_coordinator.command_line.signals import asked_to_stop
+from group_coordinator.command_line.tables import say
+from group_coordinator.dashboard import (
+    DEFAULT_PORT,
+    DashboardSettings,
+    HealthSettings,
+    KafkaSource,
+    ReplaySource,
+    Source,
+    SourceError,
+    TopicNames,
+    start_server,
+)
+from streaming.config import StreamingConfig
+from streaming.settings import PORT_MAX
+
+_SETTINGS = (*CONNECTION, "offsets_retention_minutes")
+_MIB = 1024 * 1024
+_POLL_S = 0.2
+
+
+@with_settings(*_SETTINGS)
+def dashboard(
+    settings: Settings,
+    directory: Annotated[
+        Path | None, typer.Option("--from", metavar="DIR", help="What a replay wrote. [default: the live topics]")
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen. Anything but this machine needs a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=PORT_MAX, help="0: a free one.")] = DEFAULT_PORT,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKEN",
+            envvar=DASHBOARD_TOKEN_VARIABLE,
+            help="Whoever looks must have it. [default: none on this machine, elsewhere a new one]",
+        ),
+    ] = None,
+    memory_mib: Annotated[
+        int, typer.Option(metavar="MIB", min=16, help="Of the records that are kept; older ones are beyond its window.")
+    ] = 512,
+) -> None:
+    """Show the groups in a browser: who owned what when, why each rebalance happened, who was waited for.
+
+    It reads the history topic (or what a replay wrote) and polls the ends of the groups' partitions. It never asks the
+    coordinator anything, joins no group and writes nothing: run as many as you like.
+
+    Examples:
+
+        group-coordinator dashboard
+        group-coordinator dashboard --from replayed/
+        group-coordinator dashboard --host 0.0.0.0 --port 8450
+    """
+    config = settings.config
+    source = ReplaySource(directory) if directory is not None else live_source(config)
+    play = what_if.of_topics(config) if directory is None else what_if.of_directory(directory, config)
+    with asked_to_stop() as asked:
+        try:
+            server = start_server(source, host, port, token, settings=dashboard_settings(config, memory_mib), what_if=play)
+        except SourceError as problem:
+            raise CommandError(str(problem), WRONG_USE if directory is not None else 1) from problem
+        with server:
+            say(f"The dashboard: {server.address}")
+            say("Ctrl-C ends it.")
+            while server.is_running and not asked.wait(_POLL_S):
+                pass
+    if not asked.is_set():
+        raise CommandError("The dashboard's server has ended by itself.")
+    say("Stopped.")
+
+
+def live_source(config: StreamingConfig) -> Source:
+    """The topics of a coordinator."""
+    topics = config.topic_settings.topics
+    names = TopicNames(history=topics.history, dead_letters=topics.dead_letters, events=topics.events)
+    return KafkaSource(config.client_properties, names)
+
+
+def dashboard_settings(config: StreamingConfig, memory_mib: int = 512) -> DashboardSettings:
+    """The dashboard's settings, as far as they follow from the coordinator's."""
+    health = HealthSettings(offsets_retention_ms=config.offsets_retention_minutes * 60_000)
+    return DashboardSettings(memory_max_bytes=memory_mib * _MIB, health=health)

@@ -1,0 +1,213 @@
+"""`demo`: a broker, the coordinator and seven groups with real members, to watch for a while."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from confluent_kafka.admin import NewTopic
+
+from group_coordinator.command_line.actors import RecordSource
+from group_coordinator.command_line.coordinator_thread import CoordinatorThread
+from group_coordinator.command_line.dashboard_thread import start_dashboard
+from group_coordinator.command_line.demo_view import DemoView
+from group_coordinator.command_line.explanation import explanation
+from group_coordinator.command_line.live_groups import LiveGroups
+from group_coordinator.command_line.signals import asked_to_stop
+from group_coordinator.command_line.status_line import StatusLine
+from group_coordinator.command_line.story import PARTITIONS, RECORDS_PER_SECOND, Story
+from group_coordinator.command_line.summary import Summary
+from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.times import parse_duration_s
+from group_coordinator.gateway.config import Address, GatewayConfig
+from group_coordinator.members.host import MemberHost
+from group_coordinator.narrative import words
+from group_coordinator.narrative.rebalances import GroupStory, Rebalance, headline
+from schemas.events import encode_json
+from schemas.history import History, MemberReplaced, RebalanceCompleted, RequestRefused
+from schemas.records_file import Record, encode_record
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka, free_port
+from streaming.jars import resolve_jars
+from streaming.java import require_java
+from streaming.topics import admin_client
+
+if TYPE_CHECKING:
+    from group_coordinator.gateway.server import Gateway
+
+_POLL_S = 0.2
+
+
+def demo(
+    duration: Annotated[
+        str | None, typer.Option(metavar="TIME", help="End after this time: 90s, 5m. [default: at Ctrl-C]")
+    ] = None,
+) -> None:
+    """Watch groups live: a Kafka broker, the coordinator on Spark, and seven groups whose members crash, roll and flap.
+
+    Everything is real, and everything is gone afterwards: the broker (Apache Kafka, a child process), the Spark query, and
+    members that consume records which the demo produces. One group is of unmodified Kafka clients of three libraries, which
+    come in by the gateway; yours can come, too. The first start fetches Kafka's and Spark's jars (a minute).
+
+    Whatever the story does to a group, the coordinator says what it decided, and why; the dashboard, whose address is
+    printed, shows it. At the end there is a summary, and the history is kept for `explain`.
+
+    Examples:
+
+        group-coordinator demo
+        group-coordinator demo --duration 90s
+    """
+    duration_s = None if duration is None else parse_duration_s(duration)
+    require_java()
+    zone = datetime.now().astimezone().tzinfo or UTC
+    with ExitStack() as stack:
+        asked = stack.enter_context(asked_to_stop())
+        began_s = time.monotonic()
+
+        def progress(text: str) -> None:
+            say(f"[{time.monotonic() - began_s:4.1f} s] {text}")
+
+        resolve_jars()
+        progress("Starting Apache Kafka and Spark ...")
+        port = free_port()
+        kafka = EmbeddedKafka(port=port)
+        stack.callback(kafka.close)
+        config = _config(f"127.0.0.1:{port}", kafka.data_directory)
+        coordinator = CoordinatorThread(config, quiet=True)
+        stack.callback(coordinator.stop)
+        coordinator.warm_up()
+        kafka.start()
+        progress(f"Kafka answers at {kafka.bootstrap_servers}. Waiting for the coordinator ...")
+        _create_topics(config)
+        if coordinator.start(lambda: coordinator.ask_to_stop() if asked.is_set() else None) is None:
+            return
+        progress("The coordinator runs; its first batch takes longest ...")
+        while not coordinator.progress and not asked.wait(_POLL_S):
+            coordinator.check()
+        dashboard = stack.enter_context(start_dashboard(config, None))
+        gateway = stack.enter_context(_gateway(config))
+        progress("Seven groups come on stage.")
+        say(f"In a browser: {dashboard.address}")
+        say("From another terminal:")
+        say(f"  group-coordinator groups --bootstrap-servers {kafka.bootstrap_servers}")
+        say(f"  group-coordinator explain --group payments --bootstrap-servers {kafka.bootstrap_servers}")
+        say("Any Kafka client can join, by the gateway:")
+        say(f"  kafka-console-consumer.sh --bootstrap-server {gateway.bootstrap_servers} --group mine --topic payments")
+        say()
+        play = _Play(config, coordinator, gateway.bootstrap_servers, zone)
+        play.run(asked.is_set, duration_s)
+        say()
+        say("Ending the demo ...")
+    play.conclude()
+
+
+class _Play:
+    """The demo from the first member's start to the summary."""
+
+    def __init__(self, config: StreamingConfig, coordinator: CoordinatorThread, gateway: str, zone: tzinfo) -> None:
+        self._config, self._coordinator, self._gateway, self._zone = config, coordinator, gateway, zone
+        self._view = DemoView()
+        self._summary = Summary()
+        self._stories: dict[str, GroupStory] = {}
+        self._example: Rebalance | None = None
+        self._directory = Path(tempfile.mkdtemp(prefix="group-coordinator-demo-"))
+        self._history = (self._directory / "history.jsonl").open("wb")
+
+    def run(self, is_asked: Callable[[], bool], duration_s: int | None) -> None:
+        config, status_line = self._config, StatusLine()
+        with ExitStack() as stack:
+            stack.enter_context(self._history)
+            host = stack.enter_context(
+                MemberHost(config.bootstrap_servers, prefix=config.topic_prefix, client_properties={"log_level": "0"})
+            )
+            records = RecordSource(config.client_properties, PARTITIONS, RECORDS_PER_SECOND)
+            records.start()
+            stack.callback(records.stop)
+            story = Story(host, self._gateway, lambda text: self._view.tell(text, is_story=True))
+            stack.callback(story.end)
+            groups = stack.enter_context(LiveGroups(config, with_history=True, on_history=self._hear))
+            stack.enter_context(self._view)
+            began_s = time.monotonic()
+            while not is_asked() and (duration_s is None or time.monotonic() < began_s + duration_s):
+                elapsed_s = time.monotonic() - began_s
+                self._coordinator.check()
+                groups.poll(_POLL_S)
+                story.play(elapsed_s, groups.snapshots)
+                shards = list(self._coordinator.progress.values())
+                status = status_line.text(shards, self._coordinator.events, list(groups.snapshots.values()))
+                self._view.show(elapsed_s, status, groups.snapshots, {actor.name: actor.records for actor in story.actors})
+            for actor in story.actors:
+                if actor.failure is not None and not is_asked():  # who asks may have asked all of its processes
+                    self._view.tell(f"{actor.name} has failed: {actor.failure}", is_story=True)
+
+    def conclude(self) -> None:
+        """The summary, one rebalance explained, and where the rest is to be had."""
+        for line in self._summary.lines(self._zone):
+            say(line)
+        if self._example is not None:
+            say()
+            say("One rebalance explained (group-coordinator explain does it for each):")
+            say()
+            for line in explanation(self._example, self._zone):
+                say(f"  {line}".rstrip())
+        say()
+        say("The history is kept:")
+        say(f"  group-coordinator explain --group payments --from {self._directory}")
+
+    def _hear(self, record: History) -> None:
+        story = self._stories.setdefault(record.group_id, GroupStory())
+        if not story.add(record):
+            return
+        self._summary.add(record, self._zone)
+        self._history.write(encode_record(Record(partition=None, key=record.group_id.encode(), value=encode_json(record))) + b"\n")
+        self._history.flush()
+        match record:
+            case RebalanceCompleted() if story.current is not None:
+                self._view.tell(headline(story.current, self._zone), is_story=False)
+                if record.trigger == "member_expired" and record.outcome == "stable":
+                    self._example = story.current
+            case MemberReplaced() | RequestRefused():
+                self._view.tell(words.line(record, self._zone), is_story=False)
+
+
+def _config(bootstrap_servers: str, directory: Path) -> StreamingConfig:
+    """Settings that make things happen within seconds."""
+    config: StreamingConfig = StreamingConfig.load(
+        {
+            "bootstrap_servers": bootstrap_servers,
+            "checkpoint": str(directory / "checkpoint"),
+            "group_initial_rebalance_delay_ms": 1_500,
+            "tick_interval_ms": 250,
+            "offsets_partitions": 8,
+            "responses_partitions": 1,
+            "replication_factor": 1,
+        }
+    )
+    return config
+
+
+def _gateway(config: StreamingConfig) -> Gateway:
+    """Where Kafka clients come in: at any free ports."""
+    from group_coordinator.gateway.server import Gateway  # it takes its time to import
+
+    return Gateway(
+        GatewayConfig(
+            listen=Address("127.0.0.1", 0),
+            bootstrap_servers=config.bootstrap_servers,
+            client_properties={"log_level": "0"},
+            topic_prefix=config.topic_prefix,
+        )
+    )
+
+
+def _create_topics(config: StreamingConfig) -> None:
+    """The topics that the groups consume."""
+    admin = admin_client(config.bootstrap_servers, {"log_level": "0"})
+    for future in admin.create_topics([NewTopic(name, number, 1) for name, number in PARTITIONS.items()]).values():
+        future.result()

@@ -1,0 +1,86 @@
+"""What the demo shows: on a terminal a table that changes, elsewhere plain lines."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from group_coordinator.command_line.tables import out, say
+from group_coordinator.narrative import words
+from group_coordinator.operations.printable import printable
+from schemas.history import GroupSnapshot
+
+LINE_INTERVAL_S = 10.0
+_EVENTS_KEPT, _EVENTS_SHOWN_AT_LEAST = 40, 3
+_OTHER_LINES = 5
+_STYLES = {"Stable": "green", "Empty": "dim", "Dead": "red"}
+
+
+class DemoView:
+    """`tell` it what happens, `show` it how things stand."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or out()
+        self._events: deque[Text] = deque(maxlen=_EVENTS_KEPT)
+        self._stack = ExitStack()
+        self._live: Live | None = None
+        self._next_line_s = LINE_INTERVAL_S
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live = self._stack.enter_context(Live(console=self._console, screen=False, auto_refresh=False))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def tell(self, text: str, *, is_story: bool) -> None:
+        """Something has happened: by the story's hand, or by the coordinator's decision."""
+        if self._live is None:
+            say(f"{'>>' if is_story else '  '} {text}")
+        else:
+            style = "yellow" if is_story else ""
+            self._events.append(Text(printable(text), style=style, no_wrap=True, overflow="ellipsis"))
+
+    def show(self, elapsed_s: float, status: str, snapshots: Mapping[str, GroupSnapshot], records: Mapping[str, int]) -> None:
+        """How things stand: the status line, the groups, and how many records each client has consumed."""
+        if self._live is not None:
+            table = _table(snapshots.values(), records)
+            room = max(self._console.height - table.row_count - _OTHER_LINES, _EVENTS_SHOWN_AT_LEAST)
+            events: Sequence[RenderableType] = list(self._events)[-room:]
+            footer = Text("Yellow: what the story does. The rest: what the coordinator made of it. Ctrl-C ends the demo.", style="dim")
+            self._live.update(Group(Text(status, style="bold"), table, "", *events, footer), refresh=True)
+        elif elapsed_s >= self._next_line_s:
+            self._next_line_s += LINE_INTERVAL_S
+            say(f"-- {status}")
+            for each in sorted(snapshots.values(), key=lambda snapshot: snapshot.group_id):
+                say(f"--   {each.group_id}: {each.state}, generation {each.generation_id}; {_owners(each)}")
+
+
+def _table(snapshots: Collection[GroupSnapshot], records: Mapping[str, int]) -> Table:
+    table = Table("GROUP", "STATE", "GENERATION", "MEMBER", "PARTITIONS", "RECORDS", box=None, pad_edge=False, header_style="bold")
+    for each in sorted(snapshots, key=lambda snapshot: snapshot.group_id):
+        first = [printable(each.group_id), Text(each.state, style=_STYLES.get(each.state, "yellow")), str(each.generation_id)]
+        rows = [
+            [
+                f"{printable(member.client_id)}{' *' if member.member_id == each.leader_id else ''}",
+                printable(words.owned(member.partitions)),
+                str(records.get(member.client_id, 0)),
+            ]
+            for member in sorted(each.members, key=lambda member: member.client_id)
+        ]
+        for number, row in enumerate(rows or [["-", "", ""]]):
+            table.add_row(*(first if number == 0 else ["", "", ""]), *row)
+    return table
+
+
+def _owners(snapshot: GroupSnapshot) -> str:
+    members = sorted(snapshot.members, key=lambda member: member.client_id)
+    return ", ".join(f"{member.client_id} has {words.owned(member.partitions)}" for member in members) or "no members"

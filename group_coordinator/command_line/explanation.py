@@ -1,0 +1,108 @@
+"""The explanation of one rebalance, as lines: why, step by step, who was waited for, who owns what since. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, tzinfo
+
+from group_coordinator.command_line.tables import aligned
+from group_coordinator.narrative import words
+from group_coordinator.narrative.rebalances import Ownership, Rebalance
+from group_coordinator.narrative.steps import Move, WaitedFor, moves, steps, waited_for
+from schemas.history import MemberIdentity
+
+OWNER_ROWS_SHOWN = 40
+
+
+def explanation(rebalance: Rebalance, zone: tzinfo = UTC) -> Iterator[str]:
+    """All that there is to say about one rebalance."""
+    started = rebalance.started
+    yield (
+        f"Group {started.group_id}, rebalance to generation {rebalance.generation_id}, "
+        f"{words.day(started.timestamp_ms, zone)} {words.clock(started.timestamp_ms, zone)} ({zone.tzname(None) or 'local time'})"
+    )
+    yield f"Why: {words.because(started)}."
+    yield f"How it ended: {_end(rebalance)}."
+    yield ""
+    yield from _steps(rebalance, zone)
+    waited = waited_for(rebalance)
+    if waited:
+        yield ""
+        yield from _waiting(rebalance, waited)
+    if rebalance.owned_after is not None:
+        yield ""
+        yield from _owners(rebalance.owned_before, rebalance.owned_after)
+    yield ""
+    yield from _members(rebalance)
+
+
+def _end(rebalance: Rebalance) -> str:
+    if rebalance.gap is not None:
+        return f"the recording does not tell: {rebalance.gap.reason}"
+    if rebalance.completed is None:
+        return "it is not over, as far as this history goes"
+    return words.sentence(rebalance.completed)
+
+
+def _steps(rebalance: Rebalance, zone: tzinfo) -> Iterator[str]:
+    start_ms = rebalance.started.timestamp_ms
+    for step in steps(rebalance, zone):
+        since = "" if step.time_ms < start_ms else f"+{words.duration(step.time_ms - start_ms)}"
+        where = f"  [{step.where}]" if step.where else ""
+        yield f"  {words.precise_clock(step.time_ms, zone)}  {since:>9}  {step.text}{where}"
+
+
+def _waiting(rebalance: Rebalance, waited: list[WaitedFor]) -> Iterator[str]:
+    start_ms = rebalance.started.timestamp_ms
+    rows = []
+    for each in waited:
+        told = "never" if each.told_ms is None else f"after {words.duration(each.told_ms - start_ms)}"
+        if each.joined_ms is not None:
+            joined = f"after {words.duration(each.joined_ms - start_ms)}"
+        else:
+            joined = "never" if each.gone_ms is None else f"never: {each.fate} after {words.duration(each.gone_ms - start_ms)}"
+        took = "" if each.told_ms is None or each.joined_ms is None else words.duration(each.joined_ms - each.told_ms)
+        mark = "slowest" if each.is_slowest and len(waited) > 1 else ""
+        rows.append((words.name(each.member_id), told, joined, took, mark))
+    yield from aligned(("WAITED FOR", "TOLD", "REJOINED", "TOOK", ""), rows)
+
+
+def _owners(before: Ownership, after: Ownership) -> Iterator[str]:
+    found = moves(before, after)
+    if not found:
+        yield "No partition had an owner before, and none has one since."
+        return
+    table = [
+        (each.topic, words.ranges(each.partitions), _owner(each.before), _owner(each.after), "moved" if _has_moved(each) else "")
+        for each in found
+    ]
+    yield from aligned(("TOPIC", "PARTITIONS", "OWNER BEFORE", "OWNER SINCE", ""), table[:OWNER_ROWS_SHOWN])
+    if len(table) > OWNER_ROWS_SHOWN:
+        yield f"... and {len(table) - OWNER_ROWS_SHOWN} more lines"
+    moved = sum(len(each.partitions) for each in found if _has_moved(each))
+    total = sum(len(each.partitions) for each in found)
+    yield f"{moved} of {words.count(total, 'partition')} changed owner."
+
+
+def _owner(member_id: str | None) -> str:
+    return "nobody" if member_id is None else words.name(member_id)
+
+
+def _has_moved(move: Move) -> bool:
+    """By the names that are shown: two lives of one member that read the same are told apart in the table of members."""
+    return _owner(move.before) != _owner(move.after)
+
+
+def _members(rebalance: Rebalance) -> Iterator[str]:
+    """Whom the short names stand for."""
+    found: dict[str, MemberIdentity] = {}
+    for record in (*rebalance.causes, *rebalance.steps):
+        for attribute in ("member", "leader"):
+            identity = getattr(record, attribute, None)
+            if isinstance(identity, MemberIdentity):
+                found[identity.member_id] = identity
+    rows = [
+        (words.name(each.member_id), each.client_id, each.client_host, each.group_instance_id or "-", each.member_id)
+        for each in found.values()
+    ]
+    yield from aligned(("MEMBER", "CLIENT-ID", "HOST", "INSTANCE", "MEMBER ID"), rows)

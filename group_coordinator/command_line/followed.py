@@ -1,0 +1,111 @@
+"""How far the log of a broker could be followed, in sentences; and its settings, which a replay of the events needs too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import tzinfo
+from pathlib import Path
+
+import msgspec
+
+from group_coordinator.command_line.errors import CommandError
+from group_coordinator.command_line.options import Settings
+from group_coordinator.narrative import words
+from group_coordinator.recordings.broker_settings import SETTINGS
+from group_coordinator.recordings.following import FollowedGroup, Following
+
+GROUPS_SHOWN = 20
+_INFERRED_SHOWN = 3
+_SUFFIX = ".settings.json"
+
+
+def agreement(following: Following) -> str:
+    """How many of the broker's answers are those that come out here."""
+    compared = sum(group.compared for group in following.groups)
+    differing = sum(len(group.differing) for group in following.groups)
+    not_compared = Counter(following.set_aside)
+    for group in following.groups:
+        not_compared.update(group.not_compared)
+    aside = "; ".join(f"{count} {why}" for why, count in not_compared.items())
+    return (
+        f"Followed the broker's log: {compared - differing} of {words.count(compared, 'answer')} as the broker gave them, {differing} differ, "
+        f"{not_compared.total()} cannot be compared" + (f" ({aside})." if aside else ".")
+    )
+
+
+def doubts(following: Following, zone: tzinfo) -> tuple[str, ...]:
+    """Where what is told may not be what the broker did."""
+    found = [sentence for group in following.groups for sentence in _of_group(group, zone)]
+    rest = len(found) - GROUPS_SHOWN
+    shown = found[:GROUPS_SHOWN] + ([f"... and {words.count(rest, 'sentence')} more of this kind: verify recording has them"] if rest > 0 else [])
+    return (*following.settings.contradicted, *shown)
+
+
+def _of_group(group: FollowedGroup, zone: tzinfo) -> Iterator[str]:
+    if not group.parts:
+        yield f"group {group.group_id}: it is older than the log, which never tells who its members are; {words.count(len(group.requests), 'request')} not shown"
+    for part, following in zip(group.parts, [*group.parts[1:], None], strict=False):
+        if part is group.parts[0] and part.beginning is not None:
+            known = f"{_moment(part.said[0].clock_ms, zone)} (generation {part.beginning.group.generation_id})"
+            yield f"group {group.group_id}: it is older than the log; what it was before {known} is not known"
+        if part.gap is not None:
+            until = "the end" if following is None else f"{_moment(following.said[0].clock_ms, zone)}"
+            yield f"group {group.group_id}: what it was from {_moment(part.gap_from_ms, zone)} to {until} is not known: {part.gap.reason}"
+    apis = Counter(each.where.split(" ")[0] for each in group.differing)
+    if apis:
+        which = words.listed([f"{count} of {api}" for api, count in apis.items()])
+        yield f"group {group.group_id}: {words.count(apis.total(), 'answer')} of {group.compared} not as the broker gave them ({which})"
+    inferred = [step for part in group.parts for step in part.result.steps if step.inferred is not None]
+    if inferred:
+        which = words.listed([f"{step.inferred} at {_moment(step.effect_us // 1000, zone)}" for step in inferred], _INFERRED_SHOWN)
+        yield f"group {group.group_id}: {words.count(len(inferred), 'request')} not in the log, inferred from what follows ({which})"
+
+
+def _moment(time_ms: int, zone: tzinfo) -> str:
+    return words.precise_clock(time_ms, zone)
+
+
+# ------------------------------------------------------------------------------------------------------- the settings
+
+
+def given_settings(settings: Settings) -> dict[str, int]:
+    """What flags say of the broker's settings. Those of files and of the environment are for a coordinator of ours."""
+    return {name: getattr(settings.config, name) for name in SETTINGS if settings.sources[name] == "flag"}
+
+
+def other_settings(recorded: Mapping[str, int], given: Mapping[str, int]) -> tuple[str, ...]:
+    """What is to be said where events of a broker's log are replayed with settings that were not the broker's."""
+    return tuple(
+        f"{name} = {value} is given, and the broker in whose log this was had {recorded[name]}: what is told is what if"
+        for name, value in given.items()
+        if recorded.get(name, value) != value
+    )
+
+
+def flags(values: Mapping[str, int]) -> str:
+    """Settings as they are given to `replay`."""
+    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in sorted(values.items()))
+
+
+def keep_settings(path: Path, values: Mapping[str, int]) -> None:
+    """Beside a file of events: the settings of the broker in whose log they were. An older note goes."""
+    note = path.with_name(path.name + _SUFFIX)
+    if values:
+        note.write_bytes(msgspec.json.format(msgspec.json.encode(dict(values))) + b"\n")
+    else:
+        note.unlink(missing_ok=True)
+
+
+def kept_settings(paths: Iterable[Path]) -> dict[str, int]:
+    """What was kept beside files of events. Raises CommandError for a note that cannot be read."""
+    found: dict[str, int] = {}
+    for path in paths:
+        note = path.with_name(path.name + _SUFFIX)
+        try:
+            found |= msgspec.json.decode(note.read_bytes(), type=dict[str, int])
+        except FileNotFoundError:
+            continue
+        except msgspec.DecodeError as problem:
+            raise CommandError(f"{note}, which has the broker's settings, cannot be read: {problem}.") from problem
+    return found

@@ -1,0 +1,52 @@
+"""What `gateway` and `tap` do alike: stand between clients and brokers until somebody asks for the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from group_coordinator.command_line.gateway_settings import FrontSettings
+from group_coordinator.command_line.signals import asked_to_stop
+from group_coordinator.command_line.voice import Voice
+from group_coordinator.narrative import words
+from group_coordinator.operations.gateway_metrics import GatewayHealth, gateway_registry
+from group_coordinator.operations.server import OperationsServer
+
+if TYPE_CHECKING:
+    from group_coordinator.gateway.front import Front
+
+LINE_INTERVAL_S = 60.0
+_POLL_S = 0.2
+
+
+def serve(
+    settings: FrontSettings, voice: Voice, front: Front, introduce: Callable[[], None], line: Callable[[], str]
+) -> None:
+    """Start it, say so by `introduce`, and now and then how it is going by `line`; until somebody asks for the end, or a failure."""
+    with ExitStack() as stack:
+        asked = stack.enter_context(asked_to_stop())
+        if settings.metrics_port:
+            endpoint = OperationsServer(
+                settings.metrics_host, settings.metrics_port, gateway_registry(front.metrics), GatewayHealth(lambda: front.is_ready)
+            )
+            url = stack.enter_context(endpoint).url
+            voice.say(f"Metrics and health: {url}/metrics, /health/live, /health/ready.")
+        stack.enter_context(front)
+        introduce()
+        said, next_line_s = "", time.monotonic() + LINE_INTERVAL_S
+        while not asked.wait(_POLL_S):
+            front.check()
+            if time.monotonic() >= next_line_s:
+                next_line_s += LINE_INTERVAL_S
+                text = line()
+                if text != said:
+                    voice.say(text)
+                    said = text
+    voice.say("Stopped.")
+
+
+def clients(front: Front) -> str:
+    """How many there are."""
+    return words.count(front.metrics.connections_open, "connection")

@@ -1,0 +1,81 @@
+"""`gateway`: where Kafka clients join the groups that the stream job runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from group_coordinator.command_line.front import clients, serve
+from group_coordinator.command_line.gateway_settings import PANELS, GatewaySettings, names
+from group_coordinator.command_line.options import Resolved, with_settings
+from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.voice import Voice
+from group_coordinator.gateway.metrics import GatewayMetrics
+from group_coordinator.narrative import words
+
+if TYPE_CHECKING:
+    from group_coordinator.gateway.server import Gateway
+
+
+@with_settings(*names(GatewaySettings), of=GatewaySettings, panels=PANELS)
+def gateway(
+    settings: Resolved[GatewaySettings],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved settings, each with its source, and end.")] = False,
+) -> None:
+    """Let unmodified Kafka clients join groups that the coordinator runs: they bootstrap here instead of at a broker.
+
+    Group requests (JoinGroup, Heartbeat, OffsetCommit ...) become events for the coordinator, whose answers go back to the
+    client; all else goes on to the brokers, untouched. There must be a coordinator, or have been one: `group-coordinator
+    run` on the same `--topic-prefix`. It may be restarted while clients are connected, and so may the gateway: no group
+    rebalances for it. Several gateways share the load without knowing of each other.
+
+    It ends at Ctrl-C or SIGTERM with exit code 0, and with 1 and the cause when it cannot go on.
+
+    Each setting is taken from its flag, else from the environment (`GROUP_COORDINATOR_LISTEN=...`), else from the file
+    (`--config-file gateway.toml`), else it has its default. What to set in clients: docs/clients.md.
+
+    Examples:
+
+        group-coordinator gateway --bootstrap-servers broker:9092
+        group-coordinator gateway --listen 0.0.0.0:9192 --advertised-host gateway.example --authorization-rules rules.txt
+        group-coordinator gateway --config-file gateway.toml --metrics-port 9095
+        kafka-console-consumer.sh --bootstrap-server 127.0.0.1:9192 --group g --topic t
+    """
+    if dry_run:
+        for line in settings.lines():
+            say(line)
+        return
+    from group_coordinator.gateway.server import Gateway  # it takes its time to import
+
+    config = settings.config
+    voice = Voice(config.log_format, config.log_level)
+    with voice.failures_told():
+        voice.say(f"Starting the gateway before {config.bootstrap_servers} ...")
+        front = Gateway(config.gateway_config)
+
+        def introduce() -> None:
+            for line in introduction(front):
+                voice.say(line)
+
+        serve(config, voice, front, introduce, lambda: status(front))
+
+
+def introduction(front: Gateway) -> Iterator[str]:
+    """What to do now that it listens."""
+    yield f"The gateway is ready: clients bootstrap at {front.bootstrap_servers}."
+
+
+def status(front: Gateway) -> str:
+    """How it is going, in a line."""
+    metrics = front.metrics
+    parts = [clients(front), words.count(sum(metrics.requests.values()), "group request"), _answers(metrics)]
+    if metrics.in_doubt:
+        parts.append(f"{metrics.in_doubt} not answered in time")
+    return ", ".join(part for part in parts if part)
+
+
+def _answers(metrics: GatewayMetrics) -> str:
+    coordinator = metrics.coordinator_ms
+    return f"half of the answers within {coordinator.quantile(0.5):g} ms" if coordinator.count else ""

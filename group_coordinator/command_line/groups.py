@@ -1,0 +1,116 @@
+"""`groups`: the groups as they are now, from the compacted assignments topic, in the words of kafka-consumer-groups."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from group_coordinator.command_line.errors import CommandError
+from group_coordinator.command_line.group_tables import (
+    json_lines,
+    json_with_offsets,
+    list_lines,
+    member_lines,
+    owners_of,
+    partition_lines,
+    state_lines,
+)
+from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
+from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.topic_reader import log_bounds, partition_count, read_topic
+from schemas.history import GroupSnapshot, decode_snapshot
+from schemas.java_hash import group_partition
+from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
+from schemas.wire import DecodeError
+from streaming.config import StreamingConfig
+
+_REBALANCING = ("PreparingRebalance", "CompletingRebalance")
+
+
+@with_settings(*CONNECTION)
+def groups(
+    settings: Settings,
+    group: Annotated[str | None, typer.Option("--group", metavar="ID", help="Describe this group: partitions, owners, lag.")] = None,
+    members: Annotated[bool, typer.Option("--members", help="Of --group: its members and what they hold.")] = False,
+    state: Annotated[bool, typer.Option("--state", help="Of --group: its state. Without --group: the state of all.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
+) -> None:
+    """List groups, or describe one: what `kafka-consumer-groups` shows, for groups of this coordinator.
+
+    Examples:
+
+        group-coordinator groups
+        group-coordinator groups --group billing
+        group-coordinator groups --group billing --members
+        group-coordinator groups --json | jq 'select(.state != "Stable")'
+    """
+    config = settings.config
+    if members and group is None:
+        raise CommandError("--members describes one group: name it by --group.", exit_code=2)
+    if members and state:
+        raise CommandError("Choose one of --members and --state.", exit_code=2)
+    snapshots = read_snapshots(config)
+    if group is None:
+        lines = json_lines(snapshots) if as_json else list_lines(snapshots)
+    else:
+        found = next((each for each in snapshots if each.group_id == group), None)
+        if found is None:
+            raise CommandError(f"Consumer group '{group}' does not exist.")
+        offsets = read_offsets(config, group) if not (members or state) else {}
+        bounds = log_bounds(config.client_properties, offsets.keys() | owners_of(found).keys()) if not (members or state) else {}
+        if as_json:
+            lines = iter([json_with_offsets(found, offsets, bounds)])
+        else:
+            _warn(found)
+            lines = member_lines(found) if members else state_lines(found) if state else partition_lines(found, offsets, bounds)
+    for text in lines:
+        say(text)
+
+
+def read_snapshots(config: StreamingConfig) -> list[GroupSnapshot]:
+    """The groups as the assignments topic has them, by id. A repeated older record does not undo a newer one."""
+    latest: dict[str, GroupSnapshot] = {}
+    for message in read_topic(config.client_properties, config.topic_settings.topics.assignments):
+        group_id = (message.key() or b"").decode(errors="replace")
+        value = message.value()
+        if value is None:
+            latest.pop(group_id, None)
+            continue
+        try:
+            snapshot = decode_snapshot(value)
+        except msgspec.DecodeError as problem:
+            raise CommandError(f"{message.topic()}, offset {message.offset()}: not a group of ours ({problem}).") from problem
+        before = latest.get(group_id)
+        if before is None or (before.epoch, before.seq) <= (snapshot.epoch, snapshot.seq):
+            latest[group_id] = snapshot
+    return [latest[group_id] for group_id in sorted(latest)]
+
+
+def read_offsets(config: StreamingConfig, group_id: str) -> dict[tuple[str, int], OffsetCommitValue]:
+    """The committed offsets of one group, from the partition of the offsets topic where Kafka's hash puts it."""
+    topic = config.topic_settings.topics.offsets
+    partition = group_partition(group_id, partition_count(config.client_properties, topic))
+    offsets: dict[tuple[str, int], OffsetCommitValue] = {}
+    for message in read_topic(config.client_properties, topic, [partition]):
+        try:
+            key, value = decode_record(message.key() or b"", message.value())
+        except DecodeError:
+            continue
+        if isinstance(key, OffsetCommitKey) and key.group_id == group_id:
+            if isinstance(value, OffsetCommitValue):
+                offsets[key.topic, key.partition] = value
+            else:
+                offsets.pop((key.topic, key.partition), None)
+    return offsets
+
+
+def _warn(snapshot: GroupSnapshot) -> None:
+    """What kafka-consumer-groups says before its table."""
+    if snapshot.state in _REBALANCING:
+        say(f"Warning: Consumer group '{snapshot.group_id}' is rebalancing.", error=True)
+        say(error=True)
+    elif not snapshot.members:
+        say(f"Consumer group '{snapshot.group_id}' has no active members.", error=True)
+        say(error=True)

@@ -1,0 +1,95 @@
+"""The tables of history as `run --tables` and `replay --tables` write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from group_coordinator.command_line.errors import CommandError
+from schemas.history import decode_history
+from streaming.config import StreamingConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from streaming.topics import TopicReport
+
+INTERVAL_S = 60
+"""From one batch of the tables to the next: what a merge into Delta costs is not paid every second."""
+_SMALL_BATCHES = {
+    # A minute's rows are few: compiling the many statements of a batch would take longer than running them, and it is the
+    # coordinator's cores that it would take.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+class TablesFormat(StrEnum):
+    """Of the tables."""
+
+    delta = "delta"
+    parquet = "parquet"
+
+
+FormatOption = Annotated[TablesFormat, typer.Option("--tables-format", help="Of the tables.")]
+
+
+def for_tables(config: StreamingConfig, kind: TablesFormat) -> StreamingConfig:
+    """The settings with what a session needs that writes tables, too; what was set by hand holds."""
+    from group_coordinator.tables.spark_sinks import DELTA_SESSION_SETTINGS
+
+    # Pools that share fairly: while a batch of the tables is written the coordinator's batches go on.
+    needed = {"spark.scheduler.mode": "FAIR", **(DELTA_SESSION_SETTINGS if kind is TablesFormat.delta else {})}
+    changed: StreamingConfig = config.model_copy(update={"spark": {**needed, **config.spark}})
+    return changed
+
+
+def tables_query(
+    config: StreamingConfig, directory: str, kind: TablesFormat, interval_s: int = INTERVAL_S
+) -> Callable[[SparkSession, TopicReport], StreamingQuery]:
+    """Starts the query that writes the tables, in the coordinator's session. It raises CommandError."""
+
+    def start(spark: SparkSession, report: TopicReport) -> StreamingQuery:
+        from group_coordinator.tables.layout import TablesError
+        from group_coordinator.tables.spark_tables import history_stream, start_tables_query
+        from streaming.session import prepare_session
+
+        own = spark.newSession()  # the settings below are not the coordinator's
+        prepare_session(own, config)
+        for name, value in _SMALL_BATCHES.items():
+            own.conf.set(name, value)
+        history = history_stream(own, report.topics.history, config.source_options)
+        try:
+            return start_tables_query(history, directory, kind.value, trigger_interval_ms=interval_s * 1_000)
+        except TablesError as problem:
+            raise CommandError(str(problem)) from problem
+
+    return start
+
+
+def write_with_spark(outputs: DataFrame, config: StreamingConfig, directory: str, kind: TablesFormat) -> None:
+    """Write the tables of a replay's outputs. Raises CommandError."""
+    from group_coordinator.tables.layout import TablesError
+    from group_coordinator.tables.spark_tables import write_tables_batch
+
+    history = outputs.where(outputs.topic == config.topic_settings.topics.history).select("key", "value")
+    try:
+        write_tables_batch(outputs.sparkSession, history, directory, kind.value)
+    except TablesError as problem:
+        raise CommandError(str(problem)) from problem
+
+
+def write_in_process(values: Iterable[bytes], directory: Path, kind: TablesFormat) -> None:
+    """Write the tables of history values. Raises CommandError."""
+    from group_coordinator.tables.files import write_tables
+    from group_coordinator.tables.layout import TablesError
+
+    try:
+        write_tables((decode_history(value) for value in values), directory, kind.value)
+    except TablesError as problem:
+        raise CommandError(str(problem)) from problem

@@ -1,0 +1,181 @@
+"""`import`: recordings of other systems as events, in a file or on a topic."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import typer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from group_coordinator.command_line import doubts, followed
+from group_coordinator.command_line.errors import WRONG_USE, CommandError
+from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
+from group_coordinator.command_line.progress import bytes_progress
+from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.topic_reader import partition_count
+from group_coordinator.narrative import words
+from group_coordinator.recordings.events_import import EventsImport
+from group_coordinator.recordings.following import follow
+from group_coordinator.recordings.kafka_request_log import DeadLetter, RequestLog
+from schemas.events import encode_json
+from schemas.records_file import Record, encode_record
+from streaming.config import StreamingConfig
+from streaming.topics import admin_client, ensure_topics
+
+TimeZone = Annotated[
+    str, typer.Option(metavar="ZONE", help="Time zone of lines that do not name theirs: Europe/Berlin, UTC.")
+]
+
+
+@with_settings(*CONNECTION, "shards")
+def kafka_request_log(
+    settings: Settings,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Request logs, plain or gzip, in any order.")],
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write events into this file (JSONL; gzip if it ends in .gz).")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Write events to this topic.")] = None,
+    dead_letters: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Damaged lines, with the reason. [default: beside the output]")
+    ] = None,
+    time_zone: TimeZone = "UTC",
+) -> None:
+    """A Kafka broker's request log (its DEBUG lines `Completed request:`) as events that can be replayed.
+
+    Give it all files of one broker, rotated ones too: requests are put in the order of their arrival. Other lines are
+    counted and skipped; the requests of groups are held in memory. The log is followed: a tick before each request carries
+    the broker's time to the millisecond, what the broker decided otherwise than this coordinator would is in the events,
+    and its settings lie beside the file.
+
+    Write to a topic of its own, not to that of a coordinator that runs: its clock does not go back. A topic named
+    PREFIX.events is made if there is none, with those that belong to it.
+
+    Examples:
+
+        group-coordinator import kafka-request-log kafka-request.log* --out events.jsonl.gz
+        group-coordinator replay events.jsonl.gz --out replayed/
+        group-coordinator import kafka-request-log kafka-request.log --topic yesterday.events
+    """
+    if (out is None) == (topic is None):
+        raise CommandError("Name either --out FILE or --topic NAME.", WRONG_USE)
+    letters = DeadLetters(dead_letters or Path(f"{out or topic}.dead-letters.jsonl"))
+    with bytes_progress("reading") as advance:
+        log = RequestLog(files, time_zone=zone(time_zone), dead_letter=letters.add, progress=advance)
+        log.read()
+    if not log.counts.group_requests:
+        raise CommandError(nothing_to_tell(log, files))
+    following = follow(log, {})
+    doubtful, recorded = (*log.doubts(), *followed.doubts(following, UTC)), following.settings.unusual()
+    if not following.is_anything_known:
+        raise CommandError(nothing_to_tell(log, files))
+    shards, written_to = settings.config.shards, out or topic
+    if topic is not None:
+        shards = _prepare_topic(settings.config, topic)
+    events = EventsImport(following, shard_count=shards)
+    if out is not None:
+        with _writer(out) as write:
+            for record in events:
+                write(encode_record(record) + b"\n")
+        followed.keep_settings(out, following.settings.all())
+        doubts.keep(out, doubtful)
+    else:
+        assert topic is not None
+        _write_topic(settings.config, topic, events)
+    counts, wrote = log.counts, events.counts
+    for line in doubts.lines(doubtful):
+        say(line)
+    say(
+        f"Read {words.count(counts.lines, 'line')}: {words.count(counts.group_requests, 'group request')}, "
+        f"{words.count(counts.other_requests, 'other request')}, {words.count(counts.other_lines, 'other line')}, "
+        f"{counts.damaged_lines} damaged" + (f" (see {letters.path})." if letters.count else ".")
+    )
+    say(f"Wrote {words.count(wrote.events, 'event')} of {words.count(wrote.groups, 'group')} and {words.count(wrote.ticks, 'tick')} to {written_to}.")
+    say(followed.agreement(following))
+    if topic is not None and recorded:
+        say(f"The broker's settings, for a replay of this topic: {followed.flags(recorded)}")
+
+
+def nothing_to_tell(log: RequestLog, files: list[Path]) -> str:
+    """Why a log makes no events, in a sentence or some."""
+    counts = log.counts
+    lines, damaged = words.count(counts.lines, "line"), counts.damaged_lines
+    if not counts.group_requests:
+        why = f"no group requests in {lines}" + (f", {damaged} of which cannot be read" if damaged else "")
+        why += ". Is it a broker's request log at DEBUG?"
+    else:
+        why = f"none of {words.count(counts.group_requests, 'group request')} in {lines} can be told."
+    return " ".join((f"{', '.join(map(str, files))}: {why}", *log.doubts()))
+
+
+def zone(name: str) -> tzinfo:
+    """The time zone of this name. Raises CommandError."""
+    try:
+        return UTC if name.upper() == "UTC" else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise CommandError(f"There is no time zone {name!r}; write for example Europe/Berlin or UTC.", WRONG_USE) from None
+
+
+class DeadLetters:
+    """Damaged lines, in a file that is made with the first of them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+
+    def add(self, letter: DeadLetter) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab" if self.count else "wb") as file:
+            file.write(encode_json(letter) + b"\n")
+        self.count += 1
+
+
+@contextmanager
+def _writer(path: Path) -> Iterator[Callable[[bytes], object]]:
+    """A file that appears under its name when it is complete."""
+    partial = path.with_name(f"{path.name}.partial")
+    with gzip.open(partial, "wb") if path.suffix == ".gz" else partial.open("wb") as file:
+        yield file.write
+    partial.rename(path)
+
+
+def _prepare_topic(config: StreamingConfig, topic: str) -> int:
+    """Make the topic if its name says how; return its partition count."""
+    prefix = topic.removesuffix(".events")
+    if prefix != topic:
+        of_prefix: StreamingConfig = config.model_copy(update={"topic_prefix": prefix})
+        ensure_topics(admin_client(config.bootstrap_servers, config.client_properties), of_prefix.topic_settings)
+    return partition_count(config.client_properties, topic)
+
+
+def _write_topic(config: StreamingConfig, topic: str, events: EventsImport) -> None:
+    failures: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    producer = Producer({"linger.ms": 20, "enable.idempotence": True, **config.client_properties})
+    for record in events:
+        _produce(producer, topic, record, delivered)
+        if failures:
+            break
+    producer.flush()
+    if failures:
+        raise KafkaException(failures[0])
+
+
+def _produce(
+    producer: Producer, topic: str, record: Record, delivered: Callable[[KafkaError | None, Message], None]
+) -> None:
+    assert record.partition is not None
+    while True:
+        try:
+            producer.produce(topic, key=record.key, value=record.value, partition=record.partition, on_delivery=delivered)
+            producer.poll(0)
+            return
+        except BufferError:
+            producer.poll(0.1)

@@ -1,0 +1,51 @@
+"""The groups as they change: followed on the assignments topic and, if wanted, on the history topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+import msgspec
+from confluent_kafka import Message
+
+from group_coordinator.command_line.topic_reader import TopicFollower
+from schemas.history import GroupSnapshot, History, decode_history, decode_snapshot
+from streaming.config import StreamingConfig
+
+
+class LiveGroups:
+    """`poll` it; `snapshots` has the groups as they are now, `on_history` gets each record of history."""
+
+    def __init__(
+        self, config: StreamingConfig, *, with_history: bool, on_history: Callable[[History], None] = lambda record: None
+    ) -> None:
+        self.snapshots: dict[str, GroupSnapshot] = {}
+        self._on_history = on_history
+        topics = config.topic_settings.topics
+        self._history_topic = topics.history
+        wanted = [topics.assignments, topics.history] if with_history else [topics.assignments]
+        self._follower = TopicFollower(config.client_properties, wanted, self._take, from_beginning=True)
+
+    def poll(self, timeout_s: float) -> None:
+        """Take in what is new, waiting for it at most this long."""
+        self._follower.poll(timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._follower.close()
+
+    def _take(self, message: Message) -> None:
+        value = message.value()
+        try:
+            if message.topic() == self._history_topic:
+                if value is not None:
+                    self._on_history(decode_history(value))
+            elif value is None:
+                self.snapshots.pop((message.key() or b"").decode(errors="replace"), None)
+            else:
+                snapshot = decode_snapshot(value)
+                self.snapshots[snapshot.group_id] = snapshot
+        except msgspec.DecodeError:
+            return  # somebody else's record; it is no business of a display

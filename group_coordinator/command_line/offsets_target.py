@@ -1,0 +1,146 @@
+"""A cluster that committed offsets are brought onto: what it has, what stands against it, and the change itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import (
+    OFFSET_INVALID,
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from msgspec import Struct
+
+from group_coordinator.command_line.committed_offsets import CommittedOffsets, Partition
+
+TIMEOUT_S = 30.0
+_NO_GROUP = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)
+_IDLE = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
+
+
+class Change(Struct, frozen=True):
+    """One partition of one group, before and after."""
+
+    group_id: str
+    topic: str
+    partition: int
+    before: int | None
+    """None: nothing is committed."""
+    after: int
+    note: str = ""
+
+
+class Plan(Struct, frozen=True):
+    """What an import would do."""
+
+    changes: list[Change]
+    problems: list[str]
+    """Why it cannot be done, a sentence each; empty when it can."""
+
+
+class Target:
+    """Methods raise KafkaException when the cluster does not answer or refuses."""
+
+    def __init__(self, client_properties: Mapping[str, str]) -> None:
+        self._admin = AdminClient({"log_level": 0, **client_properties})
+
+    def plan(self, offsets: CommittedOffsets) -> Plan:
+        """Look at the cluster; nothing is changed.
+
+        As kafka-consumer-groups does: a group must have no members, and an offset that its log does not reach, or has no
+        more, is moved to the end or the start of the log.
+        """
+        problems = [problem for group_id in offsets if (problem := self._why_not(group_id))]
+        partitions = {partition for each in offsets.values() for partition in each}
+        ranges = self._log_ranges(partitions)
+        missing = sorted(partitions - ranges.keys())
+        problems += [f"There is no partition {number} of a topic {topic}." for topic, number in missing]
+        changes = [
+            _change(group_id, partition, before.get(partition), offset, ranges[partition])
+            for group_id, each in offsets.items()
+            for before in [self.committed(group_id)]
+            for partition, offset in each.items()
+            if partition in ranges
+        ]
+        return Plan(changes, problems)
+
+    def committed(self, group_id: str) -> dict[Partition, int]:
+        """What a group has committed; a group that does not exist has nothing."""
+        (future,) = self._admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group_id)], request_timeout=TIMEOUT_S
+        ).values()
+        try:
+            found = future.result().topic_partitions or ()
+        except KafkaException as problem:
+            if problem.args[0].code() in _NO_GROUP:
+                return {}
+            raise
+        return {(each.topic, each.partition): each.offset for each in found if each.offset != OFFSET_INVALID and each.error is None}
+
+    def apply(self, changes: list[Change]) -> list[str]:
+        """Commit the offsets; what was refused, a sentence each."""
+        by_group: dict[str, list[TopicPartition]] = {}
+        for each in changes:
+            by_group.setdefault(each.group_id, []).append(TopicPartition(each.topic, each.partition, each.after))
+        refused = []
+        for group_id, partitions in by_group.items():
+            (future,) = self._admin.alter_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group_id, partitions)], request_timeout=TIMEOUT_S
+            ).values()
+            try:
+                answers = future.result().topic_partitions or ()
+            except KafkaException as problem:
+                refused.append(f"Group '{group_id}': {_text(problem.args[0])}.")
+                continue
+            refused += [
+                f"Group '{group_id}', {each.topic}-{each.partition}: {_text(each.error)}." for each in answers if each.error is not None
+            ]
+        return refused
+
+    def _why_not(self, group_id: str) -> str | None:
+        """Why the offsets of a group cannot be set."""
+        (future,) = self._admin.describe_consumer_groups([group_id], request_timeout=TIMEOUT_S).values()
+        try:
+            found = future.result()
+        except KafkaException as problem:
+            if problem.args[0].code() in _NO_GROUP:
+                return None
+            raise
+        if found.state in _IDLE:
+            return None
+        members = len(found.members or ())
+        return f"Group '{group_id}' is {found.state.name.lower().replace('_', ' ')} with {members} members: stop them first."
+
+    def _log_ranges(self, partitions: set[Partition]) -> dict[Partition, tuple[int, int]]:
+        """Start and end of the logs of those partitions that exist."""
+        topics = self._admin.list_topics(timeout=TIMEOUT_S).topics
+        there = [each for each in sorted(partitions) if each[0] in topics and each[1] in topics[each[0]].partitions]
+        starts, ends = (self._log_offsets(there, spec) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))  # type: ignore[no-untyped-call]
+        return {each: (starts[each], ends[each]) for each in there}
+
+    def _log_offsets(self, partitions: list[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+        if not partitions:
+            return {}
+        wanted = {TopicPartition(topic, number): spec for topic, number in partitions}
+        futures = self._admin.list_offsets(wanted, request_timeout=TIMEOUT_S)
+        return {(each.topic, each.partition): future.result().offset for each, future in futures.items()}
+
+
+def _change(group_id: str, partition: Partition, before: int | None, wanted: int, log_range: tuple[int, int]) -> Change:
+    start, end = log_range
+    after = min(max(wanted, start), end)
+    if after < wanted:
+        note = f"{wanted} lies beyond the end of the log"
+    elif after > wanted:
+        note = f"{wanted} lies before the start of the log"
+    else:
+        note = "unchanged" if before == after else ""
+    return Change(group_id, *partition, before, after, note)
+
+
+def _text(error: KafkaError) -> str:
+    return error.str().removeprefix("Broker: ").rstrip(".")

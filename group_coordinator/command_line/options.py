@@ -1,0 +1,238 @@
+"""Settings as flags: one option for each field of `StreamingConfig` or of another such class, made from its documentation.
+
+A command that is decorated with `with_settings` gets a `Settings` as its first argument: the loaded configuration, and
+where each of its values comes from.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
+
+import msgspec
+import typer
+from msgspec import Struct
+
+from coordinator_state import GroupConfig
+from group_coordinator.command_line.errors import HIDDEN, hide
+from group_coordinator.command_line.gateway_settings import GatewaySettings, TapSettings
+from streaming.config import StreamingConfig
+from streaming.kafka_clients import PROPERTIES
+from streaming.settings import ENVIRONMENT_PREFIX, ConfigError, DocumentedSettings, did_you_mean, only_a_name, read_file
+
+Source = Literal["flag", "environment", "file", "default"]
+C = TypeVar("C", bound=DocumentedSettings)
+
+CONNECTION = ("bootstrap_servers", "kafka", "topic_prefix")
+"""What a command needs that only reads topics."""
+OPERATIONS = ("metrics_port", "metrics_host", "metrics_groups", "health_file", "log_format", "log_level")
+"""What only a command that runs on and on needs."""
+FILE_OPTION = "config_file"
+TABLE_FLAGS = ("--kafka", "--spark")
+DASHBOARD_TOKEN_VARIABLE = f"{ENVIRONMENT_PREFIX}DASHBOARD_TOKEN"
+_OTHER_VARIABLES = (DASHBOARD_TOKEN_VARIABLE, f"{ENVIRONMENT_PREFIX}CACHE", f"{ENVIRONMENT_PREFIX}IVY_SETTINGS")
+"""Of ours, but no settings of a class."""
+_OF_KUBERNETES = re.compile(r"_(SERVICE_HOST=|SERVICE_PORT(_\w+)?=|PORT(_\d+_(TCP|UDP|SCTP))?=\w+://|PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=)")
+"""A pod gets variables for every service around it, whose name may begin as ours do. They tell by their values, too."""
+
+Panels = Mapping[str, tuple[str, ...]]
+"""Headings of the help, and which settings are below each."""
+_PANELS: Panels = {
+    "Kafka": ("bootstrap_servers", "kafka"),
+    "Spark": ("checkpoint", "master", "spark", "shuffle_partitions", "trigger_interval_ms", "max_events_per_batch",
+              "tick_interval_ms", "ticker"),
+    "Operations": OPERATIONS,
+    "Groups (settings of Kafka's coordinator)": GroupConfig.__struct_fields__,
+}  # fmt: skip
+_OTHER_PANEL = "Topics"
+
+
+class Resolved(Struct, Generic[C], frozen=True):
+    """The configuration as it was resolved."""
+
+    config: C
+    sources: Mapping[str, Source]
+    """Where each field's value comes from."""
+
+    def lines(self) -> Iterator[str]:
+        """The configuration in the form of --config-file, each line with its source. No value of a table of properties is in it:
+        whatever its name is, it may be a password."""
+        rows = []
+        tables: dict[str, dict[str, str]] = {}
+        for name, source in self.sources.items():
+            value = getattr(self.config, name)
+            if isinstance(value, dict):
+                tables[name] = dict.fromkeys(value, HIDDEN)
+            elif value is None:
+                rows.append((f"# {name} is not set", source))
+            else:
+                rows.append((f"{name} = {_toml(value)}", source))
+        width = max(len(text) for text, _ in rows)
+        yield from (f"{text.ljust(width)}  # {source}" for text, source in rows)
+        for name, table in ((name, table) for name, table in tables.items() if table):
+            yield ""
+            yield f"[{name}]  # {self.sources[name]}"
+            yield from (f"{_toml(key)} = {_toml(text)}" for key, text in table.items())
+
+
+Settings = Resolved[StreamingConfig]
+
+
+def load(flags: Mapping[str, Any], file: Path | None) -> Settings:
+    """The coordinator's settings, see `load_as`."""
+    return load_as(StreamingConfig, flags, file)
+
+
+def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resolved[C]:
+    """The settings from flags that were given (not None), the environment, a TOML file and defaults. Raises ConfigError."""
+    given = {name: value for name, value in flags.items() if value is not None and value != []}
+    for name in given.keys() & {name for name, field in kind.model_fields.items() if _is_table(field.annotation)}:
+        if isinstance(given[name], list):
+            given[name] = _pairs(name, given[name])
+    _require_known_variables()
+    config = kind.load(given, file)
+    hide(text for name in kind.model_fields if isinstance(table := getattr(config, name), dict) for text in table.values())
+    in_file = read_file(file) if file is not None else {}
+    in_environment = {name.lower() for name in os.environ}
+    sources: dict[str, Source] = {}
+    for name in _all_names(kind):
+        if name in given:
+            sources[name] = "flag"
+        elif (ENVIRONMENT_PREFIX + name).lower() in in_environment:
+            sources[name] = "environment"
+        else:
+            sources[name] = "file" if name in in_file else "default"
+    return Resolved(config, sources)
+
+
+def _require_known_variables() -> None:
+    """A variable that is misspelt would be passed over. One machine may have those of several commands. Raises ConfigError."""
+    known = {name.upper() for kind in (StreamingConfig, GatewaySettings, TapSettings) for name in kind.model_fields}
+    known.update(name.removeprefix(ENVIRONMENT_PREFIX) for name in _OTHER_VARIABLES)
+    wrong = []
+    for variable, value in sorted(os.environ.items()):
+        name = variable.upper().removeprefix(ENVIRONMENT_PREFIX)
+        if name != variable.upper() and name not in known and not _OF_KUBERNETES.search(f"{variable}={value}"):
+            wrong.append(f"The environment has {variable}, which is no setting.{did_you_mean(name, sorted(known))}")
+    if wrong:
+        raise ConfigError(wrong)
+
+
+def with_settings(
+    *names: str, but: tuple[str, ...] = (), of: type[DocumentedSettings] = StreamingConfig, panels: Panels | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of these settings (all of them when none is named, `but` some) and --config-file."""
+    wanted = names or tuple(name for name in _all_names(of) if name not in but)
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True)
+        settings_parameter, *others = own.parameters.values()
+
+        def run(**arguments: Any) -> None:
+            flags = {name: arguments.pop(name) for name in wanted}
+            settings = load_as(of, flags, arguments.pop(FILE_OPTION))
+            command(settings, **arguments)
+
+        options = [_file_parameter(), *(_parameter(of, name, _PANELS if panels is None else panels) for name in wanted)]
+        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*others, *options)]
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        assert settings_parameter.name == "settings"
+        return run
+
+    return decorate
+
+
+def _all_names(kind: type[DocumentedSettings]) -> tuple[str, ...]:
+    """All settings; those of the core come last, as they are set least often."""
+    return tuple(sorted(kind.model_fields, key=lambda name: name in GroupConfig.__struct_fields__))
+
+
+def _file_parameter() -> inspect.Parameter:
+    option = typer.Option(
+        "--config-file",
+        metavar="FILE",
+        help="Settings in TOML, by the names of the options below (with underscores).",
+        rich_help_panel="Settings",
+    )
+    return inspect.Parameter(FILE_OPTION, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotated(Path | None, option))
+
+
+def _parameter(settings: type[DocumentedSettings], name: str, panels: Panels) -> inspect.Parameter:
+    field = settings.model_fields[name]
+    kind = field.annotation
+    is_table = _is_table(kind)
+    default = field.get_default(call_default_factory=True)
+    shown = "" if is_table or default is None else f" [default: {default}]"
+    flag = name.replace("_", "-")
+    option = typer.Option(
+        f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}",
+        help=(field.description or "") + shown,
+        metavar="NAME=VALUE" if is_table else None if kind is bool else _metavar(kind),
+        rich_help_panel=next((panel for panel, members in panels.items() if name in members), _OTHER_PANEL),
+        show_default=False,
+    )
+    annotation = list[str] if is_table else _plain(kind)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotated(annotation | None, option)
+    )
+
+
+def _is_table(kind: Any) -> bool:
+    return get_origin(kind) is dict
+
+
+def _annotated(kind: Any, option: Any) -> Any:
+    return Annotated[kind, option]
+
+
+def _plain(kind: Any) -> type:
+    """The type that the command line parses: that of an optional without None, that of a literal's values."""
+    if get_origin(kind) in (Union, UnionType):
+        (kind,) = (each for each in get_args(kind) if each is not type(None))
+    return type(get_args(kind)[0]) if get_origin(kind) is Literal else kind
+
+
+def _metavar(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return "|".join(map(str, get_args(kind)))
+    return "NUMBER" if _plain(kind) is int else "TEXT"
+
+
+def _pairs(name: str, texts: list[str]) -> dict[str, str]:
+    for text in texts:
+        _insist_on_a_pair(name, text)
+    return dict(text.split("=", 1) for text in texts)
+
+
+def _insist_on_a_pair(name: str, text: str) -> None:
+    """Raises ConfigError. What is no pair is repeated only where it is like the name of a property: it may be a password."""
+    if "=" in text:
+        return
+    said = only_a_name(text)
+    is_name = did_you_mean(said, PROPERTIES) if name == "kafka" else said.startswith("spark.")
+    raise ConfigError([f"--{name}{f' {said}' if is_name else ''}: write NAME=VALUE."])
+
+
+def insist_on_pairs(arguments: Sequence[str]) -> None:
+    """That a pair stands behind every flag of a table, before anything else is said of a command line that has `NAME VALUE` there.
+
+    Raises ConfigError.
+    """
+    for place, argument in enumerate(arguments):
+        flag, has_value, value = argument.partition("=")
+        if argument == "--":
+            return
+        if flag in TABLE_FLAGS and (has_value or place + 1 < len(arguments)):
+            _insist_on_a_pair(flag.removeprefix("--"), value if has_value else arguments[place + 1])
+
+
+def _toml(value: object) -> str:
+    """A number, or a basic string: the escapes of JSON are those of TOML."""
+    return msgspec.json.encode(value).decode()

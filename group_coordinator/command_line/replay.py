@@ -1,0 +1,304 @@
+"""`replay`: a recorded log of events through the same core again."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, tzinfo
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec import Struct
+
+from group_coordinator.command_line import history_tables
+from group_coordinator.command_line.dashboard import dashboard_settings
+from group_coordinator.command_line.errors import WRONG_USE, CommandError
+from group_coordinator.command_line.followed import given_settings
+from group_coordinator.command_line.history_tables import FormatOption, TablesFormat
+from group_coordinator.command_line.import_log import TimeZone, zone
+from group_coordinator.command_line.options import OPERATIONS, Settings, with_settings
+from group_coordinator.command_line.progress import Advance, count_progress
+from group_coordinator.command_line.replay_source import ReplaySource, replay_source
+from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, quiet_start
+from group_coordinator.command_line.summary import Summary
+from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.times import parse_moment_ms
+from group_coordinator.command_line.topic_reader import partition_count
+from group_coordinator.command_line.what_if import ReplayedLog
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.report import report_of_index
+from group_coordinator.narrative import words
+from schemas.history import decode_history
+from streaming.config import StreamingConfig
+from streaming.java import require_java
+from streaming.topics import Topics, admin_client, ensure_topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from streaming.rows import OutputRecord
+
+_PROGRESS_EVERY = 500
+_PYTHON_CAUSE = re.compile(r"^[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
+
+
+class Format(StrEnum):
+    """Of the output files."""
+
+    jsonl = "jsonl"
+    parquet = "parquet"
+
+
+class _Wanted(Struct, frozen=True, kw_only=True):
+    """What is to be written."""
+
+    out: Path | None
+    kind: Format
+    to_topics: str | None
+    tables: str | None
+    tables_kind: TablesFormat
+    report: Path | None
+
+
+@with_settings(but=OPERATIONS)
+def replay(
+    settings: Settings,
+    sources: Annotated[list[str], typer.Argument(metavar="FILE|TOPIC...", help="Files of events, request logs, or one topic.")],
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the outputs into files there, one for each topic.")] = None,
+    to_topics: Annotated[
+        str | None, typer.Option(metavar="PREFIX", help="Write the outputs to topics PREFIX.responses, PREFIX.history ...")
+    ] = None,
+    kind: Annotated[Format, typer.Option("--format", help="Of the files.")] = Format.jsonl,
+    streaming: Annotated[
+        bool, typer.Option("--streaming", help="Through the streaming query instead of a batch; the outputs are the same.")
+    ] = False,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Without Spark: quick for logs that fit into memory; the outputs are the same.")
+    ] = False,
+    tables: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Write the tables of history there: events, rebalances, ownership ...")
+    ] = None,
+    tables_format: FormatOption = TablesFormat.delta,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write what the dashboard shows into one file, to be opened anywhere.")
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Let the clock go on after the log's end until then: 2026-11-21T14:00+01:00."),
+    ] = None,
+    utc: Annotated[bool, typer.Option("--utc", help="Print times in UTC. [default: the local time zone]")] = False,
+    time_zone: TimeZone = "UTC",
+) -> None:
+    """Run a recorded log of group events through the coordinator again: what was decided, when, and why.
+
+    The log is files of events (.jsonl, .jsonl.gz, .parquet), a Kafka broker's request log (any other file), or an events
+    topic. The same log with the same settings gives the same bytes.
+
+    A request log is followed: what is told is what the broker did, with the settings that its answers show. A flag
+    (`--group-initial-rebalance-delay-ms`, `--group-max-size` ...) says what the broker's setting was; where its answers
+    contradict that, the summary begins with it. What would have been with other settings is *What if* in the dashboard.
+
+    Examples:
+
+        group-coordinator replay kafka-request.log.gz --in-process
+        group-coordinator replay events.jsonl.gz --out replayed/
+        group-coordinator explain --group billing --from replayed/
+        group-coordinator replay kafka-request.log.gz --in-process --report incident.html
+        group-coordinator replay kafka-request.log.gz --in-process --tables tables/
+        group-coordinator replay coordinator.events --bootstrap-servers broker:9092 --out replayed/ --format parquet
+    """
+    if out is not None and to_topics is not None:
+        raise CommandError("Choose one of --out and --to-topics.", WRONG_USE)
+    if streaming and in_process:
+        raise CommandError("Choose one of --streaming and --in-process.", WRONG_USE)
+    if not in_process:
+        require_java()
+    shown_zone = UTC if utc else datetime.now().astimezone().tzinfo or UTC
+    wanted = _Wanted(out=out, kind=kind, to_topics=to_topics, tables=tables, tables_kind=tables_format, report=report)
+    job = _Job(settings, wanted, 0 if until is None else parse_moment_ms("--until", until), shown_zone)
+    began_s = time.monotonic()
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-coordinator-replay-")))
+        source = replay_source(sources, scratch, out, zone(time_zone), given_settings(settings), shown_zone)
+        job.prepare(source)
+        if in_process:
+            job.run_in_process(source)
+        else:
+            job.run_on_spark(source, scratch if streaming else None)
+        job.note_source(source)
+    if report is not None:
+        job.write_report(report, ", ".join(sources))
+    for line in job.summary.lines(shown_zone):
+        say(line)
+    say()
+    for line in source.told:
+        say(line)
+    say(f"{job.written()} in {words.duration(int((time.monotonic() - began_s) * 1000))}.")
+    if report is not None:
+        say(f"Look at it: {report}")
+    if tables is not None:
+        say(f"Tables ({tables_format.value}): {tables}")
+    if out is not None:
+        say(f"Ask why: group-coordinator explain --from {out} --group GROUP")
+        say(f"See it:  group-coordinator dashboard --from {out}")
+
+
+class _Job:
+    """One replay: outputs go where they were asked for, and into the summary."""
+
+    def __init__(self, settings: Settings, wanted: _Wanted, until_ms: int, shown_zone: tzinfo) -> None:
+        self.summary = Summary()
+        self._settings = settings
+        self._config: StreamingConfig = settings.config
+        self._wanted = wanted
+        self._out, self._to_topics = wanted.out, wanted.to_topics
+        self._until_ms = until_ms
+        self._zone = shown_zone
+        self._counts: dict[str, int] = {}
+        self._index = None if wanted.report is None else Index(dashboard_settings(settings.config))
+        self._for_tables: list[bytes] | None = None
+        """The history, where this process makes the tables."""
+
+    def run_in_process(self, source: ReplaySource) -> None:
+        from streaming.event_log import read_records
+        from streaming.replay import replay_in_process
+
+        if source.topic is not None:
+            raise CommandError("--in-process reads files; a topic is replayed by Spark.", WRONG_USE)
+        if self._to_topics is not None:
+            raise CommandError("--in-process writes files; Spark writes topics.", WRONG_USE)
+        self._for_tables = None if self._wanted.tables is None else []
+        with count_progress("groups") as advance, _told_by_replay():
+            groups = replay_in_process(read_records(source.files), self._config, until_ms=self._until_ms)
+            self._take(_counted(groups, advance))
+        if self._wanted.tables is not None:
+            history_tables.write_in_process(self._for_tables or (), Path(self._wanted.tables), self._wanted.tables_kind)
+
+    def run_on_spark(self, source: ReplaySource, streaming_directory: Path | None) -> None:
+        from streaming.packed_outputs import output_records
+        from streaming.replay import replay_batch, replay_streaming, write_topics
+        from streaming.session import open_session
+
+        if source.topic is not None and self._settings.sources["shards"] == "default":
+            shards = partition_count(self._config.client_properties, source.topic)
+            self._config = self._config.model_copy(update={"shards": shards})
+        if self._to_topics is not None:
+            self._config = self._config.model_copy(update={"topic_prefix": self._to_topics})
+            ensure_topics(admin_client(self._config.bootstrap_servers, self._config.client_properties), self._config.topic_settings)
+        if self._wanted.tables is not None:
+            self._config = history_tables.for_tables(self._config, self._wanted.tables_kind)
+        with quiet_start():
+            spark = open_session(self._config)
+        try:
+            with _told_by_replay(), count_progress("outputs") as advance:
+                records = self._records(spark, source)
+                if streaming_directory is None:
+                    outputs = replay_batch(records, self._config, until_ms=self._until_ms)
+                else:
+                    outputs = replay_streaming(records, self._config, streaming_directory / "stream", until_ms=self._until_ms)
+                if self._to_topics is not None or self._wanted.tables is not None:
+                    outputs = outputs.persist()
+                if self._to_topics is not None:
+                    write_topics(outputs, self._config)
+                if self._wanted.tables is not None:
+                    history_tables.write_with_spark(outputs, self._config, self._wanted.tables, self._wanted.tables_kind)
+                self._take(_counted_outputs(output_records(outputs), advance))
+        finally:
+            spark.stop()
+            end_jvm()
+
+    def prepare(self, source: ReplaySource) -> None:
+        """Take the settings that the log was coordinated with; say what is doubtful at the top of summary and report."""
+        self._config = self._config.model_copy(update=source.settings)
+        self.summary.doubts = source.doubts
+        if self._index is not None:
+            self._index.doubts = source.doubts
+
+    def note_source(self, source: ReplaySource) -> None:
+        """Say beside the outputs what was replayed, for those who want to play it again."""
+        if self._out is not None:
+            ReplayedLog(files=source.kept, topic=source.topic, group=self._config.group, doubts=source.doubts).write(self._out)
+
+    def write_report(self, path: Path, title: str) -> None:
+        """What the dashboard would show, in one file."""
+        assert self._index is not None
+        path.write_text(report_of_index(self._index, title), encoding="utf-8")
+
+    def written(self) -> str:
+        """What was done, in words."""
+        counts = ", ".join(f"{number} {name.replace('-', ' ')}" for name, number in sorted(self._counts.items()))
+        where = f", written to {self._out}/" if self._out else f", written to {self._to_topics}.*" if self._to_topics else ""
+        return f"Replayed {words.count(len(self.summary.groups), 'group')}: {counts or 'no outputs'}{where},"
+
+    def _records(self, spark: SparkSession, source: ReplaySource) -> DataFrame:
+        from streaming.event_log import records_of_files, records_of_topic
+
+        if source.topic is not None:
+            return records_of_topic(spark, self._config, source.topic)
+        return records_of_files(spark, source.files)
+
+    def _take(self, records: Iterable[OutputRecord]) -> None:
+        from streaming.replay import write_files
+
+        note = partial(self._note, self._config.topic_settings.topics)
+        if self._out is not None:
+            write_files(records, self._config, self._out, self._wanted.kind.value, note)
+        else:
+            for record in records:
+                note(record)
+
+    def _note(self, topics: Topics, record: OutputRecord) -> None:
+        name = record.topic.removeprefix(f"{self._config.topic_prefix}.")
+        self._counts[name] = self._counts.get(name, 0) + 1
+        if record.topic == topics.history and record.value is not None:
+            self.summary.add(decode_history(record.value), self._zone)
+            if self._for_tables is not None:
+                self._for_tables.append(record.value)
+            if self._index is not None:
+                self._index.add(record.value)
+        elif record.topic == topics.dead_letters and self._index is not None:
+            self._index.add_dead_letter(record.key, record.value, record.headers, 0)
+
+
+# -------------------------------------------------------------------------------------------- progress and failures
+
+
+@contextmanager
+def _told_by_replay() -> Iterator[None]:
+    """What is wrong with a log, or with Spark, in a line."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from streaming.event_log import EventLogError
+    from streaming.replay import ReplayError
+
+    try:
+        yield
+    except (EventLogError, ReplayError) as problem:
+        raise CommandError(str(problem)) from problem
+    except PySparkException as problem:
+        causes = _PYTHON_CAUSE.findall(str(problem))
+        raise CommandError(causes[-1] if causes else str(problem).splitlines()[0]) from problem
+    except Py4JError as problem:
+        raise CommandError(f"Spark has failed: {java_cause(problem)}") from problem
+
+
+def _counted(
+    groups: Iterable[tuple[bytes | None, list[OutputRecord]]], advance: Advance
+) -> Iterator[OutputRecord]:
+    for number, (_, records) in enumerate(groups, start=1):
+        advance(number, 0)
+        yield from records
+
+
+def _counted_outputs(records: Iterable[OutputRecord], advance: Advance) -> Iterator[OutputRecord]:
+    for number, record in enumerate(records, start=1):
+        if not number % _PROGRESS_EVERY:
+            advance(number, 0)
+        yield record

@@ -1,0 +1,100 @@
+"""Where a replay's events come from: files of events, one topic, or the request log of a broker, which is made into events."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Mapping
+from datetime import tzinfo
+from pathlib import Path
+
+from msgspec import Struct
+
+from group_coordinator.command_line import doubts, followed
+from group_coordinator.command_line.errors import WRONG_USE, CommandError
+from group_coordinator.command_line.import_log import DeadLetters, nothing_to_tell
+from group_coordinator.command_line.progress import bytes_progress
+from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.what_if import EVENTS_FILE
+from group_coordinator.narrative import words
+from group_coordinator.recordings.events_import import EventsImport
+from group_coordinator.recordings.following import follow
+from group_coordinator.recordings.kafka_request_log import RequestLog
+from schemas.records_file import encode_record
+
+_EVENT_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
+_FILE_SUFFIXES = (*_EVENT_SUFFIXES, ".log", ".gz")
+
+
+class ReplaySource(Struct, frozen=True, kw_only=True):
+    """Where the log lies: files of events, or one topic."""
+
+    files: tuple[Path, ...] = ()
+    topic: str | None = None
+    kept: tuple[str, ...] = ()
+    """Where the files will be found later."""
+    doubts: tuple[str, ...] = ()
+    """Why what they tell may not be what happened."""
+    settings: Mapping[str, int] = {}
+    """Settings that the log was coordinated with, where it says so."""
+    told: tuple[str, ...] = ()
+    """What there is to say of how the log was read."""
+
+
+def replay_source(
+    names: list[str], scratch: Path, out: Path | None, time_zone: tzinfo, given: Mapping[str, int], shown_zone: tzinfo
+) -> ReplaySource:
+    """`given`: the broker's settings, as far as flags say them. Raises CommandError."""
+    paths = [Path(name) for name in names]
+    if len(names) == 1 and not paths[0].exists() and "/" not in names[0] and not names[0].endswith(_FILE_SUFFIXES):
+        return ReplaySource(topic=names[0])
+    absent = [name for name, path in zip(names, paths, strict=True) if not path.is_file()]
+    if absent:
+        raise CommandError(f"{absent[0]} is no file" + (" (and only one topic can be replayed at a time)." if len(names) > 1 else "."))
+    are_events = {path.name.endswith(_EVENT_SUFFIXES) for path in paths}
+    if are_events == {True}:
+        return _of_events(paths, given)
+    if are_events == {True, False}:
+        raise CommandError("Files of events (.jsonl, .parquet) and request logs cannot be replayed together.", WRONG_USE)
+    return _of_request_logs(paths, scratch, out, time_zone, given, shown_zone)
+
+
+def _of_events(paths: list[Path], given: Mapping[str, int]) -> ReplaySource:
+    settings = followed.kept_settings(paths)
+    return ReplaySource(
+        files=tuple(paths),
+        kept=tuple(str(path.absolute()) for path in paths),
+        doubts=(*followed.other_settings(settings, given), *doubts.kept(paths)),
+        settings=settings | dict(given),
+    )
+
+
+def _of_request_logs(
+    paths: list[Path], scratch: Path, out: Path | None, time_zone: tzinfo, given: Mapping[str, int], shown_zone: tzinfo
+) -> ReplaySource:
+    """Follow request logs, and turn them into a file of events."""
+    letters = DeadLetters((out or scratch) / "damaged-lines.jsonl")
+    with bytes_progress("reading the request log") as advance:
+        log = RequestLog(paths, time_zone=time_zone, dead_letter=letters.add, progress=advance)
+        log.read()
+    following = follow(log, given)
+    if not following.is_anything_known:
+        raise CommandError(nothing_to_tell(log, paths))
+    file = scratch / "events.jsonl"
+    with file.open("wb") as lines:
+        for record in EventsImport(following):
+            lines.write(encode_record(record) + b"\n")
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        with file.open("rb") as plain, gzip.GzipFile(out / EVENTS_FILE, "wb", compresslevel=1, mtime=0) as packed:
+            shutil.copyfileobj(plain, packed)
+    if letters.count:
+        where = f": see {letters.path}" if out is not None else ""
+        say(f"{words.count(letters.count, 'damaged line')} of the request log left out{where}", error=True)
+    return ReplaySource(
+        files=(file,),
+        kept=(EVENTS_FILE,),
+        doubts=(*log.doubts(), *followed.doubts(following, shown_zone)),
+        settings=following.settings.all(),
+        told=(followed.agreement(following),),
+    )

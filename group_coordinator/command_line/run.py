@@ -1,0 +1,194 @@
+"""`run`: the coordinator as a long-running app."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.status import Status
+
+from group_coordinator.command_line import history_tables
+from group_coordinator.command_line.coordinator_thread import CoordinatorThread
+from group_coordinator.command_line.dashboard_thread import host_and_port, start_dashboard
+from group_coordinator.command_line.history_tables import FormatOption, TablesFormat
+from group_coordinator.command_line.live_groups import LiveGroups
+from group_coordinator.command_line.options import Settings, with_settings
+from group_coordinator.command_line.own_gateway import OwnGateway
+from group_coordinator.command_line.signals import asked_to_stop
+from group_coordinator.command_line.status_line import StatusLine
+from group_coordinator.command_line.tables import out, say
+from group_coordinator.command_line.voice import Voice
+from group_coordinator.narrative import words
+from group_coordinator.operations.operations import Operations
+from streaming.config import StreamingConfig
+from streaming.embedded_kafka import EmbeddedKafka
+from streaming.java import require_java
+from streaming.settings import PORT_MAX
+from streaming.topics import TopicReport
+
+LINE_INTERVAL_S = 10.0
+_POLL_S = 0.25
+
+
+@with_settings()
+def run(
+    settings: Settings,
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="Start a Kafka broker of its own (one node, Java 17) and use it.")
+    ] = False,
+    embedded_port: Annotated[int | None, typer.Option(metavar="PORT", min=0, max=PORT_MAX, help="Port of the embedded broker. [default: a free one]")] = None,
+    embedded_data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Data of the embedded broker, kept. [default: temporary, deleted at the end]")
+    ] = None,
+    rebuild: Annotated[
+        bool,
+        typer.Option("--rebuild", help="Where the checkpoint is lost, make it anew from the beginning of the events topic."),
+    ] = False,
+    gateway: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Let Kafka clients in there, in this process: as `group-coordinator gateway` does.")
+    ] = None,
+    gateway_config_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Further settings of that gateway in TOML, by the names of `gateway --help`.")
+    ] = None,
+    dashboard: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Show the groups in a browser there: as `group-coordinator dashboard` does."),
+    ] = None,
+    tables: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Keep the tables of history there (a directory or a URI), exactly once.")
+    ] = None,
+    tables_format: FormatOption = TablesFormat.delta,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved settings, each with its source, and end.")] = False,
+) -> None:
+    """Run the coordinator until Ctrl-C or SIGTERM: group requests from the events topic in, decisions out.
+
+    Topics that are absent are created, those that are present are checked. It stops after the running batch with exit
+    code 0; a second Ctrl-C ends it at once. When a query fails the cause is printed and the exit code is 1: start it
+    again, and it goes on where it was.
+
+    Each setting is taken from its flag, else from the environment (`GROUP_COORDINATOR_BOOTSTRAP_SERVERS=...`), else from
+    the file (`--config-file coordinator.toml`), else it has its default.
+
+    Examples:
+
+        group-coordinator run --embedded --gateway 127.0.0.1:9192 --dashboard 127.0.0.1:8450
+        group-coordinator run --bootstrap-servers broker:9092 --checkpoint s3a://state/coordinator --tables s3a://state/tables
+        group-coordinator run --config-file coordinator.toml --dry-run > resolved.toml
+    """
+    if dry_run:
+        for line in settings.lines():
+            say(line)
+        return
+    require_java()
+    own_gateway = OwnGateway(gateway, gateway_config_file)
+    if dashboard is not None:
+        host_and_port(dashboard)  # what is wrong with it is said before anything is started
+    config = settings.config
+    voice = Voice(config.log_format, config.log_level)
+    with voice.failures_told(), ExitStack() as stack:
+        asked = stack.enter_context(asked_to_stop())
+        if embedded:
+            config = _embedded(config, settings, embedded_port, embedded_data, stack, voice)
+        operations = stack.enter_context(Operations(config))
+        if operations.url is not None:
+            voice.say(f"Metrics and health: {operations.url}/metrics, /health/live, /health/ready.")
+        beside = None
+        if tables is not None:
+            config = history_tables.for_tables(config, tables_format)
+            beside = history_tables.tables_query(config, tables, tables_format)
+        coordinator = CoordinatorThread(config, rebuild=rebuild, watcher=operations, beside=beside)
+        voice.say(f"Starting Spark for {config.bootstrap_servers} ...")
+        report = coordinator.start(lambda: coordinator.ask_to_stop() if asked.is_set() else None)
+        if report is not None:
+            _introduce(report, config, voice)
+            if dashboard is not None:
+                address = stack.enter_context(start_dashboard(config, dashboard)).address
+                voice.say(f"The dashboard: {address}")
+            if tables is not None:
+                voice.say(f"Tables of history ({tables_format.value}), every {history_tables.INTERVAL_S} s: {tables}")
+            own_gateway.start(config, operations, voice)
+            stack.callback(own_gateway.stop)
+            _watch(coordinator, config, lambda: asked.is_set() or own_gateway.has_ended, voice)
+        voice.say("Stopping after the running batch; Ctrl-C ends at once.")
+        coordinator.stop()
+        own_gateway.check()
+    voice.say("Stopped.")
+
+
+def _embedded(
+    config: StreamingConfig, settings: Settings, port: int | None, data: Path | None, stack: ExitStack, voice: Voice
+) -> StreamingConfig:
+    """Start a broker; its state is not another one's: a temporary broker has a checkpoint that ends with it."""
+    voice.say("Starting an embedded Kafka broker ...")
+    kafka = stack.enter_context(EmbeddedKafka(data, port=port))
+    voice.say(f"Apache Kafka answers at {kafka.bootstrap_servers}; data in {kafka.data_directory}.")
+    changed: dict[str, object] = {"bootstrap_servers": kafka.bootstrap_servers}
+    if settings.sources["checkpoint"] == "default":
+        changed["checkpoint"] = str(kafka.data_directory / "checkpoint")
+    moved: StreamingConfig = config.model_copy(update=changed)
+    return moved
+
+
+def _introduce(report: TopicReport, config: StreamingConfig, voice: Voice) -> None:
+    if voice.is_json:
+        voice.say(
+            "The coordinator runs.",
+            shards=config.shards_here,
+            checkpoint=config.checkpoint,
+            topics=dict(report.partitions),
+            topics_created=report.created,
+            warnings=report.warnings,
+        )
+    else:
+        for line in _introduction(report, config):
+            voice.say(line)
+
+
+def _introduction(report: TopicReport, config: StreamingConfig) -> Iterator[str]:
+    topics, server = report.topics, config.bootstrap_servers
+    for warning in report.warnings:
+        yield f"Warning: {warning}"
+    yield f"The coordinator runs: {words.count(config.shards, 'shard')}, here {', '.join(map(str, config.shards_here))}; checkpoint {config.checkpoint}."
+    yield "Topics:"
+    purposes = {
+        topics.events: "requests in",
+        topics.responses: "answers out",
+        topics.assignments: "the groups as they are (compacted)",
+        topics.offsets: "as __consumer_offsets (compacted)",
+        topics.history: "everything that happened, with its cause",
+        topics.dead_letters: "events that could not be read",
+    }
+    width = max(map(len, purposes))
+    for name, purpose in purposes.items():
+        made = ", created now" if name in report.created else ""
+        yield f"  {name.ljust(width)}  {words.count(report.partitions[name], 'partition').rjust(14)}{made}: {purpose}"
+    where = f"--bootstrap-servers {server}" + ("" if config.topic_prefix == "coordinator" else f" --topic-prefix {config.topic_prefix}")
+    yield "To look at them:"
+    yield f"  group-coordinator groups {where}"
+    yield f"  group-coordinator explain --group GROUP {where}"
+    yield f"  kafka-console-consumer.sh --bootstrap-server {server} --topic {topics.history} --from-beginning"
+
+
+def _watch(coordinator: CoordinatorThread, config: StreamingConfig, asked: Callable[[], bool], voice: Voice) -> None:
+    """Show how it is going until somebody asks for the end or the app fails."""
+    console = out()
+    with ExitStack() as stack:
+        groups = stack.enter_context(LiveGroups(config, with_history=False))
+        status_line = StatusLine()
+        live = stack.enter_context(Status("", console=console)) if console.is_terminal and not voice.is_json else None
+        next_line_s = time.monotonic() + LINE_INTERVAL_S
+        while not asked() and coordinator.is_running:
+            groups.poll(_POLL_S)
+            shards, snapshots = list(coordinator.progress.values()), list(groups.snapshots.values())
+            text = status_line.text(shards, coordinator.events, snapshots)
+            if live is not None:
+                live.update(text)
+            elif time.monotonic() >= next_line_s:
+                next_line_s += LINE_INTERVAL_S
+                voice.say(text)
+    coordinator.check()
+

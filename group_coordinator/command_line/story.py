@@ -1,0 +1,196 @@
+"""The demo's story: seven groups, and what happens to each. A plot is a generator that yields what to wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from group_coordinator.command_line.actors import Actor
+from group_coordinator.command_line.client_actors import ClientActor, JavaActor, KafkaPythonActor, LibrdkafkaActor
+from group_coordinator.members.host import MemberHost
+from schemas.history import GroupSnapshot
+
+PARTITIONS = {"payments": 6, "orders": 4, "clicks": 8, "invoices": 3}
+"""The topics that the groups consume."""
+RECORDS_PER_SECOND = 24
+
+SESSION_TIMEOUT_MS = 6_000
+_QUICK = {"session_timeout_ms": SESSION_TIMEOUT_MS, "heartbeat_interval_ms": 1_000, "auto_commit_interval_ms": 2_000}
+_CLIENTS_MS = {"session.timeout": SESSION_TIMEOUT_MS, "heartbeat.interval": 1_000, "auto.commit.interval": 2_000}
+_EAGER, _COOPERATIVE = ("range",), ("cooperative-sticky",)
+
+Condition = Callable[[], bool]
+Plot = Iterator[float | Condition]
+"""Yields seconds to wait, or a condition to wait for."""
+
+
+class Story:
+    """Plays the plots by the clock; `tell` hears what is done to whom, before the coordinator knows of it."""
+
+    def __init__(self, host: MemberHost, gateway: str, tell: Callable[[str], None]) -> None:
+        """`gateway`: where Kafka clients bootstrap."""
+        self.actors: list[Actor | ClientActor] = []
+        self._host = host
+        self._gateway = gateway
+        self._tell = tell
+        self._now_s = 0.0
+        self._snapshots: Mapping[str, GroupSnapshot] = {}
+        plots = (self._payments, self._orders, self._clicks, self._ledger, self._reports, self._audit, self._invoices)
+        self._waiting: list[tuple[Condition, Plot]] = [(lambda: True, plot()) for plot in plots]
+
+    def play(self, now_s: float, snapshots: Mapping[str, GroupSnapshot]) -> None:
+        """Do what is due `now_s` seconds after the beginning, with the groups as they are."""
+        self._now_s, self._snapshots = now_s, snapshots
+        self._waiting = [
+            each if not each[0]() else (self._condition(next(each[1])), each[1]) for each in self._waiting
+        ]
+
+    def end(self) -> None:
+        """Everybody falls silent: nobody waits for answers that no one will give."""
+        for actor in self.actors:
+            actor.end("crash")
+        for actor in self.actors:
+            actor.join()
+
+    # ------------------------------------------------------------------------------------------------------- the plots
+
+    def _payments(self) -> Plot:
+        """A member crashes, is missed after its session timeout, and comes back."""
+        a, b, c = self._started(*(self._actor("payments", each, "payments", _EAGER) for each in "abc"))
+        while True:
+            yield self._stable(a, b, c)
+            yield 5
+            self._tell("payments-b is killed; its session timeout is 6 s")
+            b.end("crash")
+            yield self._stable(a, c)
+            yield 5
+            self._tell("payments-b is started again")
+            b.start()
+            yield 20
+
+    def _orders(self) -> Plot:
+        """A rolling deploy: one after the other leaves and comes back as a new version."""
+        team = self._started(*(self._actor("orders", each, "orders", _COOPERATIVE) for each in "abc"))
+        while True:
+            yield self._stable(*team)
+            yield 8
+            self._tell("orders is deployed: a, b and c are restarted, one after the other")
+            for each in team:
+                each.end("leave")
+                yield 2
+                each.start()
+                yield self._stable(*team)
+            yield 30
+
+    def _clicks(self) -> Plot:
+        """One member flaps: it comes and goes, and each time the other one has to rejoin too."""
+        steady, flapper = self._started(*(self._actor("clicks", each, "clicks", _EAGER) for each in ("steady", "flapping")))
+        while True:
+            yield self._stable(steady, flapper)
+            yield 10
+            self._tell("clicks-flapping begins to flap")
+            for _ in range(3):
+                flapper.end("leave")
+                yield self._stable(steady)
+                flapper.start()
+                yield self._stable(steady, flapper)
+            yield 25
+
+    def _ledger(self) -> Plot:
+        """A static member bounces: back within its session timeout, it keeps its partitions, and nobody rebalances."""
+        a, b = self._started(
+            *(
+                self._actor("ledger", each, "payments", _EAGER, group_instance_id=f"ledger-{each}", session_timeout_ms=15_000)
+                for each in "ab"
+            )
+        )
+        while True:
+            yield self._stable(a, b)
+            yield 14
+            self._tell("ledger-b, a static member, is bounced: no rebalance should follow")
+            b.end("bounce")
+            yield 3
+            b.start()
+            yield 30
+
+    def _reports(self) -> Plot:
+        """A member takes too long between two polls, leaves by itself, and rejoins when it polls again."""
+        slow, quick = self._started(
+            *(self._actor("reports", each, "orders", _EAGER, max_poll_interval_ms=8_000) for each in ("slow", "quick"))
+        )
+        while True:
+            yield self._stable(slow, quick)
+            yield 6
+            self._tell("reports-slow works on a record for 13 s; its max.poll.interval.ms is 8 s")
+            slow.stall(13)
+            yield 40
+
+    def _audit(self) -> Plot:
+        """One member that commits by hand, and never has any trouble."""
+        self._started(self._actor("audit", "a", "clicks", _EAGER, commits_itself=True))
+        while True:
+            yield 3_600
+
+    def _invoices(self) -> Plot:
+        """Unmodified clients of three libraries in one group; one is killed, one leaves."""
+        kinds = {"librdkafka": LibrdkafkaActor, "kafka-python": KafkaPythonActor, "java": JavaActor}
+        team = [
+            kind(self._gateway, "invoices", f"invoices-{library}", "invoices", _CLIENTS_MS) for library, kind in kinds.items()
+        ]
+        rdkafka, python, java = team
+        yield 6
+        self._tell("invoices: real Kafka clients join by the gateway: librdkafka, kafka-python, Apache Kafka's own for Java")
+        self._start(*team)
+        while True:
+            yield self._stable(*team)
+            yield 8
+            self._tell("invoices-java is killed, a process with Apache Kafka's console consumer")
+            java.end("crash")
+            yield self._stable(rdkafka, python)
+            yield 4
+            java.start()
+            yield self._stable(*team)
+            yield 10
+            self._tell("invoices-kafka-python is closed and started again")
+            python.end("leave")
+            yield self._stable(rdkafka, java)
+            python.start()
+            yield 20
+
+    # ---------------------------------------------------------------------------------------------------------- inside
+
+    def _condition(self, wait: float | Condition) -> Condition:
+        if callable(wait):
+            return wait
+        due_s = self._now_s + wait
+        return lambda: self._now_s >= due_s
+
+    def _stable(self, *actors: Actor | ClientActor) -> Condition:
+        """The actors' group is stable, with these members and no others."""
+        group_id, names = actors[0].group_id, sorted(actor.name for actor in actors)
+
+        def is_so() -> bool:
+            group = self._snapshots.get(group_id)
+            return group is not None and group.state == "Stable" and sorted(each.client_id for each in group.members) == names
+
+        return is_so
+
+    def _actor(
+        self, group_id: str, name: str, topic: str, assignors: tuple[str, ...], *, commits_itself: bool = False, **settings: object
+    ) -> Actor:
+        return Actor(
+            self._host,
+            group_id,
+            f"{group_id}-{name}",
+            [topic],
+            commits_itself=commits_itself,
+            **{**_QUICK, "partition_assignment_strategy": assignors, **settings},
+        )
+
+    def _started(self, *actors: Actor) -> tuple[Actor, ...]:
+        self._start(*actors)
+        return actors
+
+    def _start(self, *actors: Actor | ClientActor) -> None:
+        self.actors += actors
+        for actor in actors:
+            actor.start()

@@ -1,0 +1,91 @@
+"""`tap`: a recording of the groups of a cluster that has its own coordinator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from group_coordinator.command_line.errors import WRONG_USE, CommandError
+from group_coordinator.command_line.front import clients, serve
+from group_coordinator.command_line.gateway_settings import PANELS, TapSettings, names
+from group_coordinator.command_line.options import Resolved, with_settings
+from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.voice import Voice
+from group_coordinator.narrative import words
+from streaming.kafka_clients import librdkafka_properties
+from streaming.topics import TopicSettings, admin_client, ensure_topics
+
+if TYPE_CHECKING:
+    from group_coordinator.gateway.tap import TapOutput
+
+
+@with_settings(*names(TapSettings), of=TapSettings, panels=PANELS)
+def tap(
+    settings: Resolved[TapSettings],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write events into this new file (JSONL), the brokers' answers into FILE.answers.")
+    ] = None,
+    to_topics: Annotated[
+        str | None, typer.Option(metavar="PREFIX", help="Write them to the topics PREFIX.events and PREFIX.responses, made if there are none.")
+    ] = None,
+    to_bootstrap_servers: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The cluster of these topics. [default: the one that is recorded]")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved settings, each with its source, and end.")] = False,
+) -> None:
+    """Record the groups of any Kafka cluster, to replay and explain them: clients bootstrap here instead of at a broker.
+
+    Nothing is taken out: the brokers go on coordinating the groups. What groups ask and what they are answered is written
+    down as events of our format. Only clients that bootstrap at the tap are seen; it costs them a fraction of a
+    millisecond a request. What a broker answers is never held back for the recording, and a recording that cannot be
+    written (a full disk) ends, while clients go on; the exit code is then 1.
+
+    It ends at Ctrl-C or SIGTERM, when all has been written. Settings come from flags, from the environment
+    (`GROUP_COORDINATOR_UPSTREAM=...`) or from `--config-file tap.toml`.
+
+    Examples:
+
+        group-coordinator tap --listen 127.0.0.1:9192 --upstream broker:9092 --out recording.jsonl
+        group-coordinator replay recording.jsonl --in-process --out replayed/
+        group-coordinator explain --group payments --from replayed/
+        group-coordinator tap --upstream broker:9092 --to-topics recorded
+    """
+    if dry_run:
+        for line in settings.lines():
+            say(line)
+        return
+    if (out is None) == (to_topics is None):
+        raise CommandError("Name either --out FILE or --to-topics PREFIX.", WRONG_USE)
+    from group_coordinator.gateway.tap import Tap  # it takes its time to import
+
+    config = settings.config
+    voice = Voice(config.log_format, config.log_level)
+    with voice.failures_told():
+        front = Tap(config.gateway_config, _output(config, out, to_topics, to_bootstrap_servers))
+        where = out or f"{to_topics}.events"
+
+        def introduce() -> None:
+            voice.say(f"The tap is ready: clients bootstrap at {front.bootstrap_servers} instead of {config.upstream}.")
+            voice.say(f"Group requests are written to {where}.")
+
+        serve(config, voice, front, introduce, lambda: f"{clients(front)}, {words.count(front.events, 'event')} written")
+        voice.say(f"{words.count(front.events, 'event')} in {where}.")
+        if front.recording_failure is not None:
+            raise CommandError(f"The recording is not complete: {front.recording_failure}.")
+        if out is not None:
+            voice.say(f"Replay it: group-coordinator replay {out} --in-process --out {out.with_suffix('')}-replayed/")
+
+
+def _output(config: TapSettings, out: Path | None, to_topics: str | None, to_bootstrap_servers: str | None) -> TapOutput:
+    from group_coordinator.gateway.tap import FilesOutput, TopicsOutput
+
+    if out is not None:
+        return FilesOutput(out)
+    assert to_topics is not None
+    properties = librdkafka_properties(
+        to_bootstrap_servers or config.upstream, {} if to_bootstrap_servers else config.kafka
+    )
+    ensure_topics(admin_client(properties["bootstrap.servers"], properties), TopicSettings(prefix=to_topics))
+    return TopicsOutput(properties, to_topics)

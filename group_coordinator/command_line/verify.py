@@ -1,0 +1,106 @@
+"""`verify`: our decisions against those of a real Kafka, as it recorded them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from group_coordinator.command_line.errors import WRONG_USE, CommandError
+from group_coordinator.command_line.import_log import TimeZone, zone
+from group_coordinator.command_line.progress import bytes_progress, count_progress
+from group_coordinator.command_line.tables import say
+from group_coordinator.recordings.history import verify_histories
+from group_coordinator.recordings.recording import verify_recording
+
+DIFFERENCES_SHOWN = 100
+
+Shown = Annotated[int, typer.Option("--show", metavar="N", help="Differences that are printed at most.")]
+
+
+def history(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Recorded histories (JSONL, plain or gzip).")],
+    show: Shown = DIFFERENCES_SHOWN,
+) -> None:
+    """Replay histories that were recorded from another coordinator, and compare every answer, record and state.
+
+    Each step is played at its exact millisecond. Differences are printed with both sides; the exit code is 1 if there
+    is any. The last line is `N histories, N steps, N differences`.
+
+    Example:
+
+        group-coordinator verify history conformance/classic/*.jsonl.gz
+    """
+    with count_progress("histories") as advance:
+        try:
+            report = verify_histories(files, lambda report: advance(report.histories, 0))
+        except ValueError as problem:
+            raise CommandError(str(problem)) from problem
+    for difference in report.differences[:show]:
+        for line in difference.lines():
+            say(line)
+    _say_rest(len(report.differences), show)
+    say(report.summary())
+    if not report.steps:
+        raise CommandError(f"Nothing was verified: {', '.join(map(str, files))}: no step of a recorded history.")
+    if report.differences:
+        raise typer.Exit(1)
+
+
+def recording(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="The request log of one broker, plain or gzip.")],
+    offsets: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The broker's records of __consumer_offsets (JSONL), compared too.")
+    ] = None,
+    coordinator_log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What the broker's group coordinator logged: rebalances, causes, times.")
+    ] = None,
+    config: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of the broker, by Kafka's name. [default: inferred]")
+    ] = None,
+    time_zone: TimeZone = "UTC",
+    show: Shown = DIFFERENCES_SHOWN,
+) -> None:
+    """Replay a Kafka broker's request log, and compare every answer with the one that the broker gave.
+
+    Settings of the broker that are not given are inferred from its answers, and printed. A line's time is when the
+    answer was sent; inside a millisecond an order is searched for that reproduces the answers. The exit code is 1 if
+    anything differs, or nothing could be compared; the last line is `N requests, N equal, N differ, N cannot be compared (why)`.
+
+    Examples:
+
+        group-coordinator verify recording crash.request.log.gz
+        group-coordinator verify recording crash.request.log.gz --offsets crash.offsets.jsonl.gz
+        group-coordinator verify recording kafka-request.log* --config group.initial.rebalance.delay.ms=0
+    """
+    settings = _pairs(config or [])
+    with bytes_progress("reading") as advance:
+        try:
+            report = verify_recording(files, offsets, coordinator_log, settings, zone(time_zone), advance)
+        except ValueError as problem:
+            raise CommandError(str(problem)) from problem
+    # The differences are the long part of what there is to say.
+    shown = msgspec.structs.replace(report, differences=report.differences[:show])
+    *lines, summary = shown.lines()
+    for line in lines:
+        say(line)
+    _say_rest(len(report.differences), show)
+    say(summary)
+    if (nothing := report.nothing_verified) is not None:
+        raise CommandError(nothing)
+    if not report.agrees:
+        raise typer.Exit(1)
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    wrong = [text for text in texts if "=" not in text]
+    if wrong:
+        raise CommandError(f"--config {wrong[0]}: write NAME=VALUE.", WRONG_USE)
+    return dict(text.split("=", 1) for text in texts)
+
+
+def _say_rest(count: int, shown: int) -> None:
+    if count > shown:
+        say(f"... and {count - shown} more differences (--show)")

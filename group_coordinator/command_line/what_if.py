@@ -1,0 +1,107 @@
+"""What the dashboard's *What if* plays: a group's log of events, from the events topic or from where a replay read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+from confluent_kafka import KafkaException
+from msgspec import Struct
+
+from coordinator_state import GroupConfig
+from coordinator_state.assignors import load_assignors
+from group_coordinator.command_line.errors import EXPECTED, CommandError, told
+from group_coordinator.command_line.topic_reader import partition_count, read_topic
+from group_coordinator.dashboard import Change, ReplayFunction
+from group_coordinator.dashboard.sources import NOTE_FILE
+from schemas.java_hash import group_partition
+from schemas.records_file import Record
+from simulation.lives import group_log
+from simulation.what_if import play
+from streaming.config import StreamingConfig
+
+RECORDS_MAX = 5_000_000
+"""Of the events topic that are read for one answer."""
+EVENTS_FILE = "events.jsonl.gz"
+"""Beside it: the events, where they were made of another system's log."""
+
+Log = tuple[GroupConfig, Iterable[Record]]
+"""Records of an events topic, and the settings that they were coordinated with."""
+
+
+class ReplayedLog(Struct, frozen=True, kw_only=True):
+    """What was replayed, as a replay notes it for later."""
+
+    files: tuple[str, ...] = ()
+    """Files of events; absolute, or beside the note."""
+    topic: str | None = None
+    group: GroupConfig
+    doubts: tuple[str, ...] = ()
+    """Why what came out may not be what happened."""
+
+    def write(self, directory: Path) -> None:
+        (directory / NOTE_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(self)) + b"\n")
+
+
+def of_topics(config: StreamingConfig) -> ReplayFunction:
+    """Plays the log on a coordinator's events topic."""
+    return _player(lambda group_id: _of_topic(config, config.topic_settings.topics.events, config.group, group_id))
+
+
+def of_directory(directory: Path, config: StreamingConfig) -> ReplayFunction | None:
+    """Plays what a replay into this directory read; None where it did not note what that was."""
+    try:
+        noted = msgspec.json.decode((directory / NOTE_FILE).read_bytes(), type=ReplayedLog)
+    except (OSError, msgspec.DecodeError):
+        return None
+    topic = noted.topic
+    if topic is not None:
+        return _player(lambda group_id: _of_topic(config, topic, noted.group, group_id))
+    return _player(lambda group_id: (noted.group, _of_files([directory / name for name in noted.files])))
+
+
+def _player(log_of: Callable[[str], Log]) -> ReplayFunction:
+    def play_again(group_id: str, change: Change) -> list[bytes]:
+        try:
+            config, records = log_of(group_id)
+            log = group_log(records, group_id, config.tick_ahead_bound_ms)
+        except (*EXPECTED, KafkaException) as problem:
+            raise ValueError(told(problem)[0]) from problem
+        return play(
+            log,
+            config,
+            load_assignors(),
+            initial_delay_ms=change.initial_delay_ms,
+            session_timeout_ms=change.session_timeout_ms,
+            static_members=change.static_members,
+            assignor=change.assignor,
+        )
+
+    return play_again
+
+
+def _of_topic(config: StreamingConfig, topic: str, group: GroupConfig, group_id: str) -> Log:
+    count = partition_count(config.client_properties, topic)
+    return msgspec.structs.replace(group, shard_count=count), _records(config, topic, group_partition(group_id, count))
+
+
+def _records(config: StreamingConfig, topic: str, partition: int) -> Iterator[Record]:
+    messages = read_topic(config.client_properties, topic, [partition])
+    for message in islice(messages, RECORDS_MAX):
+        key, value = message.key(), message.value()
+        yield Record(partition=partition, offset=message.offset(), timestamp_ms=message.timestamp()[1], key=key, value=value)
+    if next(messages, None) is not None:
+        raise CommandError(
+            f"Partition {partition} of {topic} has more than {RECORDS_MAX:,} events. Replay the stretch that matters, and look at that."
+        )
+
+
+def _of_files(files: list[Path]) -> Iterator[Record]:
+    from streaming.event_log import EventLogError, read_records  # imports Spark
+
+    try:
+        yield from read_records(files)
+    except EventLogError as problem:
+        raise CommandError(f"What was replayed cannot be read any more. {problem}") from problem
