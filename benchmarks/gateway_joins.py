@@ -45,12 +45,12 @@ def main() -> None:
 @contextmanager
 def _running(directory: Path, door: bool) -> Iterator[tuple[str, str]]:
     port, metrics_port = free_port(), free_port()
-    (directory / "group_coordinator.gateway.toml").write_text(f"answers_heartbeats = {str(door).lower()}\n")
+    (directory / "gateway.toml").write_text(f"answers_heartbeats = {str(door).lower()}\n")
     with (directory / "out").open("w") as out:
         app = subprocess.Popen(
             [
                 sys.executable, "-m", "group_coordinator.command_line.main", "run", "--embedded", "--group-initial-rebalance-delay-ms", "0",
-                "--gateway", f"127.0.0.1:{port}", "--gateway-config-file", str(directory / "group_coordinator.gateway.toml"),
+                "--gateway", f"127.0.0.1:{port}", "--gateway-config-file", str(directory / "gateway.toml"),
                 "--metrics-port", str(metrics_port),
             ], stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip

@@ -51,7 +51,7 @@ from simulation.model_offsets import OffsetRequests
 from simulation.model_requests import FIVE_MINUTES_MS
 
 Picture = dict[str, Any]
-"""A group in the words of the recorded histories (`recordings.history.group_state`)."""
+"""A group in the words of the recorded histories (`group_coordinator.recordings.history.group_state`)."""
 
 
 class Model(OffsetRequests):

@@ -1,7 +1,7 @@
 """What if: the clients of a recorded group live their lives again, under other settings.
 
 A log cannot simply be replayed under other settings: what a client sends is its answer to what it was told. So each client
-of the log is played by a member that does what Kafka's consumer does (`members.member`). It comes, falls silent, stalls and
+of the log is played by a member that does what Kafka's consumer does (`group_coordinator.members.member`). It comes, falls silent, stalls and
 leaves when the recorded one did; when it rejoins, syncs and beats follows from what it is told now.
 """
 

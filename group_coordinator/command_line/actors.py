@@ -32,7 +32,7 @@ class Actor:
         commits_itself: bool = False,
         **settings: Any,
     ) -> None:
-        """`settings`: of `members.config.MemberConfig`. `commits_itself`: by hand after each record, with metadata."""
+        """`settings`: of `group_coordinator.members.config.MemberConfig`. `commits_itself`: by hand after each record, with metadata."""
         self.name = name
         self.group_id = group_id
         self.records = 0

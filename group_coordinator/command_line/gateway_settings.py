@@ -72,7 +72,7 @@ class FrontSettings(_Bounds):  # type: ignore[misc, valid-type]
 
     @property
     def gateway_config(self) -> GatewayConfig:
-        """For `gateway.server` and `gateway.tap`."""
+        """For `group_coordinator.gateway.server` and `group_coordinator.gateway.tap`."""
         return GatewayConfig(**self._front())
 
     def problems(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Asks the brokers which topics they have, for `gateway.topic_book`."""
+"""Asks the brokers which topics they have, for `group_coordinator.gateway.topic_book`."""
 
 from __future__ import annotations
 

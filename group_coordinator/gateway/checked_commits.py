@@ -35,7 +35,7 @@ _REQUEST_BYTES = 1_000
 
 
 class CheckedCommits:
-    """A way to the coordinator (`gateway.door.CoordinatorClient`) that looks at commits."""
+    """A way to the coordinator (`group_coordinator.gateway.door.CoordinatorClient`) that looks at commits."""
 
     def __init__(self, coordinator: CoordinatorClient, topics: TopicBook) -> None:
         self._coordinator = coordinator

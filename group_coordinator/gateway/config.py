@@ -92,7 +92,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     tls_key: Path | None = None
     """Its key; None: it is in the same file."""
     authorization_rules: Path | None = None
-    """See `gateway.authorization`; None: clients on this machine may use every group and others none."""
+    """See `group_coordinator.gateway.authorization`; None: clients on this machine may use every group and others none."""
     bounds: Bounds = field(default_factory=Bounds)
     connections_max: int = 10_000
     """Connections of clients. For a further one, one is closed that has been silent for 10 s and waits for nothing; if there is none, the

@@ -2,7 +2,7 @@
 
 The broker answers for them: in the request a name gets a first letter that no topic has, an id gives way to one that there is
 not; the answer has the names back, with TOPIC_AUTHORIZATION_FAILED. So the other topics of the request go on, and nothing is
-put together here. Reading differs, as its answers are bulk (`gateway.fetch`), and so does writing (`gateway.produce`).
+put together here. Reading differs, as its answers are bulk (`group_coordinator.gateway.fetch`), and so does writing (`group_coordinator.gateway.produce`).
 Where an answer lists topics that nobody asked for, those that a client may not name are left out, as brokers do.
 """
 

@@ -1,7 +1,7 @@
 """Wire messages of the group APIs and our messages: many versions there, one shape, the newest, here.
 
 Old shapes: FindCoordinator v0-3 has one key, LeaveGroup v0-2 one member, OffsetFetch v1-7 one group.
-Topic ids (OffsetCommit and OffsetFetch v10) are not spoken here; `gateway.versions` does not offer them.
+Topic ids (OffsetCommit and OffsetFetch v10) are not spoken here; `group_coordinator.gateway.versions` does not offer them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A group member for a program: Kafka's consumer with a coordinator that is not in the broker.
 
-    from members.kafka_member import Member
+    from group_coordinator.members.kafka_member import Member
 
     with Member("localhost:9092", "billing", ["orders"]) as member:
         for record in member:

@@ -1,6 +1,6 @@
 """A gateway's numbers for Prometheus, and whether it lives and takes clients, for probes.
 
-The gateway counts in plain objects (`gateway.metrics`); here they get names. `GATEWAY_METRICS` is their catalogue.
+The gateway counts in plain objects (`group_coordinator.gateway.metrics`); here they get names. `GATEWAY_METRICS` is their catalogue.
 """
 
 from __future__ import annotations

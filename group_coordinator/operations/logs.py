@@ -12,7 +12,7 @@ from group_coordinator.operations.printable import printable, printable_lines
 
 LogFormat = Literal["text", "json"]
 
-OURS = ("group_coordinator", "streaming", "operations", "gateway", "members", "dashboard", "tables")
+OURS = ("group_coordinator", "streaming")
 """The loggers whose level is ours to set; of libraries only warnings are heard, as Python has it."""
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """What every record has; anything else was given by `extra`."""

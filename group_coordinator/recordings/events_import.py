@@ -1,6 +1,6 @@
 """A broker's request log as events: what `import kafka-request-log` writes, for a file or a topic.
 
-The log is followed first (`recordings.following`), so that a replay of the events does what the broker did. There is one
+The log is followed first (`group_coordinator.recordings.following`), so that a replay of the events does what the broker did. There is one
 event for each group that a request names, in the order and at the time in which the broker must have handled it, and
 events that say what requests do not: whom the broker elected, what a group was that is older than the log, where it is not
 known. Before each event there is a tick at its time, and a last one at the end of the log.

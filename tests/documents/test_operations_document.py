@@ -9,7 +9,7 @@ from pathlib import Path
 from group_coordinator.operations.gateway_metrics import GATEWAY_METRICS
 from group_coordinator.operations.metrics import METRICS
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "group_coordinator.operations.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
 MARK = "<!-- generated: everything below is written by `make schemas` -->\n"
 
 

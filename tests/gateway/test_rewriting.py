@@ -25,7 +25,7 @@ BROKER = {0: (0, 13), 1: (4, 18), 3: (0, 13), 8: (2, 10), 10: (3, 6), 11: (0, 3)
 
 def locate(node_id: int, address: Address) -> Address:
     assert address == Address(f"broker-{node_id}", 9092 + node_id)
-    return Address("group_coordinator.gateway.example", 20_000 + node_id)
+    return Address("gateway.example", 20_000 + node_id)
 
 
 def encoded(message: Any, correlation_id: int = 7) -> bytes:
@@ -54,11 +54,11 @@ def test_metadata(version: int) -> None:
     rewritten = rewrite_metadata(payload, version, locate)
     read = MetadataResponse.decode(rewritten, version=version, header=True)
     assert [(each.node_id, each.host, each.port) for each in read.brokers] == [
-        (node, "group_coordinator.gateway.example", 20_000 + node) for node in (0, 3, 1_000)
+        (node, "gateway.example", 20_000 + node) for node in (0, 3, 1_000)
     ]
     assert [each.rack for each in read.brokers] == [None if version < 1 or not node else "r" for node in (0, 3, 1_000)]
     for each in message.brokers:
-        each.host, each.port = "group_coordinator.gateway.example", 20_000 + each.node_id
+        each.host, each.port = "gateway.example", 20_000 + each.node_id
     assert rewritten == encoded(message)
 
 
@@ -81,7 +81,7 @@ def test_describe_cluster(version: int) -> None:
     )
     rewritten = rewrite_describe_cluster(encoded(message), version, locate)
     for each in message.brokers:
-        each.host, each.port = "group_coordinator.gateway.example", 20_000 + each.broker_id
+        each.host, each.port = "gateway.example", 20_000 + each.broker_id
     assert rewritten == encoded(message)
 
 
@@ -94,7 +94,7 @@ def test_find_coordinator_of_a_transaction(version: int, error_code: int) -> Non
         expected = values
     else:
         values = {"error_code": 0, "error_message": None, "node_id": 3, "host": "broker-3", "port": 9095}
-        expected = {**values, "host": "group_coordinator.gateway.example", "port": 20_003}
+        expected = {**values, "host": "gateway.example", "port": 20_003}
 
     def message(values: dict[str, Any]) -> Any:
         if version < 4:

@@ -27,7 +27,7 @@ from streaming.topics import Topics
 from tests.operations.test_security import wait_until
 from tests.streaming.test_application import RunningApp
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "group_coordinator.operations.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
 USERS = ("coordinator", "gateway", "member", "reader", "app", "stranger")
 TOPICS = Topics.of_prefix("coordinator")
 ALL_TOPICS = (TOPICS.events, *TOPICS.outputs)

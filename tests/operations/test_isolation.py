@@ -23,8 +23,8 @@ from streaming.events_tail import RecentGroups, last_tick_ms, open_reader
 from streaming.source import events_stream
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("streaming", "members", "gateway", "dashboard", "operations", "command_line", "tables", "recordings")
-DATA_OF_THE_APPLICATION = "members/partition_reader.py"
+ROOMS = ("streaming", "group_coordinator")
+DATA_OF_THE_APPLICATION = "group_coordinator/members/partition_reader.py"
 ABORTED, OPEN, LATER = b"aborted", b"open", b"later"
 KEYS = [ABORTED, OPEN, LATER]
 AHEAD_MAX_MS = 3_000
@@ -109,7 +109,7 @@ def test_each_consumer_that_is_made() -> None:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Consumer":
                 name = str(file.relative_to(ROOT))
-                if name in (DATA_OF_THE_APPLICATION, "command_line/client_actors.py"):
+                if name in (DATA_OF_THE_APPLICATION, "group_coordinator/command_line/client_actors.py"):
                     continue
                 (settings,) = node.args
                 assert isinstance(settings, ast.Dict), name
