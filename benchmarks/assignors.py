@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from benchmarks.document import plot_lines, table, write_section
 from benchmarks.jvm import JvmError, Mismatch, run_driver
-from coordinator_state.assignors import ASSIGNORS, Assignor, GroupAssignment, MemberSubscription, TopicMetadata
+from group_coordinator.assignors import ASSIGNORS, Assignor, GroupAssignment, MemberSubscription, TopicMetadata
 from schemas.consumer_protocol import Subscription
 
 SIZES = ((100, 1_000), (200, 10_000), (500, 50_000), (1_000, 100_000), (2_000, 400_000))

@@ -1,4 +1,4 @@
-"""What is decided: the pure group state machine and the assignors. Imports `schemas` only; no clock, no chance, no I/O."""
+"""What is decided: the pure group state machine. Imports `schemas` only; no clock, no chance, no I/O."""
 
 from coordinator_state.config import GroupConfig
 from coordinator_state.coordinator import Coordinator, GroupCoordinator

@@ -15,7 +15,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from coordinator_state import Answer, GroupConfig, GroupCoordinator, RequestEvent
-from coordinator_state.assignors import Assignor
+from group_coordinator.assignors import Assignor
 from group_coordinator.members.agenda import Agenda
 from group_coordinator.members.config import MemberConfig
 from group_coordinator.members.effects import Assigned, LogBoundsNeeded, PartitionCountsNeeded, Send

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from msgspec import Struct
 
 from coordinator_state import GroupConfig
-from coordinator_state.assignors import load_assignors
+from group_coordinator.assignors import load_assignors
 from group_coordinator.command_line.errors import EXPECTED, CommandError, told
 from group_coordinator.command_line.topic_reader import partition_count, read_topic
 from group_coordinator.dashboard import Change, ReplayFunction

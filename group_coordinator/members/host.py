@@ -22,7 +22,7 @@ from uuid import uuid4, uuid5
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from coordinator_state.assignors import load_assignors
+from group_coordinator.assignors import load_assignors
 from group_coordinator.members.agenda import Agenda
 from group_coordinator.members.cluster import Cluster
 from group_coordinator.members.config import MemberConfig

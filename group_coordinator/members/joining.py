@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator_state.assignors import Assignor, MemberSubscription, RebalanceProtocol
+from group_coordinator.assignors import Assignor, MemberSubscription, RebalanceProtocol
 from group_coordinator.members.commits import Commits
 from group_coordinator.members.effects import Assigned, Lost, PartitionCountsNeeded, Revoked
 from group_coordinator.members.heartbeats import Heartbeats

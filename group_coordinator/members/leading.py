@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from coordinator_state.assignors import Assignor, MemberSubscription, RebalanceProtocol, TopicMetadata
+from group_coordinator.assignors import Assignor, MemberSubscription, RebalanceProtocol, TopicMetadata
 from schemas.consumer_protocol import (
     Assignment,
     Subscription,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from coordinator_state.assignors import ASSIGNORS, Assignor
+from group_coordinator.assignors import ASSIGNORS, Assignor
 from group_coordinator.members.closing import Closing
 from group_coordinator.members.commits import Commits
 from group_coordinator.members.config import MemberConfig

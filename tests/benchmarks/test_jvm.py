@@ -8,7 +8,7 @@ from benchmarks.assignors import with_kafka
 from benchmarks.core import measure_kafka
 from benchmarks.jvm import JvmError, Mismatch
 from benchmarks.workloads import commits, heartbeats, joins, mixed
-from coordinator_state.assignors import ASSIGNORS
+from group_coordinator.assignors import ASSIGNORS
 
 
 @pytest.mark.kafka

@@ -16,9 +16,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator_state import StateError, decode_group, encode_group
-from coordinator_state.assignors.user_data import decode_generation
-from coordinator_state.assignors.user_data import decode_sticky_user_data as decode_claim
 from coordinator_state.replay import StoredGroups
+from group_coordinator.assignors.user_data import decode_generation
+from group_coordinator.assignors.user_data import decode_sticky_user_data as decode_claim
 from group_coordinator.command_line.committed_offsets import CsvError, from_csv
 from group_coordinator.dashboard.sources import request_of_event
 from group_coordinator.gateway import codec

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_state import GroupConfig
-from coordinator_state.assignors import ASSIGNORS
+from group_coordinator.assignors import ASSIGNORS
 from group_coordinator.recordings.events_import import EventsImport
 from group_coordinator.recordings.following import follow
 from group_coordinator.recordings.kafka_request_log import RequestLog

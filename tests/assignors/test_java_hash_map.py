@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator_state.java_hash_map import (
+from group_coordinator.assignors.java_hash_map import (
     JavaHashSet,
     java_map_order,
     java_map_order_computed,
     java_topic_partition_hash,
 )
 from schemas.java_hash import java_string_hash
-from tests.coordinator_state.assignors.vectors import load_vectors
+from tests.assignors.vectors import load_vectors
 
 VECTORS = load_vectors("java_hash_order")
 

@@ -8,8 +8,8 @@ from hashlib import sha256
 
 import pytest
 
-from coordinator_state.assignors import ASSIGNORS, GroupAssignment
-from tests.coordinator_state.assignors.vectors import Vector, expected_of, load_vectors, members_of, topics_of
+from group_coordinator.assignors import ASSIGNORS, GroupAssignment
+from tests.assignors.vectors import Vector, expected_of, load_vectors, members_of, topics_of
 
 FILES = ("range_assignor", "roundrobin_assignor", "sticky_assignor", "cooperative_sticky_assignor")
 COUNTS = {"range_assignor": 139, "roundrobin_assignor": 63, "sticky_assignor": 275, "cooperative_sticky_assignor": 276}

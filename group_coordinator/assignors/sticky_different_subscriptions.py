@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from coordinator_state.assignors.layout import GroupLayout
-from coordinator_state.assignors.least_loaded import LeastLoaded, Loads
-from coordinator_state.assignors.racks import Racks
-from coordinator_state.assignors.sticky_claims import NO_GENERATION, ResolvedClaims
-from coordinator_state.assignors.sticky_moves import PartitionMoves
+from group_coordinator.assignors.layout import GroupLayout
+from group_coordinator.assignors.least_loaded import LeastLoaded, Loads
+from group_coordinator.assignors.racks import Racks
+from group_coordinator.assignors.sticky_claims import NO_GENERATION, ResolvedClaims
+from group_coordinator.assignors.sticky_moves import PartitionMoves
 
 _PASSES_MAX = 1_000
 """Random groups settle in fewer than ten passes. Nobody has proved that all do, and no group may block its leader."""

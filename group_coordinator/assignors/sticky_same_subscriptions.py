@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator_state.assignors.layout import GroupLayout
-from coordinator_state.assignors.rack_queues import MinimumQueue, UnderfilledRing
-from coordinator_state.assignors.racks import Racks
-from coordinator_state.assignors.sticky_claims import ResolvedClaims
+from group_coordinator.assignors.layout import GroupLayout
+from group_coordinator.assignors.rack_queues import MinimumQueue, UnderfilledRing
+from group_coordinator.assignors.racks import Racks
+from group_coordinator.assignors.sticky_claims import ResolvedClaims
 
 
 def assign_same_subscriptions(

@@ -8,8 +8,8 @@ from itertools import accumulate, chain, repeat
 
 from msgspec import Struct
 
-from coordinator_state.assignors.contract import GroupAssignment, MemberSubscription, Topics
-from coordinator_state.java_hash_map import java_map_order
+from group_coordinator.assignors.contract import GroupAssignment, MemberSubscription, Topics
+from group_coordinator.assignors.java_hash_map import java_map_order
 from schemas.consumer_protocol import TopicPartition
 from schemas.java_hash import java_string_order
 

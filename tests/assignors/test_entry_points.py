@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from coordinator_state.assignors import ASSIGNORS, ENTRY_POINT_GROUP, AssignorLoadError, RangeAssignor, load_assignors
-from coordinator_state.assignors import entry_points as module
+from group_coordinator.assignors import ASSIGNORS, ENTRY_POINT_GROUP, AssignorLoadError, RangeAssignor, load_assignors
+from group_coordinator.assignors import entry_points as module
 
 Register = Callable[..., None]
 

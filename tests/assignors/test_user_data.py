@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator_state.assignors import ASSIGNORS
-from coordinator_state.assignors.sticky_claims import Claim
-from coordinator_state.assignors.user_data import (
+from group_coordinator.assignors import ASSIGNORS
+from group_coordinator.assignors.sticky_claims import Claim
+from group_coordinator.assignors.user_data import (
     decode_generation,
     decode_sticky_user_data,
     encode_generation,
     encode_sticky_user_data,
 )
 from schemas.consumer_protocol import TopicPartition
-from tests.coordinator_state.assignors.vectors import load_vectors, members_of
+from tests.assignors.vectors import load_vectors, members_of
 
 FOO = [TopicPartition("foo", 0), TopicPartition("foo", 1)]
 FOO_GENERATION_4 = bytes.fromhex("00000001 0003666f6f 00000002 00000000 00000001 00000004")

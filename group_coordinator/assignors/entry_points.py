@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
-from coordinator_state.assignors.contract import Assignor, RebalanceProtocol
+from group_coordinator.assignors.contract import Assignor, RebalanceProtocol
 
 ENTRY_POINT_GROUP = "group_coordinator.assignors"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from coordinator_state.assignors.contract import (
+from group_coordinator.assignors.contract import (
     Assignor,
     GroupAssignment,
     MemberSubscription,
@@ -19,11 +19,11 @@ from coordinator_state.assignors.contract import (
     TopicMetadata,
     Topics,
 )
-from coordinator_state.assignors.cooperative_sticky import CooperativeStickyAssignor
-from coordinator_state.assignors.entry_points import ENTRY_POINT_GROUP, AssignorLoadError, with_entry_points
-from coordinator_state.assignors.range import RangeAssignor
-from coordinator_state.assignors.round_robin import RoundRobinAssignor
-from coordinator_state.assignors.sticky import StickyAssignor
+from group_coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from group_coordinator.assignors.entry_points import ENTRY_POINT_GROUP, AssignorLoadError, with_entry_points
+from group_coordinator.assignors.range import RangeAssignor
+from group_coordinator.assignors.round_robin import RoundRobinAssignor
+from group_coordinator.assignors.sticky import StickyAssignor
 
 __all__ = [
     "ASSIGNORS",

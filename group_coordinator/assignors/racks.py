@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator_state.assignors.layout import GroupLayout
+from group_coordinator.assignors.layout import GroupLayout
 
 Racks = frozenset[str]
 

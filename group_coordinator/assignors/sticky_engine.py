@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from coordinator_state.assignors.contract import MemberSubscription, Topics
-from coordinator_state.assignors.layout import GroupLayout
-from coordinator_state.assignors.racks import member_racks, partition_racks, racks_matter
-from coordinator_state.assignors.sticky_claims import Claim, ResolvedClaims, resolve_claims
-from coordinator_state.assignors.sticky_different_subscriptions import assign_different_subscriptions
-from coordinator_state.assignors.sticky_same_subscriptions import assign_same_subscriptions
+from group_coordinator.assignors.contract import MemberSubscription, Topics
+from group_coordinator.assignors.layout import GroupLayout
+from group_coordinator.assignors.racks import member_racks, partition_racks, racks_matter
+from group_coordinator.assignors.sticky_claims import Claim, ResolvedClaims, resolve_claims
+from group_coordinator.assignors.sticky_different_subscriptions import assign_different_subscriptions
+from group_coordinator.assignors.sticky_same_subscriptions import assign_same_subscriptions
 from schemas.consumer_protocol import Subscription
 
 

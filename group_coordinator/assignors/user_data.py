@@ -11,8 +11,8 @@ from itertools import chain, repeat
 from struct import error as StructError
 from struct import pack, unpack_from
 
-from coordinator_state.assignors.sticky_claims import NO_GENERATION, Claim
-from coordinator_state.java_hash_map import java_map_order_computed
+from group_coordinator.assignors.java_hash_map import java_map_order_computed
+from group_coordinator.assignors.sticky_claims import NO_GENERATION, Claim
 from schemas.consumer_protocol import TopicPartition
 
 

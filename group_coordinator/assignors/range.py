@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from coordinator_state.assignors.contract import GroupAssignment, MemberSubscription, RebalanceProtocol, Topics
-from coordinator_state.assignors.layout import GroupLayout, static_members_first
-from coordinator_state.assignors.racks import Racks, member_racks, partition_racks, racks_matter
+from group_coordinator.assignors.contract import GroupAssignment, MemberSubscription, RebalanceProtocol, Topics
+from group_coordinator.assignors.layout import GroupLayout, static_members_first
+from group_coordinator.assignors.racks import Racks, member_racks, partition_racks, racks_matter
 from schemas.consumer_protocol import TopicPartition
 
 

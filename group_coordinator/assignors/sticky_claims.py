@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from coordinator_state.assignors.layout import GroupLayout
+from group_coordinator.assignors.layout import GroupLayout
 
 NO_GENERATION = -1
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from coordinator_state.assignors.contract import GroupAssignment, MemberSubscription, RebalanceProtocol, Topics
-from coordinator_state.assignors.layout import GroupLayout, static_members_first
+from group_coordinator.assignors.contract import GroupAssignment, MemberSubscription, RebalanceProtocol, Topics
+from group_coordinator.assignors.layout import GroupLayout, static_members_first
 from schemas.consumer_protocol import TopicPartition
 
 

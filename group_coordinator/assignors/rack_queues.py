@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 
-from coordinator_state.assignors.racks import Racks
+from group_coordinator.assignors.racks import Racks
 
 
 class UnderfilledRing:

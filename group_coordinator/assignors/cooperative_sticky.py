@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator_state.assignors.contract import GroupAssignment, MemberSubscription, RebalanceProtocol, Topics
-from coordinator_state.assignors.sticky_claims import Claim
-from coordinator_state.assignors.sticky_engine import assign_sticky
-from coordinator_state.assignors.user_data import decode_generation, encode_generation
+from group_coordinator.assignors.contract import GroupAssignment, MemberSubscription, RebalanceProtocol, Topics
+from group_coordinator.assignors.sticky_claims import Claim
+from group_coordinator.assignors.sticky_engine import assign_sticky
+from group_coordinator.assignors.user_data import decode_generation, encode_generation
 from schemas.consumer_protocol import Subscription, TopicPartition
 
 

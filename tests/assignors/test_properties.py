@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from coordinator_state.assignors import (
+from group_coordinator.assignors import (
     ASSIGNORS,
     Assignor,
     GroupAssignment,
@@ -21,9 +21,9 @@ from coordinator_state.assignors import (
     RebalanceProtocol,
     TopicMetadata,
 )
-from coordinator_state.java_hash_map import java_map_order
+from group_coordinator.assignors.java_hash_map import java_map_order
 from schemas.consumer_protocol import Subscription, TopicPartition
-from tests.coordinator_state.assignors.groups import Group, changed_groups, groups, owned, rejoined
+from tests.assignors.groups import Group, changed_groups, groups, owned, rejoined
 
 every_assignor = pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=list(ASSIGNORS))
 sticky_assignors = pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinator_state.assignors.layout import GroupLayout
-from coordinator_state.assignors.least_loaded import Loads
-from coordinator_state.java_hash_map import JavaHashSet, java_topic_partition_hash
+from group_coordinator.assignors.java_hash_map import JavaHashSet, java_topic_partition_hash
+from group_coordinator.assignors.layout import GroupLayout
+from group_coordinator.assignors.least_loaded import Loads
 from schemas.java_hash import java_string_hash
 
 
