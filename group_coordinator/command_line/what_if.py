@@ -16,10 +16,10 @@ from group_coordinator.command_line.errors import EXPECTED, CommandError, told
 from group_coordinator.command_line.topic_reader import partition_count, read_topic
 from group_coordinator.dashboard import Change, ReplayFunction
 from group_coordinator.dashboard.sources import NOTE_FILE
+from group_coordinator.what_if.lives import group_log
+from group_coordinator.what_if.what_if import play
 from schemas.java_hash import group_partition
 from schemas.records_file import Record
-from simulation.lives import group_log
-from simulation.what_if import play
 from streaming.config import StreamingConfig
 
 RECORDS_MAX = 5_000_000

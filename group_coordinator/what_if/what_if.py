@@ -22,10 +22,10 @@ from group_coordinator.members.effects import Assigned, LogBoundsNeeded, Partiti
 from group_coordinator.members.member import GroupMember
 from group_coordinator.members.membership import MemberState
 from group_coordinator.members.requests import request_ids
+from group_coordinator.what_if.lives import GroupLog, Life, LifeError, Lives, Span, read_lives
 from schemas.events import RequestEnvelope, ResponseEnvelope, encode_json
 from schemas.history import HistoryRecord
 from schemas.messages import OffsetCommitRequest
-from simulation.lives import GroupLog, Life, LifeError, Lives, Span, read_lives
 
 REQUESTS_MAX = 400_000
 """Of a log that is played again: beyond that nobody would wait for it."""

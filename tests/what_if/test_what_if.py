@@ -16,12 +16,12 @@ from group_coordinator.recordings.following import follow
 from group_coordinator.recordings.kafka_request_log import RequestLog
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import Ownership, Rebalance
+from group_coordinator.what_if.lives import GroupLog, LifeError, LogClock, group_log, read_lives
+from group_coordinator.what_if.what_if import play
 from schemas.events import encode_json
 from schemas.history import decode_history
 from schemas.recorded import RecordingGap
 from schemas.records_file import Record
-from simulation.lives import GroupLog, LifeError, LogClock, group_log, read_lives
-from simulation.what_if import play
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
 

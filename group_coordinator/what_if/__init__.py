@@ -1,0 +1,1 @@
+"""A recorded log under other settings: what its group would have done."""
