@@ -12,11 +12,13 @@ RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))
  && pip install --no-cache-dir --constraint requirements.lock --requirement requirements.txt
 
 ENV GROUP_COORDINATOR_CACHE=/opt/group-coordinator/cache
-COPY streaming/__init__.py streaming/java.py streaming/jars.py streaming/jars_progress.py streaming/ivy.xml streaming/
-RUN python -m streaming.jars
+COPY group_coordinator/__init__.py group_coordinator/
+COPY group_coordinator/jars/ group_coordinator/jars/
+RUN python -m group_coordinator.jars
 
 COPY . source/
-RUN pip install --no-cache-dir --no-deps ./source && rm -rf source streaming && python -m streaming.write_class_archives
+RUN pip install --no-cache-dir --no-deps ./source && rm -rf source group_coordinator \
+ && python -m group_coordinator.embedded_kafka.write_class_archives
 
 # Spark wants a user with a name and a home. /data holds the checkpoint: give it a volume.
 RUN useradd --uid 10001 --create-home coordinator && install --directory --owner coordinator /data

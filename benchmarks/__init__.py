@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from types import TracebackType
 
-from streaming.jars import JarsError
-from streaming.java import JavaError
+from group_coordinator.jars.java import JavaError
+from group_coordinator.jars.resolving import JarsError
 
 
 def _tell(kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from streaming.java import SHORT_LIVED
+from group_coordinator.jars.java import SHORT_LIVED
 
 ROOT = Path(__file__).parents[1]
 

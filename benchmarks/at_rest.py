@@ -23,10 +23,10 @@ from confluent_kafka import Producer
 
 from benchmarks.document import Printed, table
 from benchmarks.process_times import CpuTimes, cpu_times
+from group_coordinator.embedded_kafka.broker import free_port
 from schemas.events import encode_request_event
 from schemas.messages import HeartbeatRequest
 from streaming.clock import REST_AFTER_MS
-from streaming.embedded_kafka import free_port
 
 SPEAKS_EVERY_S = 5.0
 KINDS = ("driver", "JVM", "Python workers", "broker")

@@ -33,9 +33,9 @@ from benchmarks.document import Printed, table
 from benchmarks.process_times import cpu_times
 from benchmarks.soak.measures import resident_mib
 from benchmarks.wire_client import WireClient
+from group_coordinator.embedded_kafka.broker import free_port
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from streaming.embedded_kafka import free_port
 
 HONEST_CLIENTS, HONEST_INTERVAL_S = 2, 0.5
 START_TIMEOUT_S, ANSWER_TIMEOUT_S = 180.0, 60.0

@@ -33,8 +33,8 @@ from benchmarks.beating_groups import config
 from benchmarks.document import Printed
 from benchmarks.process_times import CpuTimes, cpu_times
 from benchmarks.query import fill
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.hadoop import lighten_hadoop
 from streaming.job import coordinate_stream, producer_records, requests_of
 from streaming.operator import streaming_operator

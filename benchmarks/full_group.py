@@ -23,10 +23,10 @@ from benchmarks.beating_groups import config
 from benchmarks.document import Printed
 from coordinator_state import GroupConfig
 from coordinator_state.offsets import OFFSET_OVERHEAD_BYTES
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.hadoop import lighten_hadoop
 from streaming.job import coordinate_stream, producer_records
 from streaming.session import SMALL_BATCHES, open_session, prepare_session

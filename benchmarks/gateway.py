@@ -16,13 +16,13 @@ from multiprocessing.connection import Connection
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.gateway.frames import frame
 from group_coordinator.gateway.server import Gateway
 from schemas.events import ResponseDocument, decode_request_event, encode_json
 from schemas.messages import HeartbeatResponse
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 
 _SETTINGS = TopicSettings()

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.wire_client import REBALANCE_IN_PROGRESS, WireClient, WireMember
-from streaming.embedded_kafka import free_port
+from group_coordinator.embedded_kafka.broker import free_port
 
 HEARTBEAT_S = 3.0
 _START_TIMEOUT_S = 180.0

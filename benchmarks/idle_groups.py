@@ -28,10 +28,10 @@ from benchmarks.batches import KEEP_REPORTS, Report, start
 from benchmarks.beating_groups import beginnings, config
 from benchmarks.document import Printed, plot_bars
 from coordinator_state import GroupConfig, GroupCoordinator, RequestEvent, encode_group
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import decode_request_event, encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.hadoop import lighten_hadoop
 from streaming.job import coordinate_stream, producer_records
 from streaming.session import SMALL_BATCHES, open_session, prepare_session

@@ -11,8 +11,8 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from streaming.jars import broker_jars
-from streaming.java import find_java
+from group_coordinator.jars.java import find_java
+from group_coordinator.jars.resolving import broker_jars
 
 SOURCES = Path(__file__).with_name("java")
 

@@ -30,9 +30,9 @@ from pyspark.sql import SparkSession
 from benchmarks import rivals
 from benchmarks.beating_groups import beat, beginnings, config
 from benchmarks.document import Printed, plot_bars
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from streaming.application import Application
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.session import open_session
 from streaming.topics import admin_client, ensure_topics
 

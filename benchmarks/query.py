@@ -27,9 +27,9 @@ from benchmarks import rivals
 from benchmarks.batches import PHASES, Report, median_ms, start, whole_batches
 from benchmarks.beating_groups import Event, beat, beginnings, config
 from benchmarks.document import Printed, plot_bars
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_tick
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.hadoop import lighten_hadoop
 from streaming.job import coordinate_stream, producer_records
 from streaming.session import SMALL_BATCHES, open_session, prepare_session

@@ -27,8 +27,8 @@ from pyspark.sql import SparkSession
 from benchmarks.beating_groups import config
 from benchmarks.document import Printed, plot_bars
 from benchmarks.query import fill
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.hadoop import lighten_hadoop
 from streaming.job import coordinate_stream, start_query
 from streaming.session import SMALL_BATCHES, open_session, prepare_session

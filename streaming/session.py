@@ -18,11 +18,11 @@ from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from streaming.class_archives import class_archive_options
+from group_coordinator.jars.class_archives import class_archive_options
+from group_coordinator.jars.java import require_java
+from group_coordinator.jars.resolving import spark_jars
 from streaming.config import StreamingConfig
 from streaming.heap import JVM_OPTIONS
-from streaming.jars import spark_jars
-from streaming.java import require_java
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 SQL_SETTINGS: Mapping[str, str] = {

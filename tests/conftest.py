@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from streaming.class_archives import class_archive_options
-from streaming.embedded_kafka import EmbeddedKafka
-from streaming.jars import resolve_jars, spark_jars
-from streaming.java import SHORT_LIVED
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.jars.class_archives import class_archive_options
+from group_coordinator.jars.java import SHORT_LIVED
+from group_coordinator.jars.resolving import resolve_jars, spark_jars
 from streaming.topics import TopicSettings, admin_client
 
 # For every JVM of Spark's here, also of those that the tests start as commands: they live for seconds, too short for the

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from confluent_kafka import Consumer
 
 from group_coordinator.command_line.actors import Ending
-from streaming.jars import tools_jars
-from streaming.java import SHORT_LIVED, find_java
+from group_coordinator.jars.java import SHORT_LIVED, find_java
+from group_coordinator.jars.resolving import tools_jars
 
 _POLL_S = 0.3
 _JAVA_OPTIONS = ("-Xmx64m", *SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")

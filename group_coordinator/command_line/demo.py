@@ -25,7 +25,10 @@ from group_coordinator.command_line.story import PARTITIONS, RECORDS_PER_SECOND,
 from group_coordinator.command_line.summary import Summary
 from group_coordinator.command_line.tables import say
 from group_coordinator.command_line.times import parse_duration_s
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.gateway.config import Address, GatewayConfig
+from group_coordinator.jars.java import require_java
+from group_coordinator.jars.resolving import resolve_jars
 from group_coordinator.members.host import MemberHost
 from group_coordinator.narrative import words
 from group_coordinator.narrative.rebalances import GroupStory, Rebalance, headline
@@ -33,9 +36,6 @@ from schemas.events import encode_json
 from schemas.history import History, MemberReplaced, RebalanceCompleted, RequestRefused
 from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka, free_port
-from streaming.jars import resolve_jars
-from streaming.java import require_java
 from streaming.topics import admin_client
 
 if TYPE_CHECKING:

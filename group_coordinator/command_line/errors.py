@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from confluent_kafka import KafkaError, KafkaException
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafkaError
 from group_coordinator.gateway.config import GatewayError
+from group_coordinator.jars.java import JavaError
+from group_coordinator.jars.resolving import JarsError
 from streaming.config import ConfigError
-from streaming.embedded_kafka import EmbeddedKafkaError
-from streaming.jars import JarsError
-from streaming.java import JavaError
 from streaming.topics import TopicError
 
 FAILED, WRONG_USE = 1, 2

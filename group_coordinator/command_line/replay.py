@@ -33,10 +33,10 @@ from group_coordinator.command_line.topic_reader import partition_count
 from group_coordinator.command_line.what_if import ReplayedLog
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.report import report_of_index
+from group_coordinator.jars.java import require_java
 from group_coordinator.narrative import words
 from schemas.history import decode_history
 from streaming.config import StreamingConfig
-from streaming.java import require_java
 from streaming.topics import Topics, admin_client, ensure_topics
 
 if TYPE_CHECKING:

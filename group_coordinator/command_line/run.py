@@ -22,11 +22,11 @@ from group_coordinator.command_line.signals import asked_to_stop
 from group_coordinator.command_line.status_line import StatusLine
 from group_coordinator.command_line.tables import out, say
 from group_coordinator.command_line.voice import Voice
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.jars.java import require_java
 from group_coordinator.narrative import words
 from group_coordinator.operations.operations import Operations
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
-from streaming.java import require_java
 from streaming.settings import PORT_MAX
 from streaming.topics import TopicReport
 

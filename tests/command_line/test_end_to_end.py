@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from streaming.embedded_kafka import EmbeddedKafka
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 
 pytestmark = pytest.mark.end_to_end
 

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import NewTopic
 
 from group_coordinator.command_line.gateway_settings import GatewaySettings, TapSettings
-from streaming.embedded_kafka import EmbeddedKafka, free_port
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from streaming.settings import ConfigError
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 from tests.command_line.test_end_to_end import STOP_TIMEOUT_S, command, session_of, wait_for

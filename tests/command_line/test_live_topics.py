@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
 from group_coordinator.command_line.main import app
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.rows import NO_PARTITION, output_record
 from streaming.topics import ensure_topics
 from tests.command_line.histories import START_MS, A

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.job import coordinate_stream, start_query
 from streaming.session import open_session, prepare_session
 from streaming.source import events_stream

@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 from confluent_kafka import Producer
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.topics import admin_client, ensure_topics
 from tests.crash import processes
 from tests.crash.outputs import count, events_of, expected_of, has_written, records_so_far, require_same, written_of

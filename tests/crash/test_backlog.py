@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import DescribeGroupsRequest, JoinGroupProtocol, JoinGroupRequest, SyncGroupRequest
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.events_tail import open_reader
 from tests.crash import processes
 from tests.crash.runner import App

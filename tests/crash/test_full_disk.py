@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from tests.crash.outputs import count, events_of, expected_of, has_written, require_same, written_of
 from tests.crash.runner import App
 from tests.crash.test_lost_checkpoint import append, make_topics

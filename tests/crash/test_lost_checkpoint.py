@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_tick
 from schemas.records_file import Record
 from streaming.application import Application
 from streaming.checkpoints import CheckpointError, require_checkpoints
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.session import prepare_session
 from streaming.topics import TopicReport, admin_client, ensure_topics
 from tests.crash.outputs import count, events_of, expected_of, has_written, require_same, written_of

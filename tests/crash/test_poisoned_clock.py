@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import KafkaException
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import EventError, encode_tick
 from schemas.records_file import Record
 from schemas.ticks import CLOCK_MAX_MS, read_tick
 from streaming.clock import Standstill, TickerStatus
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.topics import admin_client
 from streaming.watcher import Watcher
 from tests.crash.outputs import Outputs, count, events_of, expected_of, has_written, require_same, written_of

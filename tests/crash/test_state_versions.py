@@ -14,7 +14,7 @@ import pytest
 from coordinator_state import StateError, decode_group, encode_group
 from coordinator_state.group import STATE_VERSION, Group, Member, Rebalance, TopicRetention
 from coordinator_state.offsets import CommittedOffset
-from streaming.embedded_kafka import EmbeddedKafka
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from tests.crash import checkpoint_fixture
 from tests.crash.outputs import Outputs, count, events_of, expected_of, written_of
 from tests.crash.state_fixtures import STATE, features, in_words

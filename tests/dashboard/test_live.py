@@ -17,6 +17,7 @@ from group_coordinator.command_line.actors import Actor
 from group_coordinator.command_line.dashboard_thread import start_dashboard
 from group_coordinator.command_line.history_tables import TablesFormat, tables_query
 from group_coordinator.dashboard.server import RunningServer
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.members.host import MemberHost
 from group_coordinator.tables.layout import CHECKPOINT
 from group_coordinator.tables.rows import TABLES
@@ -24,7 +25,6 @@ from group_coordinator.tables.spark_sinks import open_sink
 from schemas.history import MemberExpired
 from streaming.application import Application, ShardProgress
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from tests.dashboard.pages import owner_at, owners_shown
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec import Struct
 
-from streaming.embedded_kafka import free_port
+from group_coordinator.embedded_kafka.broker import free_port
 from tests.docker import consumer
 from tests.docker.engine import (
     BUILD_TIMEOUT_S,

@@ -15,7 +15,7 @@ import typer
 from click import Command, Group, UsageError
 
 from group_coordinator.command_line.main import app
-from streaming.embedded_kafka import EmbeddedKafka
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from tests.command_line.test_end_to_end import REQUEST_LOG, command, wait_for
 
 ROOT = Path(__file__).parents[2]

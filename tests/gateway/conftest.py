@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.gateway.server import Gateway
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.topics import TopicSettings
 from tests.gateway.clients.consumers import Consumers, compile_java, consumers_of
 from tests.gateway.pump import Pump

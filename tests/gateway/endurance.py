@@ -24,10 +24,10 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.gateway.topic_reader import TopicReader, TopicRecord
 from schemas.events import encode_json
 from schemas.history import History, RebalanceStarted, decode_history
-from streaming.embedded_kafka import EmbeddedKafka, free_port
 from streaming.topics import admin_client
 from tests.gateway.audit import Doings, audit, lost
 from tests.gateway.clients.consumers import (

@@ -13,10 +13,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.gateway.config import Address, GatewayConfig, GatewayError, Route
 from group_coordinator.gateway.server import Gateway
 from schemas.history import MemberExpired, RebalanceStarted
-from streaming.embedded_kafka import EmbeddedKafka, free_port
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 from tests.gateway import wire
 from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share

@@ -8,13 +8,13 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.gateway.server import Gateway, run_gateway
 from group_coordinator.gateway.shard_count import ShardCount
 from schemas.events import encode_request_event
 from schemas.messages import HeartbeatRequest
 from schemas.shards import partitions_were_added, problem_of_ends
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.topics import TopicSettings
 from tests.gateway.pump import Pump
 

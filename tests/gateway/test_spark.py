@@ -14,11 +14,11 @@ import pytest
 
 from group_coordinator.command_line.groups import read_snapshots
 from group_coordinator.command_line.topic_reader import read_topic
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.gateway.server import Gateway
 from schemas.history import GroupSnapshot, History, MemberExpired, OffsetsCommitted, decode_history
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share
 from tests.gateway.commands import Command
 from tests.gateway.conftest import PARTITIONS, produce_to

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
 from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.gateway.asked import Asked
 from group_coordinator.gateway.config import Address, GatewayConfig, GatewayError
 from group_coordinator.gateway.tap import FilesOutput, Tap
@@ -19,7 +20,6 @@ from schemas.error_codes import ErrorCode
 from schemas.events import ResponseEnvelope, decode_request_event, decode_response_event, decode_tick
 from schemas.messages import HeartbeatRequest, HeartbeatResponse, JoinGroupResponse, OffsetFetchResponse, Response
 from schemas.records_file import decode_event_record, decode_record
-from streaming.embedded_kafka import EmbeddedKafka
 from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share
 from tests.gateway.conftest import PARTITIONS
 from tests.gateway.test_clients import reads

@@ -13,8 +13,8 @@ from kafka import KafkaAdminClient
 from kafka import TopicPartition as PythonTopicPartition
 
 from group_coordinator.gateway.server import Gateway
-from streaming.jars import tools_jars
-from streaming.java import SHORT_LIVED, find_java
+from group_coordinator.jars.java import SHORT_LIVED, find_java
+from group_coordinator.jars.resolving import tools_jars
 from tests.gateway.clients.consumers import Consumers, share
 from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.test_clients import reads

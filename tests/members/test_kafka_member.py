@@ -10,13 +10,13 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.members.effects import OffsetAndMetadata
 from group_coordinator.members.host import HostError, MemberHost
 from group_coordinator.members.kafka_member import CommitError, Member, MemberError, NoOffsetError
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.history import MemberExpired, MemberLeft
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.topics import TopicSettings, ensure_topics
 from tests.members.table_coordinator import TableCoordinator
 

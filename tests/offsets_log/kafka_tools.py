@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 
-from streaming.jars import tools_jars
-from streaming.java import SHORT_LIVED, find_java
+from group_coordinator.jars.java import SHORT_LIVED, find_java
+from group_coordinator.jars.resolving import tools_jars
 
 TIMEOUT_S = 120.0
 

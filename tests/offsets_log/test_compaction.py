@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from coordinator_state.replay import StoredGroup, replay_offsets_log
 from group_coordinator.command_line.main import app
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.records import GroupMetadataKey, encode_key
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.rows import OutputRecord
 from tests.offsets_log.live_topic import Pairs, every_kind_of_record, make_topics, outputs_of, read, write
 from tests.offsets_log.readers import require_the_log_tells_the_groups

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyspark
 
-from streaming.embedded_kafka import free_port
+from group_coordinator.embedded_kafka.broker import free_port
 
 ROOT = Path(__file__).parents[2]
 SPARK = Path(pyspark.__file__).parent

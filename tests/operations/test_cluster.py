@@ -14,6 +14,8 @@ import pytest
 from confluent_kafka import Producer
 
 from group_coordinator.command_line.topic_reader import read_topic
+from group_coordinator.embedded_kafka.broker import free_port
+from group_coordinator.jars.resolving import spark_jars
 from schemas.events import decode_response_event, encode_request_event
 from schemas.messages import (
     OffsetCommitRequest,
@@ -22,8 +24,6 @@ from schemas.messages import (
     OffsetCommitResponse,
 )
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import free_port
-from streaming.jars import spark_jars
 from tests.operations.secure_broker import PASSWORD, Door, secure_broker
 from tests.operations.standalone_cluster import (
     ROOT,

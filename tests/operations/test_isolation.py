@@ -13,11 +13,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from group_coordinator.command_line.topic_reader import TopicFollower, read_topic
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.gateway.topic_reader import TopicReader
 from schemas.events import encode_tick
 from schemas.isolation import ISOLATION_LEVEL, READER_PROPERTIES
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.event_log import records_of_topic
 from streaming.events_tail import RecentGroups, last_tick_ms, open_reader
 from streaming.source import events_stream

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from coordinator_state import GroupConfig
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.operations import metrics as m
 from schemas.error_codes import ErrorCode
 from schemas.events import encode_request_event, encode_tick
@@ -27,7 +28,6 @@ from schemas.messages import (
 )
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.replay import replay_in_process
 from tests.offsets_log.live_topic import make_topics
 from tests.operations.test_tally import Bench, bench

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from group_coordinator.embedded_kafka.broker import free_port
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.operations import Operations
 from group_coordinator.operations.shards import PHASES
 from streaming.clock import Standstill, TickerStatus
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import free_port
 from streaming.watcher import ShardProgress
 
 

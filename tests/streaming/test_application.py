@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.error_codes import ErrorCode
 from schemas.events import decode_response_event, encode_request_event
 from schemas.messages import (
@@ -31,7 +32,6 @@ from schemas.messages import (
 from schemas.records_file import Record
 from streaming.application import Application, QueryFailed, ShardProgress
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.event_log import RECORD_COLUMNS, records_of_topic
 from streaming.replay import replay_in_process
 from streaming.rows import NO_PARTITION, OutputRecord

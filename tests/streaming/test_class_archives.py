@@ -12,10 +12,10 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from streaming import write_class_archives
-from streaming.class_archives import class_archive, class_archive_options
+from group_coordinator.embedded_kafka import write_class_archives
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.jars.class_archives import class_archive, class_archive_options
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.session import java_options
 
 FROM_THE_ARCHIVE = "source: shared objects file (top)"

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_tick
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.events_tail import TAIL_RECORDS, RecentGroups, Standing, find_standing, open_reader
 
 

@@ -14,8 +14,16 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from streaming.jars import JARS_EXPECTED, JarsError, broker_jars, jars_directory, resolve_jars, spark_jars, tools_jars
-from streaming.java import JavaError, find_java
+from group_coordinator.jars.java import JavaError, find_java
+from group_coordinator.jars.resolving import (
+    JARS_EXPECTED,
+    JarsError,
+    broker_jars,
+    jars_directory,
+    resolve_jars,
+    spark_jars,
+    tools_jars,
+)
 
 REQUEST_LOG = str(Path(__file__).parents[1] / "fixtures" / "recordings" / "chaos-a.request.log.gz")
 
@@ -64,7 +72,7 @@ def ivy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeIvy:
 
 
 def resolve_in_a_process() -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-m", "streaming.jars"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([sys.executable, "-m", "group_coordinator.jars"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.fixture
@@ -180,8 +188,8 @@ RUN = ("group_coordinator.command_line.main", "run")
         (("group_coordinator.command_line.main", "demo"), None),
         (("group_coordinator.command_line.main", "replay", REQUEST_LOG), None),
         (("group_coordinator.command_line.main", "replay", "coordinator.events"), None),
-        (("streaming.embedded_kafka",), None),
-        (("streaming.write_class_archives",), None),
+        (("group_coordinator.embedded_kafka",), None),
+        (("group_coordinator.embedded_kafka.write_class_archives",), None),
         (("benchmarks.gateway",), None),
         (("benchmarks.query",), None),
     ],

@@ -8,11 +8,11 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.error_codes import ErrorCode
 from schemas.events import decode_response_event, encode_request_event
 from schemas.messages import HeartbeatResponse
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.topics import TopicError
 from tests.streaming.test_application import BEAT, GROUP, Client, RunningApp, wait_until
 

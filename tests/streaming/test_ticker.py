@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, decode_tick, encode_tick
 from streaming import ticker as ticker_module
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.ticker import Ticker
 from streaming.topics import TopicError
 

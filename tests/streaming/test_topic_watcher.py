@@ -19,12 +19,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import DeletedTopic, TopicsDeleted, decode_group_event, encode_json
 from schemas.java_hash import group_partition
 from schemas.known_topics import KnownTopic, decode_known_topic, topic_id_text
 from schemas.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
 from streaming.committed_topics import CommittedTopics
-from streaming.embedded_kafka import EmbeddedKafka
 from streaming.events_tail import open_reader
 from streaming.topic_watcher import TopicWatcher
 from streaming.topics import TopicSettings, ensure_topics

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from streaming.embedded_kafka import EmbeddedKafka, free_port
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from streaming.topics import TopicError, Topics, TopicSettings, admin_client, ensure_topics
 
 

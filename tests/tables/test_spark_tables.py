@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.tables.columns import columns
 from group_coordinator.tables.files import write_tables
 from group_coordinator.tables.layout import CHECKPOINT, Format, TablesError
@@ -22,7 +23,6 @@ from group_coordinator.tables.spark_rows import fold_batch, history_from_file
 from group_coordinator.tables.spark_sinks import DeltaSink, ParquetSink, open_sink
 from group_coordinator.tables.spark_tables import history_stream, start_tables_query, write_rows, write_tables_batch
 from schemas.history import History
-from streaming.embedded_kafka import EmbeddedKafka
 from tests.tables.spark_support import expected, raw, read_stream, tables_in, write_jsonl, write_pieces
 from tests.tables.story import story
 

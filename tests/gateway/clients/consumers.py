@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from streaming.jars import tools_jars
-from streaming.java import SHORT_LIVED, find_java
+from group_coordinator.jars.java import SHORT_LIVED, find_java
+from group_coordinator.jars.resolving import tools_jars
 
 Library = Literal["librdkafka", "kafka-python", "java", "franz-go", "sarama"]
 LIBRARIES: tuple[Library, ...] = ("librdkafka", "kafka-python", "java")

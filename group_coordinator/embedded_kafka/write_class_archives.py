@@ -1,4 +1,4 @@
-"""Write the class archives (`streaming.class_archives`): `python -m streaming.write_class_archives`, once, half a minute.
+"""Write the class archives (`group_coordinator.jars.class_archives`): `python -m group_coordinator.embedded_kafka.write_class_archives`, once, half a minute.
 
 Spark lives through a small replay by the streaming query, Kafka through the start of a broker; at its end each JVM writes down
 the classes that it had loaded.
@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.jars.class_archives import Kind, class_archive
+from group_coordinator.jars.java import SHORT_LIVED, JavaError, find_java
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from streaming.class_archives import Kind, class_archive
 from streaming.config import StreamingConfig
-from streaming.embedded_kafka import EmbeddedKafka
-from streaming.java import SHORT_LIVED, JavaError, find_java
 from streaming.replay import replay_streaming
 from streaming.rows import RECORD_SCHEMA
 from streaming.session import open_session

@@ -1,7 +1,7 @@
 """Class archives: the classes of Spark, and of the embedded Kafka, as a JVM has them in memory once they are loaded.
 
 A JVM that starts Spark and runs its first query spends half of its CPU time on loading classes. One that maps an archive into its
-memory does not (class data sharing, JEP 350). `python -m streaming.write_class_archives` writes them, into the Python environment, where
+memory does not (class data sharing, JEP 350). `python -m group_coordinator.embedded_kafka.write_class_archives` writes them, into the Python environment, where
 they go when it goes. Without them, or with those of another Java or of other jars, which the JVM notices by itself, all is as it was.
 """
 
@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from streaming.jars import JarsError, jars_directory, pyspark_jars_directory
-from streaming.java import JavaError, java_program
+from group_coordinator.jars.java import JavaError, java_program
+from group_coordinator.jars.resolving import JarsError, jars_directory, pyspark_jars_directory
 
 Kind = Literal["spark", "kafka"]
 _SILENT = ("-Xlog:cds*=off", "-Xlog:class+path*=off")

@@ -1,7 +1,7 @@
 """The jars beyond those of the PySpark wheel: Spark's Kafka connector, Delta, the Kafka broker and its tools.
 
 They are declared in `ivy.xml` and resolved once, by the Apache Ivy that the wheel carries, into a cache directory:
-`~/.cache/group-coordinator/jars-<hash of ivy.xml>`. `python -m streaming.jars` does it ahead of time.
+`~/.cache/group-coordinator/jars-<hash of ivy.xml>`. `python -m group_coordinator.jars` does it ahead of time.
 
 Environment: GROUP_COORDINATOR_CACHE names another cache directory; GROUP_COORDINATOR_IVY_SETTINGS an
 `ivysettings.xml`, for instance of a company's own mirror, to be used instead of Ivy's default (Maven Central).
@@ -16,14 +16,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from streaming.jars_progress import JarsProgress
-from streaming.java import find_java
+from group_coordinator.jars.java import find_java
+from group_coordinator.jars.progress import JarsProgress
 
 IVY_FILE = Path(__file__).with_name("ivy.xml")
 CONFIGURATIONS = ("spark", "broker", "tools")
@@ -43,17 +42,17 @@ def spark_jars() -> list[Path]:
 
     Raises JarsError or java.JavaError.
     """
-    return _jars("spark")
+    return jars_of("spark")
 
 
 def broker_jars() -> list[Path]:
     """The class path of the embedded Kafka broker and of Kafka's Java clients. Raises as `spark_jars`."""
-    return _jars("broker")
+    return jars_of("broker")
 
 
 def tools_jars() -> list[Path]:
     """The class path of Kafka's command-line tools (`org.apache.kafka.tools.*`). Raises as `spark_jars`."""
-    return _jars("tools") + _jars("broker")
+    return jars_of("tools") + jars_of("broker")
 
 
 def jars_directory() -> Path:
@@ -85,7 +84,8 @@ def resolve_jars() -> Path:
     return directory
 
 
-def _jars(configuration: str) -> list[Path]:
+def jars_of(configuration: str) -> list[Path]:
+    """The jars of one configuration of `ivy.xml`. Raises as `spark_jars`."""
     return sorted((resolve_jars() / configuration).glob("*.jar"))
 
 
@@ -184,21 +184,3 @@ def _failure(log: str, path: Path) -> str:
         lines = [line.strip() for line in log.splitlines() if line.strip()]
         cause = f"Ivy failed: {lines[-1] if lines else 'it printed nothing'}."
     return f"The jars could not be resolved. {cause} Everything that Ivy said: {path}"
-
-
-def main() -> None:
-    """Print the class path of a configuration (`spark`, `broker`, `tools`), or just resolve when none is named."""
-    names = sys.argv[1:]
-    unknown = [name for name in names if name not in CONFIGURATIONS]
-    if unknown:
-        sys.exit(f"There is no configuration {unknown[0]!r}; there are {', '.join(CONFIGURATIONS)}.")
-    try:
-        directory = resolve_jars()
-        paths = [jar for name in names for jar in (tools_jars() if name == "tools" else _jars(name))]
-    except RuntimeError as problem:
-        sys.exit(str(problem))
-    print(os.pathsep.join(map(str, paths)) if names else directory)
-
-
-if __name__ == "__main__":
-    main()

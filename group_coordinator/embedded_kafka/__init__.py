@@ -1,0 +1,1 @@
+"""A real Kafka broker on this machine: for the demo, for tests, and for `run --embedded`."""
