@@ -35,13 +35,13 @@ from benchmarks.process_times import CpuTimes, cpu_times
 from benchmarks.query import fill
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
-from streaming.hadoop import lighten_hadoop
 from streaming.job import coordinate_stream, producer_records, requests_of
 from streaming.operator import streaming_operator
 from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA
 from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import TopicReport, admin_client, ensure_topics
+from streaming.tuning.hadoop import lighten_hadoop
 
 BEATS = 5
 POLL_S = 0.02

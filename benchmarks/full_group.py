@@ -27,11 +27,11 @@ from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from streaming.config import StreamingConfig
-from streaming.hadoop import lighten_hadoop
 from streaming.job import coordinate_stream, producer_records
 from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import admin_client, ensure_topics
+from streaming.tuning.hadoop import lighten_hadoop
 
 START_MS = 1_700_000_000_000
 TICK_MS = 500

@@ -4,7 +4,7 @@
 
 Every batch brings `beats` heartbeats of each of the touched groups. Compared are, on the same topic and in one Spark
 session: the coordinator with a group as the key of the state, the coordinator with buckets of groups, the same topology around
-a function that passes rows on (called as Spark calls it, with pandas frames; and as it calls ours, see `streaming.lean_worker`),
+a function that passes rows on (called as Spark calls it, with pandas frames; and as it calls ours, see `streaming.tuning.state_worker`),
 and Spark's plain copy without Python (`rivals.copy`), as it is and with the files of its checkpoint written as ours are. They take
 turns, forwards and backwards, but for the one round with ten thousand groups. Figures are the medians of whole triggers, and the
 shares of their phases. All but the copies must write one record for each request; a copy writes the ticks, too.
@@ -30,11 +30,11 @@ from benchmarks.document import Printed, plot_bars
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_tick
 from streaming.config import StreamingConfig
-from streaming.hadoop import lighten_hadoop
 from streaming.job import coordinate_stream, producer_records
 from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import admin_client, ensure_topics
+from streaming.tuning.hadoop import lighten_hadoop
 
 START_MS = 1_700_000_000_000
 

@@ -29,11 +29,11 @@ from benchmarks.document import Printed, plot_bars
 from benchmarks.query import fill
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
-from streaming.hadoop import lighten_hadoop
 from streaming.job import coordinate_stream, start_query
 from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import admin_client, ensure_topics
+from streaming.tuning.hadoop import lighten_hadoop
 from tests.operations.standalone_cluster import Cluster
 
 ROOT = Path(__file__).parents[1]
@@ -118,7 +118,7 @@ def cluster(executors: int) -> Iterator[dict[str, Any]]:
             "spark.driver.host": "127.0.0.1",
             "spark.executor.cores": "1",
             "spark.executor.memory": "640m",
-            "spark.python.daemon.module": "streaming.worker_daemon",
+            "spark.python.daemon.module": "streaming.tuning.worker_daemon",
         }
         yield {"master": running.url, "spark": spark}
 

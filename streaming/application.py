@@ -23,8 +23,6 @@ from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from streaming.checkpoints import REMEDY, checkpoint_of, require_checkpoints
 from streaming.config import StreamingConfig
 from streaming.executors import ExecutorsAwaited
-from streaming.hadoop import lighten_hadoop
-from streaming.heap import Heap
 from streaming.job import coordinate_stream, start_query
 from streaming.session import SMALL_BATCHES, TICKS_GO_ON, open_session, prepare_session
 from streaming.shard_count import ShardCount
@@ -33,6 +31,8 @@ from streaming.stopping import stop_after_batches, stop_between_batches
 from streaming.ticker import Ticker
 from streaming.topic_watcher import TopicWatcher
 from streaming.topics import TopicReport, admin_client, ensure_topics
+from streaming.tuning.hadoop import lighten_hadoop
+from streaming.tuning.heap import Heap
 from streaming.watcher import ShardProgress, Watcher
 
 __all__ = ["Application", "QueryFailed", "ShardProgress", "SparkLost"]

@@ -22,7 +22,7 @@ from group_coordinator.jars.class_archives import class_archive_options
 from group_coordinator.jars.java import require_java
 from group_coordinator.jars.resolving import spark_jars
 from streaming.config import StreamingConfig
-from streaming.heap import JVM_OPTIONS
+from streaming.tuning.heap import JVM_OPTIONS
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 SQL_SETTINGS: Mapping[str, str] = {
@@ -91,7 +91,7 @@ def open_session(config: StreamingConfig) -> SparkSession:
         if config.master.startswith("local"):
             settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
             # Elsewhere the daemon starts before our packages have arrived.
-            settings |= {"spark.python.daemon.module": "streaming.worker_daemon"}
+            settings |= {"spark.python.daemon.module": "streaming.tuning.worker_daemon"}
         builder = builder.master(config.master)
     else:
         _log_as_our_own_jvm_does(config)

@@ -2,7 +2,7 @@
 
 Spark's own way to it (`applyInPandasWithState`) makes pandas frames of every key's rows, state and outputs, which costs
 milliseconds for each key that a batch touches. A `StateFunction` needs none of them: Spark may call it with frames, and
-`streaming.lean_worker` calls `handle` itself. The outputs are the same. Both ways rows and outputs go through in pieces.
+`streaming.tuning.state_worker` calls `handle` itself. The outputs are the same. Both ways rows and outputs go through in pieces.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def spark(kafka_jars: Path) -> Iterator[SparkSession]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "1g")
         .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.python.daemon.module", "streaming.worker_daemon")
+        .config("spark.python.daemon.module", "streaming.tuning.worker_daemon")
         .config("spark.sql.session.timeZone", "UTC")
         .config(map=DELTA_SESSION_SETTINGS)
         .getOrCreate()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-WORKER_DAEMONS = ("streaming.worker_daemon", "pyspark.daemon")
+WORKER_DAEMONS = ("streaming.tuning.worker_daemon", "pyspark.daemon")
 """What Spark's Python daemon runs: ours, or Spark's own where ours is not asked for."""
 
 

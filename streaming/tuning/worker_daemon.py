@@ -22,12 +22,12 @@ import pyspark.testing.utils  # by GroupState.update
 import pyspark.worker
 
 import streaming.buckets
-import streaming.lean_worker
 import streaming.ticks
+import streaming.tuning.state_worker
 
 if __name__ == "__main__":
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited by forks, and by whatever handlers they set
-    streaming.lean_worker.install()
+    streaming.tuning.state_worker.install()
     gc.collect()
     gc.freeze()
     pyspark.daemon.manager()

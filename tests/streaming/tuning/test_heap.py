@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from streaming import heap
-from streaming.heap import GROWN_BYTES, LARGE_BATCH_MS, LOOK_INTERVAL_S, WAIT_MAX_S, WAIT_MIN_S, Heap
+from streaming.tuning import heap
+from streaming.tuning.heap import GROWN_BYTES, LARGE_BATCH_MS, LOOK_INTERVAL_S, WAIT_MAX_S, WAIT_MIN_S, Heap
 
 
 class Jvm:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streaming.hadoop import lighten_hadoop
+from streaming.tuning.hadoop import lighten_hadoop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -40,7 +40,7 @@ def _set_permissions_in_process(java: Any, configuration: Any) -> None:
     if cached.getClass().getName() == _LOCAL_FILES:
         return
     compiler = java.org.codehaus.janino.SimpleCompiler()  # Spark's own, for the code that it generates
-    compiler.cook(files("streaming").joinpath("LocalFiles.java").read_text())  # of an archive, too
+    compiler.cook(files("streaming.tuning").joinpath("LocalFiles.java").read_text())  # of an archive, too
     own = java.org.apache.hadoop.conf.Configuration(configuration)
     own.setClassLoader(compiler.getClassLoader())
     own.set("fs.file.impl", _LOCAL_FILES)

@@ -22,12 +22,13 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from schemas.messages import DescribeGroupsRequest, JoinGroupProtocol, SyncGroupRequest
-from streaming import lean_worker, operator
+from streaming import operator
 from streaming.buckets import bucket_operator
-from streaming.lean_worker import LeanSerializer
 from streaming.operator import streaming_operator
 from streaming.parts import PYSPARK_VERSION
 from streaming.state_function import StateFunction
+from streaming.tuning import state_worker
+from streaming.tuning.state_worker import LeanSerializer
 from tests.streaming.test_buckets import beat, join
 from tests.streaming.test_operator import CONFIG, JOIN, JOIN_MS, event
 
@@ -108,7 +109,7 @@ def answers(
 
 STATE = StructType([StructField("membership", BinaryType()), StructField("offsets", BinaryType())])
 SPARKS = (ApplyInPandasWithStateSerializer, pyspark.worker.fail_on_stopiteration, pyspark.worker.wrap_grouped_map_pandas_udf_with_state)
-LEAN = (LeanSerializer, lean_worker._fail_on_stop, lean_worker._wrap)
+LEAN = (LeanSerializer, state_worker._fail_on_stop, state_worker._wrap)
 
 
 def both(function: StateFunction, sent: bytes, most: int = 10_000) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
@@ -164,7 +165,7 @@ def test_pieces_of_one_record_say_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     calls: list[Call] = [(b"%d" % key, [[join(b"%d" % key, key), *(beat(b"%d" % key, 10 * key + n) for n in range(1, 5))]]) for key in range(1, 4)]
     sent = from_the_jvm(calls, {}, pa.binary())
     whole = answers(*LEAN, streaming_operator(CONFIG), sent, 10_000)
-    for module, name in ((operator, "OUTPUTS_AT_ONCE"), (lean_worker, "BATCH_BYTES")):
+    for module, name in ((operator, "OUTPUTS_AT_ONCE"), (state_worker, "BATCH_BYTES")):
         monkeypatch.setattr(module, name, 1)
     sparks, lean = both(streaming_operator(CONFIG), sent)
     assert len(whole) == len(sparks) == 1
@@ -176,7 +177,7 @@ def test_pieces_of_one_record_say_the_same(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_state_comes_after_all_outputs_of_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """The JVM writes a state when it has the outputs of its batch: a task that fails between leaves neither."""
-    monkeypatch.setattr(lean_worker, "BATCH_BYTES", 1)
+    monkeypatch.setattr(state_worker, "BATCH_BYTES", 1)
     monkeypatch.setattr(operator, "OUTPUTS_AT_ONCE", 1)
     sent = from_the_jvm([(b"a", [[join(b"a", 0), beat(b"a", 1)]])], {}, pa.binary())
     batches = answers(*LEAN, streaming_operator(CONFIG), sent, 10_000)
@@ -197,7 +198,7 @@ def test_what_crosses_at_a_time_is_bounded_though_the_outputs_are_not() -> None:
     rows: list[Row] = [(b"g", number, JOIN_MS, body) for number, body in enumerate(bodies)]
     sizes = [batch.nbytes for batch in answers(*LEAN, streaming_operator(CONFIG), from_the_jvm([(b"g", [rows])], {}, pa.binary()), 10_000)]
     assert sum(sizes) > 20_000_000
-    assert max(sizes) < lean_worker.BATCH_BYTES + operator.OUTPUTS_AT_ONCE * 1_000_000
+    assert max(sizes) < state_worker.BATCH_BYTES + operator.OUTPUTS_AT_ONCE * 1_000_000
 
 
 def rows_of(batch: pa.RecordBatch) -> list[Any]:
@@ -220,7 +221,7 @@ def test_it_is_installed_in_the_version_of_spark_that_it_knows_and_in_no_other(m
     for name in ("ApplyInPandasWithStateSerializer", "wrap_grouped_map_pandas_udf_with_state", "fail_on_stopiteration"):
         monkeypatch.setattr(pyspark.worker, name, getattr(pyspark.worker, name))
     monkeypatch.setattr(pyspark, "__version__", "4.2.1")
-    assert not lean_worker.install()
+    assert not state_worker.install()
     assert pyspark.worker.ApplyInPandasWithStateSerializer is ApplyInPandasWithStateSerializer
     monkeypatch.undo()
     assert pyspark.__version__ == PYSPARK_VERSION
