@@ -46,7 +46,7 @@ LONG_FIRST = (
     "gateway/test_go_clients.py",
     "tables/test_sql.py",
     "command_line/test_gateway_commands.py",
-    "streaming/test_embedded_kafka.py",
+    "embedded_kafka/test_embedded_kafka.py",
     "operations/test_security.py",
 )
 """The files that take a minute and more. A worker of pytest-xdist that took one of them last would work alone at the end."""
