@@ -7,7 +7,7 @@ import hashlib
 import json
 from importlib.resources import files
 
-_STATIC = files("dashboard") / "static"
+_STATIC = files("group_coordinator.dashboard") / "static"
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from group_coordinator.assignors import MemberSubscription, TopicMetadata
 from schemas.consumer_protocol import Subscription, TopicPartition
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "assignors"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "assignors"
 
 Vector = dict[str, Any]
 
