@@ -15,6 +15,8 @@ from simulation.shrink import TRIES_MAX, shrink
 from simulation.story import story
 
 SEEDS = 500
+_TOLD_EVERY = 10_000
+"""Seeds between two lines of progress where no terminal is."""
 _CHUNK = 10
 
 
@@ -86,6 +88,8 @@ def _many(seeds: range, jobs: int) -> int:
             print("\n".join(finding.lines()), flush=True)
         if sys.stderr.isatty():
             print(f"\r{done} of {len(seeds)}", end="", file=sys.stderr)
+        elif done % _TOLD_EVERY < count:
+            print(f"{done} of {len(seeds)} seeds, {len(findings)} broke a rule", file=sys.stderr, flush=True)
     took_s = time.monotonic() - began_s
     worlds = sum(is_world(seed) for seed in seeds)
     print(

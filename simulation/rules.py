@@ -82,13 +82,16 @@ class EveryRequestOnce(Rule):
         return None
 
     def _forget_copies(self, step: Step, parked: dict[int, None]) -> None:
-        """A parked request that came again is parked once, as its last copy: its sender wants one answer."""
-        if step.event is None or step.event.offset not in parked:
+        """A parked request that came again is parked or answered once, as its last copy: its sender wants one answer."""
+        if step.event is None:
             return
-        request_id = step.event.envelope.request_id
-        for offset in [offset for offset, asked in self._open.items() if asked[0] == request_id]:
-            if offset not in parked:
-                del self._open[offset]
+        offset, request_id = step.event.offset, step.event.envelope.request_id
+        answered = any(isinstance(output, Answer) and output.answers_offset == offset for output in step.outputs)
+        if offset not in parked and not answered:
+            return
+        for copy in [open_offset for open_offset, asked in self._open.items() if asked[0] == request_id]:
+            if copy not in parked:
+                del self._open[copy]
 
 
 def _parked(group: Group | None) -> dict[int, None]:
