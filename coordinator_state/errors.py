@@ -7,7 +7,7 @@ from schemas.error_codes import ErrorCode
 
 
 class Refusal(Exception):
-    """A request is refused. Raised by guards before anything is changed."""
+    """A request is refused. Where Kafka changes the group before it refuses, that change has been made and stays."""
 
     def __init__(self, error_code: ErrorCode, rule: str, detail: str, *, echo_member_id: bool = True) -> None:
         super().__init__(f"{error_code.name}: {detail}")

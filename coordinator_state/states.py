@@ -1,6 +1,6 @@
 """The states of a group and which may follow which. Rule 1: transitions are written here and nowhere else.
 
-Source: `ClassicGroupState` (Kafka 4.3). `Group.transition_to` asserts this table; the README's diagram is made from it.
+Source: `ClassicGroupState` (Kafka 4.3). `Group.transition_to` asserts this table; docs/architecture.md shows it as a diagram.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TRANSITION_CAUSES: dict[tuple[GroupState, GroupState], str] = {
 
 
 def state_diagram() -> str:
-    """The transitions as a Mermaid state diagram: what the README shows (a test compares them)."""
+    """The transitions as the Mermaid state diagram of docs/architecture.md (a test compares them)."""
     lines = ["stateDiagram-v2", "    [*] --> Empty: first JoinGroup or OffsetCommit"]
     lines += [
         f"    {previous} --> {state}: {TRANSITION_CAUSES[previous, state]}"

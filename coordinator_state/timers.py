@@ -1,7 +1,7 @@
 """Timers as data: a group's timers are a dict, name -> Timer, in the order of arming.
 
 Arming a name again deletes and inserts it, so the order of the dict is the order in which equal deadlines fire
-(time.md, rule 8 of the order of events: by deadline, then arming order). No callback is stored: the state stays plain.
+(docs/architecture.md, rule 8: by deadline, then in the order of arming). No callback is stored: the state stays plain.
 """
 
 from __future__ import annotations

@@ -334,7 +334,7 @@ def encode_request_event(
 
 
 def encode_tick(clock_ms: int) -> bytes:
-    """Write a tick's value; its key is null. The very bytes matter: Spark finds ticks by their beginning."""
+    """Write a tick's value; its key is null."""
     return b'{"type":"tick","clock_ms":%d}' % clock_ms
 
 

@@ -40,7 +40,7 @@ from schemas.history import (
 from schemas.messages import JoinGroupRequest, JoinGroupResponse, SyncGroupResponse
 
 MEMBER_ID_NAMESPACE = UUID("6f2c3a0e-3c1b-5d57-9d0a-5d1f6b3f7a11")
-"""Member ids are UUIDv5 of the request id in this namespace (time.md, 11)."""
+"""Member ids are UUIDv5 of the request id in this namespace (docs/architecture.md, rule 11)."""
 MEMBER_ID_REQUIRED_VERSION = 4
 SKIP_ASSIGNMENT_VERSION = 9
 
