@@ -23,7 +23,7 @@ from zlib import crc32
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from benchmarks.document import plot_lines, table, write_section
+from benchmarks.document import table, write_section
 from benchmarks.jvm import JvmError, Mismatch, run_driver
 from group_coordinator.assignors import ASSIGNORS, Assignor, GroupAssignment, MemberSubscription, TopicMetadata
 from schemas.consumer_protocol import Subscription
@@ -158,27 +158,25 @@ def show(each: Figures) -> None:
 
 
 def write_page(figures: list[Figures]) -> None:
-    """The table and the plot of docs/performance.md."""
-    rows, smallest = [], figures[0]
+    """The table of docs/performance.md: a row for each assignor and kind of subscription, a column for each size."""
+    rows: dict[tuple[str, str], list[Figures]] = {}
     for each in figures:
-        if (each.name, each.kind) != (smallest.name, smallest.kind):
-            smallest = each
-        growth = each.partitions / smallest.partitions
-        rows.append([
-            each.name,
-            each.kind,
-            f"{each.members:,} x {each.partitions:,}",
-            *(("stopped", "stopped") if each.factors is None else (f"{factor:.1f}" for factor in each.factors)),
-            f"{each.first_ms / smallest.first_ms / growth:.1f}",
-            f"{each.change_ms / smallest.change_ms / growth:.1f}",
-        ])
-    head = ["assignor", "topics", "members x partitions", "first", "after a change", "growth, first", "growth, after a change"]
-    write_section("assignors", "![](images/performance-assignors.svg)\n\n" + table(head, rows, words=3))
-    panels: dict[str, dict[str, list[tuple[float, float]]]] = {"first assignment": {}, "after a change": {}}
-    for each in figures:
-        for lines, factor in zip(panels.values(), each.factors or (), strict=False):
-            lines.setdefault(f"{each.name}, {each.kind}", []).append((each.partitions, factor))
-    plot_lines("performance-assignors", panels, 10, "partitions", "times as long as Kafka's (dotted: the goal)")
+        rows.setdefault((each.name, each.kind), []).append(each)
+    sizes = [f"{each.members:,} x {each.partitions:,}" for each in next(iter(rows.values()))]
+    head = ["assignor", "topics", *sizes, "growth"]
+    shown = [[*key, *(_factors(each) for each in row), _growth(row[0], row[-1])] for key, row in rows.items()]
+    write_section("assignors", table(head, shown, words=2))
+
+
+def _factors(figures: Figures) -> str:
+    return "stopped" if figures.factors is None else " / ".join(f"{factor:.1f}" for factor in figures.factors)
+
+
+def _growth(smallest: Figures, largest: Figures) -> str:
+    """The time per partition at the largest size, as a multiple of that at the smallest."""
+    growth = largest.partitions / smallest.partitions
+    first, change = largest.first_ms / smallest.first_ms / growth, largest.change_ms / smallest.change_ms / growth
+    return f"{first:.1f} / {change:.1f}"
 
 
 def main() -> None:

@@ -120,7 +120,7 @@ VARIANTS = {
     "a snapshot every 10 batches": Variant(coordinator, {_SNAPSHOT_EVERY: "10"}),
     "a snapshot every 100 batches": Variant(coordinator, {_SNAPSHOT_EVERY: "100"}),
     "identity": Variant(lambda log: producer_records(rivals.identity(log.events(), "copied"))),
-    "identity, lean worker": Variant(lambda log: producer_records(rivals.lean_identity(log.events(), "copied"))),
+    "identity, state worker": Variant(lambda log: producer_records(rivals.lean_identity(log.events(), "copied"))),
     "identity, transformWithState": Variant(lambda log: producer_records(with_state.identity_of_rows(log.events(), "copied"))),
     "identity, transformWithStateInPandas": Variant(lambda log: producer_records(with_state.identity_of_frames(log.events(), "copied"))),
 }

@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from benchmarks.document import plot_bars, table, write_section
+from benchmarks.document import table, write_section
 from benchmarks.jvm import JvmError, Mismatch, run_driver
 from benchmarks.workloads import Workload, all_workloads, best_rate, run_core, run_with_decoding, written
 
@@ -102,20 +102,13 @@ def show(figures: list[Figures]) -> None:
 
 
 def write_page(figures: list[Figures]) -> None:
-    """The table and the plot of docs/performance.md."""
+    """The table of docs/performance.md."""
     rows = [
         [each.name, _times(each.factor), _times(each.factor_with_decoding), f"{each.core / figures[0].core:.3f}"]
         for each in figures
     ]
     head = ["workload", "core", "with decoding", "events in the time of a heartbeat"]
-    write_section("core", "![](images/performance-core.svg)\n\n" + table(head, rows))
-    plot_bars(
-        "performance-core",
-        [(each.name, (each.factor, each.factor_with_decoding)) for each in figures],
-        ("core", "with decoding"),
-        4,
-        "times as long as Kafka's classes on the JVM (dashed: the goal)",
-    )
+    write_section("core", table(head, rows))
 
 
 def _times(factor: float | None) -> str:

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.batches import KEEP_REPORTS, Report, start
 from benchmarks.beating_groups import beginnings, config
-from benchmarks.document import Printed, plot_bars
+from benchmarks.document import Printed
 from coordinator_state import GroupConfig, GroupCoordinator, RequestEvent, encode_group
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import decode_request_event, encode_request_event, encode_tick
@@ -162,14 +162,13 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=55, help="of each number of groups in a round")
     parser.add_argument("--rounds", type=int, default=2, help="that are measured; before them there is one more")
     parser.add_argument("--buckets", type=int, nargs="+", default=[0, 1_024, 8_192], help="bucket counts to try; 0: a group is a key")
-    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md, and its plot")
+    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
     arguments = parser.parse_args()
     say = Printed()
     one, many = (state_bytes([_commit("group-000000", 1_000_000, partitions)]) for partitions in (1, 101))
     with_member = state_bytes([value for _, value in beginnings(1)])
     say(f"state of a group: {one} bytes with a committed partition, {(many - one) / 100:.0f} more for each further one; {with_member} with a member")
     own = {**KEEP_REPORTS, "spark.sql.streaming.stateStore.maintenanceInterval": MAINTENANCE}
-    rows: list[tuple[str, list[float]]] = []
     with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as scratch:
 
         def held(name: str, groups: int, buckets: int) -> Held:
@@ -193,14 +192,11 @@ def main() -> None:
                 figures = {groups: each.figure() for groups, each in all_held.items()}
                 first = figures[arguments.groups[0]]
                 for groups, found in figures.items():
-                    label = f"{groups:,} groups" + (f", {buckets:,} buckets" if buckets else "")
-                    rows.append((label, [found.batch_ms / first.batch_ms, found.start_ms / first.start_ms]))
                     show(say, buckets, groups, found, first)
         finally:
             spark.stop()
     if arguments.write:
         say.write_section("idle_groups")
-        plot_bars("performance-idle", rows, ["a batch", "a start"], 1.3, f"time, with {arguments.groups[0]:,} groups = 1 (dashed: the goal of a batch)")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks import rivals
 from benchmarks.beating_groups import beat, beginnings, config
-from benchmarks.document import Printed, plot_bars
+from benchmarks.document import Printed
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from streaming.application import Application
 from streaming.config import StreamingConfig
@@ -181,7 +181,7 @@ def main() -> None:
     parser.add_argument("--spark", nargs="*", default=[], metavar="NAME=VALUE", help="settings of Spark to try")
     parser.add_argument("--shuffle-partitions", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
-    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md, and its plot")
+    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
     arguments = parser.parse_args()
     say, found = Printed(), list[Figure]()
     with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as scratch:
@@ -217,14 +217,6 @@ def main() -> None:
         arguments.json.write_text(json.dumps([{name: getattr(each, name) for name in Figure.__struct_fields__} for each in found], indent=1))
     if arguments.write:
         say.write_section("latency")
-        bases = {(each.rate, each.query): each for each in found}
-        rows = [
-            (f"{each.rate:,}/s, {name} = 1", each.ratios_to(bases[each.rate, name]))
-            for each in found
-            if each.query == "coordinator"
-            for name in (rivals.COPY, rivals.TUNED_COPY)
-        ]
-        plot_bars("performance-latency", rows, ["p50", "p99"], 2.0, "time to the answer (dashed: the goal of the p50; that of the p99 is 2.5)")
 
 
 if __name__ == "__main__":

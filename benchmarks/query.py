@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks import rivals
 from benchmarks.batches import PHASES, Report, median_ms, start, whole_batches
 from benchmarks.beating_groups import Event, beat, beginnings, config
-from benchmarks.document import Printed, plot_bars
+from benchmarks.document import Printed
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_tick
 from streaming.config import StreamingConfig
@@ -111,7 +111,7 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
         "coordinator": coordinator(0),
         **{f"coordinator, {buckets:,} buckets": coordinator(buckets) for buckets in arguments.buckets},
         "identity": lambda: producer_records(rivals.identity(events(), copied)),
-        "identity, lean worker": lambda: producer_records(rivals.lean_identity(events(), copied)),
+        "identity, state worker": lambda: producer_records(rivals.lean_identity(events(), copied)),
         rivals.COPY: lambda: rivals.copy(spark, settings, events_topic, copied, at_once=size),
         rivals.TUNED_COPY: lambda: rivals.copy(spark, settings, events_topic, copied, tuned=True, at_once=size),
     }
@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2, help="of all queries (one at 10,000 groups)")
     parser.add_argument("--buckets", type=int, nargs="*", default=[1_024], help="bucket counts to try")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
-    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md, and its plot")
+    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
     arguments = parser.parse_args()
     say, found = Printed(), list[Figure]()
     with EmbeddedKafka() as kafka:
@@ -181,18 +181,6 @@ def main() -> None:
         arguments.json.write_text(json.dumps([{name: getattr(each, name) for name in Figure.__struct_fields__} for each in found], indent=1))
     if arguments.write:
         say.write_section("query")
-        plot(found)
-
-
-def plot(found: list[Figure]) -> None:
-    """Bars for each number of touched groups."""
-    names = list(dict.fromkeys(each.query for each in found if each.query != "identity"))
-    times = {(each.touched, each.query): each.trigger_ms for each in found}
-    rows = [
-        (f"{touched:,} groups", [times[touched, name] / times[touched, "identity"] for name in names])
-        for touched in dict.fromkeys(each.touched for each in found)
-    ]
-    plot_bars("performance-query", rows, names, 2.0, "time of a batch, identity = 1 (dashed: the goal)")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.day_log import BEATS_A_DAY, write_log
-from benchmarks.document import Printed, plot_bars
+from benchmarks.document import Printed
 from benchmarks.process_times import cpu_times
 from streaming.config import StreamingConfig
 from streaming.event_log import read_records, records_of_files
@@ -80,22 +80,19 @@ def best_of(runs: int, file: Path, all_cores: list[int]) -> dict[int, Spent]:
     return {cores: Spent(*map(min, zip(*of_cores, strict=True))) for cores, of_cores in found.items()}
 
 
-def measure(say: Printed, file: Path, events: int, all_cores: list[int], runs: int) -> list[tuple[str, list[float]]]:
-    """How many times as fast as the first each is: by the clock, and by CPU time."""
+def measure(say: Printed, file: Path, events: int, all_cores: list[int], runs: int) -> None:
+    """Each is compared with the first: by the clock, and by CPU time."""
     say(f"{events:,} events of {GROUPS:,} groups x {MEMBERS} members, {file.stat().st_size / 1e6:.0f} MB of Parquet")
     say(f"{'replay':<16} {'seconds':>8} {'events/s':>10} {'ratio':>6} {'CPU s':>7} {'events/CPU s':>13} {'ratio':>6}")
-    ratios = []
     spent = best_of(runs, file, [*all_cores, IN_PROCESS])
     first = spent[all_cores[0]]
     for cores, (seconds, cpu_seconds) in spent.items():
         name = "in process" if cores == IN_PROCESS else f"Spark, {cores} core{'s' * (cores > 1)}"
         faster, cheaper = first.seconds / seconds, first.cpu_seconds / cpu_seconds
-        ratios.append((name, [faster, cheaper]))
         say(
             f"{name:<16} {seconds:8.1f} {events / seconds:10,.0f} {faster:6.2f} "
             f"{cpu_seconds:7.1f} {events / cpu_seconds:13,.0f} {cheaper:6.2f}"
         )
-    return ratios
 
 
 def measure_a_day(say: Printed, file: Path, share: float, cores: int) -> None:
@@ -116,7 +113,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--day-share", type=float, default=0.005, help="0: none of it")
     parser.add_argument("--runs", type=int, default=2, help="how often each is run")
-    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md, and its plot")
+    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.file:
@@ -126,12 +123,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "events.parquet"
         events = write_log(file, GROUPS, MEMBERS, arguments.events - 2 * GROUPS * MEMBERS)
-        ratios = measure(say, file, events, arguments.cores, arguments.runs)
+        measure(say, file, events, arguments.cores, arguments.runs)
         if arguments.day_share:
             measure_a_day(say, file, arguments.day_share, max(arguments.cores))
     if arguments.write:
         say.write_section("replay")
-        plot_bars("performance-replay", ratios, ["by the clock", "by CPU time"], None, f"events a second, {ratios[0][0]} = 1")
 
 
 if __name__ == "__main__":

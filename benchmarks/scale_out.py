@@ -25,7 +25,7 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from benchmarks.beating_groups import config
-from benchmarks.document import Printed, plot_bars
+from benchmarks.document import Printed
 from benchmarks.query import fill
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
@@ -135,7 +135,7 @@ def main() -> None:
     parser.add_argument("--beats", type=int, default=10, help="heartbeats of each of them")
     parser.add_argument("--batches", type=int, default=3, help="that are measured in a round")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md, and its plot")
+    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
     arguments = parser.parse_args()
     work = (arguments.touched, arguments.beats, arguments.batches)
     say = Printed()
@@ -145,14 +145,11 @@ def main() -> None:
         def settings(name: str, **own: Any) -> StreamingConfig:
             return config(bootstrap_servers=kafka.bootstrap_servers, responses_partitions=1, topic_prefix=name, **own)
 
-        rows: list[tuple[str, list[float]]] = []
-
         def compare(labels_and_rates: Iterator[tuple[str, Rate]]) -> None:
             base: Rate | None = None
             for label, found in labels_and_rates:
                 base = base or found
                 show(say, label, found, base)
-                rows.append((label, [found.events_per_second / base.events_per_second]))
 
         def of_shards() -> Iterator[tuple[str, Rate]]:
             with session(settings("local")) as spark:
@@ -175,7 +172,6 @@ def main() -> None:
         compare(of_executors())
     if arguments.write:
         say.write_section("scale_out")
-        plot_bars("performance-scale-out", rows, ["coordinator"], None, "events a second, one shard or executor = 1")
 
 
 if __name__ == "__main__":
