@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from coordinator_state import timers
 from coordinator_state.config import GroupConfig
-from coordinator_state.dispatch import error_response, handle_request, handle_timer
+from coordinator_state.dispatch import handle_request, handle_timer
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
 from coordinator_state.outputs import (
@@ -33,6 +33,7 @@ from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
 from schemas.messages import APIS, FindCoordinatorRequest, HeartbeatRequest, JoinGroupResponse, ListedGroup
+from schemas.refusals import error_response
 
 _NEVER_MS = 2**63
 _VERSIONS = {name: frozenset(range(api.min_version, api.max_version + 1)) for name, api in APIS.items()}

@@ -162,7 +162,7 @@ class Model(OffsetRequests):
 
 
 def refusal(request: Request, no: No) -> Response:
-    """How each API says no."""
+    """How each API says no. It is written a second time here on purpose: a judge that shared `schemas.refusals` could not find it wrong."""
     code = no.code
     match request:
         case JoinGroupRequest():

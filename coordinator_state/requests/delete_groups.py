@@ -17,11 +17,3 @@ def delete_groups(turn: Turn, request: DeleteGroupsRequest) -> None:
         raise Refusal(ErrorCode.NON_EMPTY_GROUP, "group_is_not_empty", f"the group has {len(group.members)} members")
     delete_group(turn)
     turn.answer(DeleteGroupsResponse(results=(DeletableGroupResult(group_id=turn.group_id),)))
-
-
-def delete_groups_error(request: DeleteGroupsRequest, error_code: ErrorCode) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(
-        results=tuple(
-            DeletableGroupResult(group_id=group_id, error_code=error_code) for group_id in request.groups_names
-        )
-    )

@@ -28,14 +28,6 @@ def describe_groups(turn: Turn, request: DescribeGroupsRequest) -> None:
     turn.answer(DescribeGroupsResponse(groups=(described,)))
 
 
-def describe_groups_error(request: DescribeGroupsRequest, error_code: ErrorCode) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(
-        groups=tuple(
-            DescribedGroup(error_code=error_code, group_id=group_id, group_state="") for group_id in request.groups
-        )
-    )
-
-
 def describe(group: Group) -> DescribedGroup:
     """A group in the words of DescribeGroups: metadata only when Stable, the stored assignment in every state."""
     stable = group.state is states.STABLE

@@ -19,12 +19,3 @@ def find_coordinator(turn: Turn, request: FindCoordinatorRequest) -> None:
         )
     shard = group_partition(turn.group_id, turn.config.shard_count)
     turn.answer(FindCoordinatorResponse(coordinators=(Coordinator(key=turn.group_id, node_id=shard),)))
-
-
-def find_coordinator_error(request: FindCoordinatorRequest, error_code: ErrorCode) -> FindCoordinatorResponse:
-    return FindCoordinatorResponse(
-        coordinators=tuple(
-            Coordinator(key=key, node_id=-1, error_code=error_code, error_message=error_code.meaning)
-            for key in request.coordinator_keys
-        )
-    )

@@ -79,7 +79,3 @@ def beat(turn: Turn, event: RequestEvent, request: HeartbeatRequest) -> bool:
         )
     )
     return True
-
-
-def heartbeat_error(request: HeartbeatRequest, error_code: ErrorCode) -> HeartbeatResponse:
-    return HeartbeatResponse(error_code=error_code)

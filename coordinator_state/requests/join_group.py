@@ -76,10 +76,6 @@ def join_group(turn: Turn, request: JoinGroupRequest) -> None:
         _rejoin(turn, group, request, protocols)
 
 
-def join_group_error(request: JoinGroupRequest, error_code: ErrorCode) -> JoinGroupResponse:
-    return JoinGroupResponse(error_code=error_code, member_id=request.member_id)
-
-
 # ------------------------------------------------------------------------------------------------------------- checks
 
 

@@ -36,10 +36,6 @@ def leave_group(turn: Turn, request: LeaveGroupRequest) -> None:
     turn.answer(_response(turn, results))
 
 
-def leave_group_error(request: LeaveGroupRequest, error_code: ErrorCode) -> LeaveGroupResponse:
-    return LeaveGroupResponse(error_code=error_code)
-
-
 def _response(turn: Turn, results: tuple[LeaveGroupMemberResponse, ...]) -> LeaveGroupResponse:
     assert turn.event is not None
     if turn.event.envelope.api_version < BATCH_VERSION and len(results) == 1:

@@ -46,23 +46,6 @@ def offset_commit(turn: Turn, request: OffsetCommitRequest) -> None:
     turn.answer(OffsetCommitResponse(topics=topics))
 
 
-def offset_commit_error(request: OffsetCommitRequest, error_code: ErrorCode) -> OffsetCommitResponse:
-    """Every partition carries the code."""
-    return OffsetCommitResponse(
-        topics=tuple(
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=tuple(
-                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error_code)
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
-    )
-
-
 def _require_few_records(turn: Turn, request: OffsetCommitRequest) -> None:
     """Kafka appends the records of a commit in one batch, and refuses what the log has no room for. Each holds its group's name."""
     partitions = 0

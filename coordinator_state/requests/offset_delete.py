@@ -34,10 +34,6 @@ def offset_delete(turn: Turn, request: OffsetDeleteRequest) -> None:
     turn.answer(OffsetDeleteResponse(topics=topics))
 
 
-def offset_delete_error(request: OffsetDeleteRequest, error_code: ErrorCode) -> OffsetDeleteResponse:
-    return OffsetDeleteResponse(error_code=error_code)
-
-
 def _delete(
     turn: Turn, group: Group, topic: OffsetDeleteRequestTopic, changes: list[OffsetChange]
 ) -> OffsetDeleteResponseTopic:

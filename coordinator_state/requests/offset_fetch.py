@@ -31,12 +31,6 @@ def offset_fetch(turn: Turn, request: OffsetFetchRequest) -> None:
     turn.answer(OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics),)))
 
 
-def offset_fetch_error(request: OffsetFetchRequest, error_code: ErrorCode) -> OffsetFetchResponse:
-    return OffsetFetchResponse(
-        groups=tuple(OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error_code) for asked in request.groups)
-    )
-
-
 def _require_answer_of_some_size(turn: Turn, asked: OffsetFetchRequestGroup) -> None:
     """A request may name a partition as often as it has room, and each time it is answered with all of its metadata.
 

@@ -51,10 +51,6 @@ def sync_group(turn: Turn, request: SyncGroupRequest) -> None:
             raise AssertionError(f"a group in state {group.state} has a member")
 
 
-def sync_group_error(request: SyncGroupRequest, error_code: ErrorCode) -> SyncGroupResponse:
-    return SyncGroupResponse(error_code=error_code)
-
-
 def _require_protocol(group: Group, request: SyncGroupRequest) -> None:
     for what, asked, actual in (
         ("type", request.protocol_type, group.protocol_type),

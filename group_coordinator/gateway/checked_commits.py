@@ -120,7 +120,7 @@ def _size(event: GroupEvent) -> int:
 
 def _come_again(event: GroupEvent) -> Response:
     """Clients ask again."""
-    return cast(Response, refusal(event.request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    return refusal(event.request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 def _exists(topics: Answers, topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition) -> bool:

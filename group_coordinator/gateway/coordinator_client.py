@@ -10,7 +10,6 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from typing import cast
 from uuid import uuid4
 
 import msgspec
@@ -175,7 +174,7 @@ class EventsClient:
         key = event.group_id.encode()
         problem = self._problem(event, key, value)
         if problem is not None:
-            on_answer(cast(Response, refusal(event.request, problem)))
+            on_answer(refusal(event.request, problem))
             return
         self._pending[request_id] = _Pending(
             event=_without_bulk(event),
@@ -238,7 +237,7 @@ class EventsClient:
             self._late.keep(request_id, name_of_beat(pending.event.request), self._loop.time())
         self._metrics.in_doubt += 1
         self._metrics.pending = len(self._pending)
-        pending.on_answer(cast(Response, refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE)))
+        pending.on_answer(refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
     # ------------------------------------------------------------------------------------------------------- answers
 
@@ -272,7 +271,7 @@ class EventsClient:
             try:
                 _, response = decode_response_event(record.value)
             except EventError:
-                response = cast(Response, refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+                response = refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             pending.on_answer(response)
         if late:
             self._take_late(late)  # last: an answer of one's own that came with them is newer

@@ -167,7 +167,7 @@ class Door:
     def _one(self, visit: _Visit, request: Request, on_answer: Callable[[Response], None]) -> None:
         (group_id,) = groups_named(request)
         if not self._allows(visit, group_id):
-            on_answer(cast(Response, refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)))
+            on_answer(refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
         elif self._beats is not None and isinstance(request, HeartbeatRequest):
             self._beat(visit, self._beats, request, on_answer)
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import cast
 
 from group_coordinator.gateway.answer_sizes import UNKNOWN_BYTES, AnswerSizes
 from group_coordinator.gateway.refusals import refusal
@@ -93,4 +92,4 @@ class Gathering:
 
 
 def _no_room(question: Request) -> Response:
-    return cast(Response, refusal(question, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    return refusal(question, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

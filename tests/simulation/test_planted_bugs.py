@@ -112,7 +112,7 @@ def beats_are_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
         if before is not None:
             turn.require_group().timers[name] = before
 
-    monkeypatch.setitem(dispatch.HANDLERS, HeartbeatRequest, (deaf, heartbeat.heartbeat_error))
+    monkeypatch.setitem(dispatch.HANDLERS, HeartbeatRequest, deaf)
 
 
 def the_dead_stay(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def third_generation_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
         if turn.group is not None and turn.group.generation_id == 3 and turn.group.state == "Stable":
             raise RuntimeError("the third generation is stable")
 
-    monkeypatch.setitem(dispatch.HANDLERS, SyncGroupRequest, (sync, sync_group.sync_group_error))
+    monkeypatch.setitem(dispatch.HANDLERS, SyncGroupRequest, sync)
 
 
 def first_seed(kind: type, rule: str) -> int:

@@ -1,0 +1,85 @@
+"""The response that refuses a request as a whole: Kafka's `getErrorResponse` of each request, in the newest shape.
+
+The coordinator and the gateway both refuse by it, so a client cannot tell which of the two has refused.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from schemas.error_codes import ErrorCode
+from schemas.messages import (
+    Coordinator,
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    Request,
+    Response,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+
+def error_response(request: Request, error_code: ErrorCode) -> Response:
+    """The response of the request's API that carries this error code wherever a client looks for one."""
+    match request:
+        case HeartbeatRequest():
+            return HeartbeatResponse(error_code=error_code)
+        case OffsetCommitRequest():
+            return OffsetCommitResponse(topics=_commit_topics(request, error_code))
+        case JoinGroupRequest():
+            return JoinGroupResponse(error_code=error_code, member_id=request.member_id)
+        case SyncGroupRequest():
+            return SyncGroupResponse(error_code=error_code)
+        case LeaveGroupRequest():
+            return LeaveGroupResponse(error_code=error_code)
+        case OffsetFetchRequest():
+            groups = tuple(OffsetFetchResponseGroup(group_id=group.group_id, error_code=error_code) for group in request.groups)
+            return OffsetFetchResponse(groups=groups)
+        case OffsetDeleteRequest():
+            return OffsetDeleteResponse(error_code=error_code)
+        case DescribeGroupsRequest():
+            described = tuple(DescribedGroup(error_code=error_code, group_id=group_id, group_state="") for group_id in request.groups)
+            return DescribeGroupsResponse(groups=described)
+        case DeleteGroupsRequest():
+            results = tuple(DeletableGroupResult(group_id=group_id, error_code=error_code) for group_id in request.groups_names)
+            return DeleteGroupsResponse(results=results)
+        case FindCoordinatorRequest():
+            message = error_code.meaning
+            coordinators = tuple(
+                Coordinator(key=key, node_id=-1, error_code=error_code, error_message=message) for key in request.coordinator_keys
+            )
+            return FindCoordinatorResponse(coordinators=coordinators)
+    assert_never(request)
+
+
+def _commit_topics(request: OffsetCommitRequest, error_code: ErrorCode) -> tuple[OffsetCommitResponseTopic, ...]:
+    """The response to a commit has no error code of its own: every partition carries it."""
+    return tuple(
+        OffsetCommitResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=tuple(OffsetCommitResponsePartition(each.partition_index, error_code) for each in topic.partitions),
+        )
+        for topic in request.topics
+    )
