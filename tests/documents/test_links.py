@@ -1,0 +1,46 @@
+"""Links between documents, and from code to documents, lead to a file and to a heading of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def anchors(document: Path) -> set[str]:
+    """As GitHub makes them of headings: lower case, without punctuation, hyphens for spaces."""
+    text = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def is_there(target: str, folder: Path, document: Path) -> bool:
+    path, _, fragment = target.partition("#")
+    file = folder / path if path else document
+    return file.exists() and (not fragment or fragment in anchors(file))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_of_a_document(document: Path) -> None:
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", document.read_text()) if "://" not in link]
+    assert [link for link in links if not is_there(link, document.parent, document)] == []
+
+
+def test_documents_that_code_names() -> None:
+    """`docs/operations.md#sizing` in a Python file, an alert rule, the Makefile ..."""
+    command = ["git", "ls-files", "*.py", "*.yml", "*.toml", "Makefile", "Dockerfile"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    files = [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
+    named = {name for file in files for name in re.findall(r"\bdocs/[\w-]+\.md(?:#[\w-]+)?", file.read_text())}
+    assert named
+    assert [name for name in sorted(named) if not is_there(name, ROOT, ROOT)] == []
+
+
+def test_pictures_are_shown() -> None:
+    shown = {name for document in DOCUMENTS for name in re.findall(r"images/([\w.-]+)", document.read_text())}
+    assert {path.name for path in (ROOT / "docs" / "images").iterdir()} == shown
