@@ -1,7 +1,7 @@
 """For each input that the tests have, the outputs are byte for byte those that were once committed.
 
-`REWRITE=1` (and `-n 0`: one process writes the file) commits the present ones. With `GOLDEN_OUT=DIR` the records are written to `DIR/INPUT/TOPIC.jsonl`: made in two
-checkouts, `diff -r` shows what differs.
+`REWRITE=1` (with `-n 0`: one process writes the file) commits the present ones. With `GOLDEN_OUT=DIR` the records are
+written to `DIR/INPUT/TOPIC.jsonl`: made in two checkouts, `diff -r` shows what differs.
 """
 
 import json
