@@ -31,6 +31,7 @@ from streaming.stopping import stop_after_batches, stop_between_batches
 from streaming.ticker import Ticker
 from streaming.topic_watcher import TopicWatcher
 from streaming.topics import TopicReport, admin_client, ensure_topics
+from streaming.tuning.guard import spared
 from streaming.tuning.hadoop import lighten_hadoop
 from streaming.tuning.heap import Heap
 from streaming.watcher import ShardProgress, Watcher
@@ -112,7 +113,8 @@ class Application:
         config, events = self._config, report.topics.events
         shard_count = ShardCount(config.bootstrap_servers, config.client_properties, events, report.partitions[events])
         try:
-            lighten_hadoop(spark)
+            if config.tuning_hadoop:
+                lighten_hadoop(spark)
             require_checkpoints(spark, self._config, report, rebuild=self._rebuild)
             self._watcher.topics_found(report)
             for number in self._config.shards_here:
@@ -121,7 +123,7 @@ class Application:
             shard_count.start()
             self._on_start(report)
             executors = ExecutorsAwaited(spark)
-            heap = Heap(spark)
+            heap = Heap(spark, is_on=config.tuning_heap)
             while not stop.wait(POLL_INTERVAL_S):
                 executors.look()
                 for progress in (each for shard in shards for each in shard.poll()):
@@ -264,7 +266,9 @@ def _cause(query: StreamingQuery) -> str:
     cause = text[max(start, 0) : end if end > 0 else None].strip()
     if cause.startswith(_KAFKA_TIMEOUT):
         return f"Kafka did not answer for minutes. {cause}"
-    innermost = _innermost(query)
+    innermost = ""
+    with spared("the innermost cause of a failed query"):
+        innermost = _innermost(query)
     return cause if start >= 0 or innermost in cause else f"{cause}\n{innermost}"
 
 

@@ -105,6 +105,19 @@ class StreamingConfig(_GroupSettings):  # type: ignore[misc, valid-type]
     """Form of the log on standard error: lines for people, or one JSON object a line."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least important that is logged. `info` has rebalances and expiries of groups, `debug` also refused requests."""
+    tuning_worker_daemon: bool = True
+    """Start Spark's Python workers from a process that has imported what they need, where the master is local. Without it each
+    worker spends a second of CPU on that."""
+    tuning_state_worker: bool = True
+    """Replace the part of Spark's Python workers that makes pandas frames for each group. Without it each group that a batch touches
+    costs milliseconds. It needs tuning_worker_daemon, and the one version of PySpark whose inside it knows."""
+    tuning_hadoop: bool = True
+    """Let Spark's JVM set the permissions of checkpoint files itself, not by six processes a batch, and leave out settings of YARN and
+    MapReduce that it packs anew for each batch."""
+    tuning_heap: bool = True
+    """Give memory that a large batch took back to the system. Without it Spark's JVM keeps what it once had."""
+    tuning_class_archives: bool = True
+    """Start Spark's JVM from an archive of its classes, where `make jars` has written one: it takes half of the CPU time."""
 
     @property
     def group(self) -> GroupConfig:

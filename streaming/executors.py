@@ -8,6 +8,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from streaming.tuning.guard import spared
+
 PATIENCE_S = 30.0
 _log = logging.getLogger(__name__)
 
@@ -17,14 +19,16 @@ class ExecutorsAwaited:
 
     def __init__(self, spark: SparkSession) -> None:
         context: Any = spark.sparkContext
-        self._spark = context._jsc.sc()
+        self._spark: Any = None
+        with spared("the warning that no executor has come"):
+            self._spark = context._jsc.sc()
         self._settings = dict(context.getConf().getAll())
         self._master = str(context.master)
         self._look_at_s = time.monotonic() + PATIENCE_S
 
     def look(self) -> None:
         """Log a warning where none has come for as long as our patience; then again after as long."""
-        if self._master.startswith("local") or time.monotonic() < self._look_at_s:
+        if self._spark is None or self._master.startswith("local") or time.monotonic() < self._look_at_s:
             return
         self._look_at_s = time.monotonic() + PATIENCE_S
         if int(self._spark.getExecutorMemoryStatus().size()) <= 1:  # that is the driver

@@ -15,16 +15,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyspark
 from pyspark import TaskContext
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState
 
 from streaming.arrow_columns import objects
+from streaming.tuning.known_spark import unknown_spark
 
-PYSPARK_VERSION = "4.2.0"
-"""Whose inside we know. In another one rows are not cut."""
 PART_BYTES = 16 << 20
 FIRST = 0
 """The part of nearly all rows."""
@@ -86,7 +84,7 @@ class Cutter:
 
 def cutter_of_task(part_bytes: int) -> Cutter:
     """Cuts where all rows of a group come to one task, however they are grouped, and where Spark is the one that we know."""
-    return Cutter(part_bytes if has_partitions(1) and pyspark.__version__ == PYSPARK_VERSION else math.inf)
+    return Cutter(part_bytes if has_partitions(1) and unknown_spark() is None else math.inf)
 
 
 def _with_parts(batch: pa.RecordBatch, parts: list[int]) -> pa.RecordBatch:

@@ -22,8 +22,12 @@ from group_coordinator.jars.class_archives import class_archive_options
 from group_coordinator.jars.java import require_java
 from group_coordinator.jars.resolving import spark_jars
 from streaming.config import StreamingConfig
+from streaming.tuning import worker_daemon
+from streaming.tuning.guard import spared
 from streaming.tuning.heap import JVM_OPTIONS
+from streaming.tuning.known_spark import unknown_spark
 
+_log = logging.getLogger(__name__)
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 SQL_SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
@@ -90,11 +94,11 @@ def open_session(config: StreamingConfig) -> SparkSession:
         settings |= {"spark.jars": ",".join(map(str, spark_jars()))}
         if config.master.startswith("local"):
             settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-            # Elsewhere the daemon starts before our packages have arrived.
-            settings |= {"spark.python.daemon.module": "streaming.tuning.worker_daemon"}
+            settings |= _worker_settings(config)
         builder = builder.master(config.master)
     else:
-        _log_as_our_own_jvm_does(config)
+        with spared("that the JVM of spark-submit logs as ours does"):
+            _log_as_our_own_jvm_does(config)
     for name, value in {**settings, **config.spark, _JAVA_OPTIONS: java_options(config)}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -105,12 +109,23 @@ def open_session(config: StreamingConfig) -> SparkSession:
     return spark
 
 
+def _worker_settings(config: StreamingConfig) -> dict[str, str]:
+    """How Spark starts Python workers here. On a cluster its daemon starts before our packages have arrived."""
+    if not config.tuning_worker_daemon:
+        return {}
+    if config.tuning_state_worker and (reason := unknown_spark()):
+        _log.warning("Python workers call the operator in Spark's own way, which is slower: %s.", reason)
+    patched = str(config.tuning_state_worker).lower()
+    return {"spark.python.daemon.module": worker_daemon.__name__, f"spark.executorEnv.{worker_daemon.PATCH_VARIABLE}": patched}
+
+
 def _keep_quiet(spark: SparkSession) -> None:
     """When the JVM dies the app says so, once; PySpark would print a traceback for each of its sockets."""
     logging.getLogger().addFilter(_is_not_of_py4j)  # some of it logs with no logger of its own
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    server: Any = spark.sparkContext._accumulatorServer
-    server.handle_error = lambda *_: None
+    with spared("the silence of PySpark's accumulator server when the JVM ends"):
+        server: Any = spark.sparkContext._accumulatorServer
+        server.handle_error = lambda *_: None
 
 
 def _let_us_end_the_jvm(spark: SparkSession) -> None:
@@ -118,9 +133,10 @@ def _let_us_end_the_jvm(spark: SparkSession) -> None:
 
     It ends with us in any case: when its input does. (PySpark has it ignore SIGINT.)
     """
-    java: Any = spark.sparkContext._jvm
-    for name in ("TERM", "HUP"):
-        java.sun.misc.Signal.handle(java.sun.misc.Signal(name), java.sun.misc.SignalHandler.SIG_IGN)
+    with spared("that Spark's JVM outlives a signal until its queries have stopped"):
+        java: Any = spark.sparkContext._jvm
+        for name in ("TERM", "HUP"):
+            java.sun.misc.Signal.handle(java.sun.misc.Signal(name), java.sun.misc.SignalHandler.SIG_IGN)
 
 
 def _log_as_our_own_jvm_does(config: StreamingConfig) -> None:
@@ -154,8 +170,8 @@ def java_options(config: StreamingConfig) -> str:
     Under spark-submit the JVM runs already; there they do nothing (see `_log_as_our_own_jvm_does`).
     """
     given = config.spark.get(_JAVA_OPTIONS, "")
-    options = [*JVM_OPTIONS, given]  # of two that say the same, the later one counts
-    if "SharedArchiveFile" not in given:
+    options = [*(JVM_OPTIONS if config.tuning_heap else ()), given]  # of two that say the same, the later one counts
+    if config.tuning_class_archives and "SharedArchiveFile" not in given:
         options += map(shlex.quote, class_archive_options("spark"))
     if _LOG_SETTING not in given:
         options.append(f"-D{_LOG_SETTING}={Path(__file__).with_name(_log_file(config)).as_uri()}")

@@ -32,6 +32,8 @@ CONNECTION = ("bootstrap_servers", "kafka", "topic_prefix")
 """What a command needs that only reads topics."""
 OPERATIONS = ("metrics_port", "metrics_host", "metrics_groups", "health_file", "log_format", "log_level")
 """What only a command that runs on and on needs."""
+TUNING = ("tuning_worker_daemon", "tuning_state_worker", "tuning_hadoop", "tuning_heap", "tuning_class_archives")
+"""What reaches into the inside of Spark and Hadoop, and can be switched off."""
 FILE_OPTION = "config_file"
 TABLE_FLAGS = ("--kafka", "--spark")
 DASHBOARD_TOKEN_VARIABLE = f"{ENVIRONMENT_PREFIX}DASHBOARD_TOKEN"
@@ -47,6 +49,7 @@ _PANELS: Panels = {
     "Spark": ("checkpoint", "master", "spark", "shuffle_partitions", "trigger_interval_ms", "max_events_per_batch",
               "tick_interval_ms", "ticker"),
     "Operations": OPERATIONS,
+    "Tuning of Spark's inside (the outputs are the same without it)": TUNING,
     "Groups (settings of Kafka's coordinator)": GroupConfig.__struct_fields__,
 }  # fmt: skip
 _OTHER_PANEL = "Topics"

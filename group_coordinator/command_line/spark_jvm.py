@@ -52,7 +52,7 @@ def end_jvm() -> None:
     """End the JVM and wait for its end, so that no process is left behind."""
     from pyspark import SparkContext
 
-    gateway = SparkContext._gateway
+    gateway = getattr(SparkContext, "_gateway", None)  # where it is gone the JVM ends when this process does
     if gateway is None:
         return
     with suppress(Exception):

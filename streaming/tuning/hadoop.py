@@ -13,17 +13,20 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from streaming.tuning.guard import spared
+
 _LOCAL_FILES = "groupcoordinator.LocalFiles"
 _FOREIGN = ("yarn-default.xml", "mapred-default.xml")
 
 
 def lighten_hadoop(spark: SparkSession) -> None:
     """Files get the same permissions, settings that anybody made stay, defaults that nobody reads go."""
-    java: Any = spark.sparkContext._jvm
-    configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
-    _set_permissions_in_process(java, configuration)
-    if not str(spark.sparkContext.master).startswith("yarn"):
-        _drop_foreign_defaults(java, configuration)
+    context: Any = spark.sparkContext
+    with spared("local files without a process for each"):
+        _set_permissions_in_process(context._jvm, context._jsc.hadoopConfiguration())
+    if not str(context.master).startswith("yarn"):
+        with spared("settings of Hadoop without the defaults of YARN and MapReduce"):
+            _drop_foreign_defaults(context._jvm, context._jsc.hadoopConfiguration())
 
 
 def _set_permissions_in_process(java: Any, configuration: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from streaming.tuning.guard import spared
 from streaming.watcher import ShardProgress
 
 JVM_OPTIONS = ("-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=40")
@@ -23,8 +24,9 @@ WAIT_MIN_S, WAIT_MAX_S = 60.0, 240.0
 class Heap:
     """Collected when it has grown and no large batch has come for a while."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, *, is_on: bool = True) -> None:
         self._spark = spark
+        self._is_on = is_on
         self._kept_bytes = 0
         """After the last collection. What a start needed is collected first: it may have been a backlog."""
         self._look_s = time.monotonic() + LOOK_INTERVAL_S
@@ -39,9 +41,15 @@ class Heap:
     def turned(self) -> None:
         """Now and then."""
         now_s = time.monotonic()
-        if now_s < self._look_s:
+        if not self._is_on or now_s < self._look_s:
             return
         self._look_s = now_s + LOOK_INTERVAL_S
+        self._is_on = False  # unless the JVM can be asked
+        with spared("collecting the heap of Spark's JVM"):
+            self._collect(now_s)
+            self._is_on = True
+
+    def _collect(self, now_s: float) -> None:
         context: Any = self._spark.sparkContext
         java = context._jvm.java.lang
         size = int(java.Runtime.getRuntime().totalMemory())

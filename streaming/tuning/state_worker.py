@@ -5,8 +5,9 @@ frames of the state; that is most of what a key costs. Here an Arrow batch is ta
 together once. What goes over the wire to the JVM is the same (`ApplyInPandasWithStateSerializer` describes it), as are
 the values: a test compares both ways.
 
-`install` replaces three names of `pyspark.worker`. It does so in the one version whose inside it knows; in any other, and where
-workers are started without it, Spark calls the same function in its own way.
+`install` replaces three names of `pyspark.worker`. Only `streaming.tuning.worker_daemon` imports this module, in the one version of
+Spark whose inside it knows, and goes on without it where a name is missing: Spark removes `ApplyInPandasWithStateSerializer` in 4.3
+(SPARK-58243). Without `install` Spark calls the same function in its own way.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from functools import wraps
 from typing import IO, Any
 
 import pyarrow as pa
-import pyspark
 import pyspark.worker
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.pandas.serializers import ApplyInPandasWithStateSerializer, ArrowStreamSerializer
@@ -25,7 +25,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.types import StructType
 
-from streaming.parts import PYSPARK_VERSION
 from streaming.rows import output_columns, record_bytes
 from streaming.state_function import Outputs, Said, StateFunction
 
@@ -56,7 +55,7 @@ class Column:
         return self.values[row]
 
 
-class LeanSerializer(ApplyInPandasWithStateSerializer):
+class StateFunctionSerializer(ApplyInPandasWithStateSerializer):
     """Spark's serializer; when the function to call is a `StateFunction`, without frames."""
 
     function_is_ours = False
@@ -64,7 +63,7 @@ class LeanSerializer(ApplyInPandasWithStateSerializer):
 
     def load_stream(self, stream: IO[bytes]) -> Iterator[Any]:
         """(rows of a key, its state), as `pyspark.worker` passes them to the function."""
-        if not LeanSerializer.function_is_ours:
+        if not StateFunctionSerializer.function_is_ours:
             yield from super().load_stream(stream)  # type: ignore[no-untyped-call]
             return
         chunks: list[list[Column]] = []
@@ -84,7 +83,7 @@ class LeanSerializer(ApplyInPandasWithStateSerializer):
 
     def dump_stream(self, iterator: Iterable[Any], stream: IO[bytes]) -> None:
         """Outputs and changed states, as the JVM awaits them."""
-        if not LeanSerializer.function_is_ours:
+        if not StateFunctionSerializer.function_is_ours:
             super().dump_stream(iterator, stream)  # type: ignore[no-untyped-call]
             return
         ArrowStreamSerializer.dump_stream(self, self._write_stream_start(self._batches(iterator), stream), stream)
@@ -153,7 +152,7 @@ def _struct(columns: Iterable[tuple[Any, ...]], struct: pa.StructType, rows: int
 def _wrap(function: Callable[..., Any], return_type: StructType, runner_conf: Any) -> Callable[..., Any]:
     """For `pyspark.worker`: what it calls with the columns of the key, the chunks of its rows, and its state."""
     ours = getattr(function, "__wrapped__", function)
-    LeanSerializer.function_is_ours = isinstance(ours, StateFunction)
+    StateFunctionSerializer.function_is_ours = isinstance(ours, StateFunction)
     if not isinstance(ours, StateFunction):
         wrapped: Callable[..., Any] = _spark_wrap(function, return_type, runner_conf)
         return wrapped
@@ -170,11 +169,8 @@ def _fail_on_stop(function: Callable[..., Any]) -> Callable[..., Any]:
     return wraps(function)(_spark_fail_on_stop(function))
 
 
-def install() -> bool:
-    """Make the workers of this daemon lean. False: it is another version of Spark, nothing was done."""
-    if pyspark.__version__ != PYSPARK_VERSION:
-        return False
-    _worker.ApplyInPandasWithStateSerializer = LeanSerializer
+def install() -> None:
+    """Patch the workers that will be forked from this process."""
+    _worker.ApplyInPandasWithStateSerializer = StateFunctionSerializer
     _worker.wrap_grouped_map_pandas_udf_with_state = _wrap
     _worker.fail_on_stopiteration = _fail_on_stop
-    return True

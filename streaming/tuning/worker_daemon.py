@@ -2,32 +2,67 @@
 
 Spark's workers are forks of its daemon. By default the daemon has imported nothing, and each worker spends a second of CPU on
 pandas, Arrow and us before its first row. Frozen, the shared heap is passed over by every later garbage collection.
-`spark.python.daemon.module` names it (an undocumented setting of Spark's `PythonWorkerFactory`).
+`spark.python.daemon.module` names this module (an undocumented setting of Spark's `PythonWorkerFactory`).
 
-Who asks the command to end may send SIGTERM to all of its processes. Workers go on with their batch until Spark ends them, which
+The daemon starts whatever is missing: a module that cannot be imported here is left to the worker that needs it, and workers
+that cannot be patched call the operator in Spark's own way, which is slower and gives the same outputs.
+
+Supervisors may send SIGTERM to all processes of a command. Workers go on with their batch until Spark ends them, which
 it does by the end of their input, or by SIGKILL; the SIGTERM that it sends as well is not needed.
 """
 
 from __future__ import annotations
 
 import gc
+import os
+import runpy
 import signal
+import sys
+from contextlib import suppress
+from importlib import import_module
 
-import pandas  # noqa: F401
-import pyarrow  # noqa: F401
-import pyspark.daemon
-import pyspark.sql.pandas.serializers
-import pyspark.sql.streaming.state
-import pyspark.testing.utils  # by GroupState.update
-import pyspark.worker
+PRELOADED = (
+    "pandas",
+    "pyarrow",
+    "pyspark.sql.pandas.serializers",
+    "pyspark.sql.streaming.state",
+    "pyspark.testing.utils",  # GroupState.update imports it
+    "pyspark.worker",
+    "streaming.buckets",
+    "streaming.ticks",
+)
+"""What workers import."""
+PATCH_VARIABLE = "GROUP_COORDINATOR_TUNING_STATE_WORKER"
+"""The setting `tuning_state_worker`, in the environment of the daemon."""
+_FALSE = ("0", "off", "f", "false", "n", "no")
 
-import streaming.buckets
-import streaming.ticks
-import streaming.tuning.state_worker
+
+def preload() -> None:
+    """Import what there is of `PRELOADED`."""
+    for name in PRELOADED:
+        with suppress(Exception):  # a module may fail in any way with a dependency that it does not know
+            import_module(name)
+
+
+def patch_workers() -> str | None:
+    """Have workers call the operator without pandas, unless it is switched off. Returns why they cannot; None if they can."""
+    if os.environ.get(PATCH_VARIABLE, "true").lower() in _FALSE:
+        return None
+    try:
+        if reason := import_module("streaming.tuning.known_spark").unknown_spark():
+            return str(reason)
+        import_module("streaming.tuning.state_worker").install()
+    except Exception as problem:  # names of Spark's inside that are gone, most likely
+        return f"{type(problem).__name__}: {problem}"
+    return None
+
 
 if __name__ == "__main__":
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited by forks, and by whatever handlers they set
-    streaming.tuning.state_worker.install()
+    preload()
+    if reason := patch_workers():
+        # Standard output belongs to Spark, which reads the daemon's port from it.
+        sys.stderr.write(f"Python workers call the operator in Spark's own way, which is slower: {reason}.\n")
     gc.collect()
     gc.freeze()
-    pyspark.daemon.manager()
+    runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)

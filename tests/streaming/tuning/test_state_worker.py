@@ -1,4 +1,4 @@
-"""The lean worker beside Spark's own, on the same bytes from the JVM: the bytes that go back say the same."""
+"""The patched worker beside Spark's own, on the same bytes from the JVM: the bytes that go back say the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyspark
 import pyspark.worker
 import pytest
 from hypothesis import given, settings
@@ -25,10 +24,9 @@ from schemas.messages import DescribeGroupsRequest, JoinGroupProtocol, SyncGroup
 from streaming import operator
 from streaming.buckets import bucket_operator
 from streaming.operator import streaming_operator
-from streaming.parts import PYSPARK_VERSION
 from streaming.state_function import StateFunction
 from streaming.tuning import state_worker
-from streaming.tuning.state_worker import LeanSerializer
+from streaming.tuning.state_worker import StateFunctionSerializer
 from tests.streaming.test_buckets import beat, join
 from tests.streaming.test_operator import CONFIG, JOIN, JOIN_MS, event
 
@@ -109,11 +107,11 @@ def answers(
 
 STATE = StructType([StructField("membership", BinaryType()), StructField("offsets", BinaryType())])
 SPARKS = (ApplyInPandasWithStateSerializer, pyspark.worker.fail_on_stopiteration, pyspark.worker.wrap_grouped_map_pandas_udf_with_state)
-LEAN = (LeanSerializer, state_worker._fail_on_stop, state_worker._wrap)
+PATCHED = (StateFunctionSerializer, state_worker._fail_on_stop, state_worker._wrap)
 
 
 def both(function: StateFunction, sent: bytes, most: int = 10_000) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
-    return answers(*SPARKS, function, sent, most), answers(*LEAN, function, sent, most)
+    return answers(*SPARKS, function, sent, most), answers(*PATCHED, function, sent, most)
 
 
 def states_of(batches: list[pa.RecordBatch]) -> dict[bytes, Any]:
@@ -130,21 +128,21 @@ def test_outputs_and_states_are_the_same_over_two_batches() -> None:
         (b"\xff", [[(b"\xff", 5, 0, None)]]),
         (b"gone", [[beat(b"gone", 6)]]),
     ]
-    sparks, lean = both(streaming_operator(CONFIG), from_the_jvm(first, {}, pa.binary()))
-    assert lean == sparks
-    kept = states_of(lean)
+    sparks, patched = both(streaming_operator(CONFIG), from_the_jvm(first, {}, pa.binary()))
+    assert patched == sparks
+    kept = states_of(patched)
     state: dict[Key, Any] = {b"a": kept[repr(b"a").encode()], b"b": kept[repr(b"b").encode()]}
     assert None not in state.values()
     second: list[Call] = [(b"a", [[beat(b"a", 7)]]), (b"b", [])]
-    sparks, lean = both(streaming_operator(CONFIG), from_the_jvm(second, state, pa.binary()))
-    assert lean == sparks
-    assert sum(row["dataCount"] for row in lean[0].column(0).to_pylist()[:1]) > 0
+    sparks, patched = both(streaming_operator(CONFIG), from_the_jvm(second, state, pa.binary()))
+    assert patched == sparks
+    assert sum(row["dataCount"] for row in patched[0].column(0).to_pylist()[:1]) > 0
 
 
 def test_buckets_too() -> None:
     calls: list[Call] = [(3, [[join(b"a", 0), join(b"b", 1), beat(b"a", 2)]]), (None, [[(None, 3, JOIN_MS, b"{}")]])]
-    sparks, lean = both(bucket_operator(CONFIG), from_the_jvm(calls, {}, pa.int32()))
-    assert lean == sparks
+    sparks, patched = both(bucket_operator(CONFIG), from_the_jvm(calls, {}, pa.int32()))
+    assert patched == sparks
 
 
 @settings(max_examples=30)
@@ -156,21 +154,21 @@ def test_batches_are_cut_alike(keys: list[list[int]], most: int) -> None:
     for number, beats in enumerate(keys):
         key = b"%d" % number
         calls.append((key, [[beat(key, next(offsets)) for _ in range(1 + count)] for count in beats]))
-    sparks, lean = both(streaming_operator(CONFIG), from_the_jvm(calls, {}, pa.binary()), most)
-    assert [row for batch in lean for row in rows_of(batch)] == [row for batch in sparks for row in rows_of(batch)]
-    assert states_of(lean) == states_of(sparks)
+    sparks, patched = both(streaming_operator(CONFIG), from_the_jvm(calls, {}, pa.binary()), most)
+    assert [row for batch in patched for row in rows_of(batch)] == [row for batch in sparks for row in rows_of(batch)]
+    assert states_of(patched) == states_of(sparks)
 
 
 def test_pieces_of_one_record_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Call] = [(b"%d" % key, [[join(b"%d" % key, key), *(beat(b"%d" % key, 10 * key + n) for n in range(1, 5))]]) for key in range(1, 4)]
     sent = from_the_jvm(calls, {}, pa.binary())
-    whole = answers(*LEAN, streaming_operator(CONFIG), sent, 10_000)
+    whole = answers(*PATCHED, streaming_operator(CONFIG), sent, 10_000)
     for module, name in ((operator, "OUTPUTS_AT_ONCE"), (state_worker, "BATCH_BYTES")):
         monkeypatch.setattr(module, name, 1)
-    sparks, lean = both(streaming_operator(CONFIG), sent)
+    sparks, patched = both(streaming_operator(CONFIG), sent)
     assert len(whole) == len(sparks) == 1
-    assert len(lean) > len(rows_of(whole[0])) / 4
-    for pieces in (sparks, lean):
+    assert len(patched) > len(rows_of(whole[0])) / 4
+    for pieces in (sparks, patched):
         assert [row for batch in pieces for row in rows_of(batch)] == rows_of(whole[0])
         assert states_of(pieces) == states_of(whole)
 
@@ -180,7 +178,7 @@ def test_a_state_comes_after_all_outputs_of_its_call(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(state_worker, "BATCH_BYTES", 1)
     monkeypatch.setattr(operator, "OUTPUTS_AT_ONCE", 1)
     sent = from_the_jvm([(b"a", [[join(b"a", 0), beat(b"a", 1)]])], {}, pa.binary())
-    batches = answers(*LEAN, streaming_operator(CONFIG), sent, 10_000)
+    batches = answers(*PATCHED, streaming_operator(CONFIG), sent, 10_000)
     counts = [batch.column(0)[0].as_py() for batch in batches]
     assert [each["stateCount"] for each in counts] == [0] * (len(counts) - 1) + [1]
     assert len(counts) > 2
@@ -196,7 +194,7 @@ def test_what_crosses_at_a_time_is_bounded_though_the_outputs_are_not() -> None:
         *(event("DescribeGroups", 5, DescribeGroupsRequest(groups=("g",)), f"describe-{number}") for number in range(30)),
     ]
     rows: list[Row] = [(b"g", number, JOIN_MS, body) for number, body in enumerate(bodies)]
-    sizes = [batch.nbytes for batch in answers(*LEAN, streaming_operator(CONFIG), from_the_jvm([(b"g", [rows])], {}, pa.binary()), 10_000)]
+    sizes = [batch.nbytes for batch in answers(*PATCHED, streaming_operator(CONFIG), from_the_jvm([(b"g", [rows])], {}, pa.binary()), 10_000)]
     assert sum(sizes) > 20_000_000
     assert max(sizes) < state_worker.BATCH_BYTES + operator.OUTPUTS_AT_ONCE * 1_000_000
 
@@ -214,14 +212,4 @@ def test_a_function_of_frames_is_called_in_sparks_way() -> None:
 
     sent = from_the_jvm([(b"a", [[beat(b"a", 0), beat(b"a", 1)]])], {}, pa.binary())
     plain: Any = count
-    assert states_of(answers(*LEAN, plain, sent, 10)) == {repr(b"a").encode(): (b"", b"2")}
-
-
-def test_it_is_installed_in_the_version_of_spark_that_it_knows_and_in_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ApplyInPandasWithStateSerializer", "wrap_grouped_map_pandas_udf_with_state", "fail_on_stopiteration"):
-        monkeypatch.setattr(pyspark.worker, name, getattr(pyspark.worker, name))
-    monkeypatch.setattr(pyspark, "__version__", "4.2.1")
-    assert not state_worker.install()
-    assert pyspark.worker.ApplyInPandasWithStateSerializer is ApplyInPandasWithStateSerializer
-    monkeypatch.undo()
-    assert pyspark.__version__ == PYSPARK_VERSION
+    assert states_of(answers(*PATCHED, plain, sent, 10)) == {repr(b"a").encode(): (b"", b"2")}

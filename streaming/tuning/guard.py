@@ -1,0 +1,27 @@
+"""What reaches into Spark's inside may find it changed: then the rest goes on without it, and the log says so."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError, Py4JNetworkError
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def spared(what: str) -> Iterator[None]:
+    """Leave out a step when a name that it needs is gone. `what` names it, for the log.
+
+    A class that a JVM lacks cannot be called (TypeError), as py4j takes its name for a package's. A JVM that is gone is no such
+    case: its Py4JNetworkError or ConnectionError is passed on.
+    """
+    try:
+        yield
+    except Py4JNetworkError:
+        raise
+    except (Py4JError, TypeError, AttributeError) as problem:
+        reason = next(iter(str(problem).splitlines()), "")
+        _log.warning("Left out: %s (%s: %s). See docs/upgrading.md.", what, type(problem).__name__, reason)
