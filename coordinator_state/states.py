@@ -5,24 +5,9 @@ Source: `ClassicGroupState` (Kafka 4.3). `Group.transition_to` asserts this tabl
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final
 
-
-class GroupState(StrEnum):
-    """The values are the names that DescribeGroups and ListGroups answer."""
-
-    EMPTY = "Empty"
-    """No members; it may have committed offsets and handed-out member ids."""
-    PREPARING_REBALANCE = "PreparingRebalance"
-    """Members must (re)join; each JoinGroup is parked until all have, or the time is over."""
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    """All know the new generation; their SyncGroups are parked until the leader's brings the assignments."""
-    STABLE = "Stable"
-    """Every member has, or can fetch, its assignment."""
-    DEAD = "Dead"
-    """The group is gone; the next event begins another life of it."""
-
+from schemas.group_states import GroupState as GroupState
 
 # The core asks for them by these names, and often: Python 3.11 takes four times as long to find a member in its enumeration.
 EMPTY: Final = GroupState.EMPTY

@@ -7,7 +7,7 @@ from typing import Any
 
 from group_coordinator.dashboard.facts import Committed
 from group_coordinator.dashboard.lag import EndOffsets, Place
-from group_coordinator.tables.happenings import commit_rows
+from group_coordinator.tables.record_rows import commit_rows
 from schemas.history import History, OffsetsCommitted
 
 POINTS_MAX = 240

@@ -1,14 +1,11 @@
-"""What led to a rebalance: the records of the turn in which it started, in words.
-
-The core's chain of cause runs from record to record within one turn (one request, one timer). What happened in earlier
-turns of a rebalance that was cut short is that rebalance's own story: `interrupts` names it.
-"""
+"""What led to a rebalance, in words: one line for its row."""
 
 from __future__ import annotations
 
+from group_coordinator.history.causes import Chain
 from schemas.history import (
     GroupCreated,
-    History,
+    HistoryRecord,
     MemberDropped,
     MemberExpired,
     MemberJoined,
@@ -18,31 +15,11 @@ from schemas.history import (
     PendingMemberRemoved,
 )
 
-Link = tuple[int, str]
-"""A record: its `seq`, and what it says."""
-
 LINKS_SHOWN_MAX = 10
 ARROW = " -> "
 
 
-def extend_chain(chain: list[Link], record: History) -> list[Link]:
-    """The chain with a record that may cause a rebalance at its end; a new one where it does not follow from the last."""
-    fact = _fact(record)
-    if fact is None:
-        return chain
-    link = (record.seq, fact)
-    if chain and record.caused_by == chain[-1][0]:
-        chain.append(link)
-        return chain
-    return [link]
-
-
-def chain_before(chain: list[Link], caused_by: int | None) -> list[Link]:
-    """The chain, if it is the one that ends with the record `caused_by`."""
-    return chain if chain and chain[-1][0] == caused_by else []
-
-
-def chain_text(chain: list[Link], end: str) -> str:
+def chain_text(chain: Chain[str], end: str) -> str:
     """The chain in one line; of a very long one the beginning and how many more."""
     shown = [fact for _, fact in chain[:LINKS_SHOWN_MAX]]
     if len(chain) > LINKS_SHOWN_MAX:
@@ -50,8 +27,8 @@ def chain_text(chain: list[Link], end: str) -> str:
     return ARROW.join([*shown, end])
 
 
-def _fact(record: History) -> str | None:
-    """What a record says, in a few words; None: it causes no rebalance."""
+def cause_text(record: HistoryRecord) -> str:
+    """What a record that may lead to a rebalance says, in a few words."""
     match record:
         case GroupCreated():
             return "the group was created"
@@ -71,8 +48,8 @@ def _fact(record: History) -> str | None:
         case PendingMemberRemoved():
             return f"{record.member_id} never joined ({record.reason}){_said(record)}"
         case _:
-            return None
+            return str(type(record).__struct_config__.tag).replace("_", " ")
 
 
-def _said(record: History) -> str:
+def _said(record: HistoryRecord) -> str:
     return f" ({record.cause.reason})" if record.cause.reason else ""

@@ -1,4 +1,4 @@
-"""The fold: the history of one group in, the rows of the tables out. No Spark, no I/O.
+"""The tables as a view of the fold: the history of one group in, the rows of the tables out. No Spark, no I/O.
 
     tables = GroupTables()
     for record in history:            # of one group, in the order of the history topic
@@ -11,38 +11,35 @@ What must be kept between two calls is small: the members that are there, what t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
 from typing import TypeVar
 
 import msgspec
 from msgspec import Struct, field
 
-from group_coordinator.tables import rebalancing
-from group_coordinator.tables.causes import Link, extend_chain
-from group_coordinator.tables.happenings import commit_rows, event_row, expiry_rows, refusal_row
-from group_coordinator.tables.holdings import ByMember, Holdings
-from group_coordinator.tables.lives import Lives
+from group_coordinator.history.causes import Chain, extend_chain
+from group_coordinator.history.fold import NO_LIFE, GroupFold, in_order
+from group_coordinator.history.order import Place
+from group_coordinator.history.view import Departure, JoinedMember
+from group_coordinator.tables import rebalance_rows
+from group_coordinator.tables.causes import cause_text
+from group_coordinator.tables.member_rows import MemberRows
+from group_coordinator.tables.ownership_rows import ByMember, OwnershipRows
+from group_coordinator.tables.record_rows import commit_rows, event_row, expiry_rows, refusal_row
 from group_coordinator.tables.rows import TABLE_OF, AnyRow, Member, OwnershipEnd
 from schemas.events import encode_json
 from schemas.history import (
     AssignmentReceived,
-    GroupDead,
-    GroupEmpty,
-    GroupRecorded,
     History,
+    HistoryRecord,
     JoinPhaseCompleted,
-    MemberDropped,
-    MemberExpired,
-    MemberLeft,
-    MemberRejoined,
-    MemberReplaced,
+    MemberIdentity,
     OffsetsCommitted,
     OffsetsDeleted,
     OffsetsExpired,
-    ProtocolChosen,
     RebalanceCompleted,
-    RebalanceExtended,
     RebalanceStarted,
-    RecordingGap,
     RequestRefused,
 )
 
@@ -51,26 +48,20 @@ T = TypeVar("T")
 STATE_VERSION = 1
 """Version of both blobs of `GroupTables.pack`, in their first byte."""
 
-_ENDS: dict[type, OwnershipEnd] = {MemberLeft: "left", MemberExpired: "expired", MemberDropped: "dropped"}
-
-
 class StateError(ValueError):
     """A blob that this version cannot read."""
 
 
 class _Head(Struct, array_like=True):
-    """What nearly every record needs."""
+    """What nearly every record needs; the first three are those of `GroupFold`."""
 
-    seen: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Partition of the events topic -> (epoch, seq) of its last record. A group lives on one partition; on others there
-    are only refusals of requests that were sent to the wrong one, under numbers of their own."""
-    epoch: int = -1
-    """The life that is followed; -1: none."""
+    seen: dict[int, Place] = field(default_factory=dict)
+    epoch: int = NO_LIFE
     at_ms: int = 0
-    """The latest moment of this life; no later record is dated before it."""
     protocol_name: str | None = None
-    chain: list[Link] = field(default_factory=list)
-    rebalance: rebalancing.Running | None = None
+    """The assignor in force."""
+    chain: Chain[str] = field(default_factory=list)
+    rebalance: rebalance_rows.Running | None = None
 
 
 class _Body(Struct, array_like=True):
@@ -86,12 +77,15 @@ _decode_body = msgspec.msgpack.Decoder(_Body).decode
 _VERSION = bytes([STATE_VERSION])
 
 
-class GroupTables:
-    """Folds the history of one group. Records come in the order of (epoch, seq); one that comes again is ignored."""
+class GroupTables(GroupFold):
+    """The rows of one group."""
 
     def __init__(self, packed: tuple[bytes, bytes] | None = None) -> None:
         """`packed` is what `pack` gave. Raises `StateError`."""
-        self._head = _Head() if packed is None else _unpack(packed[0], _decode_head)
+        super().__init__()
+        head = _Head() if packed is None else _unpack(packed[0], _decode_head)
+        self.seen, self.epoch, self.at_ms = head.seen, head.epoch, head.at_ms
+        self._protocol_name, self._chain, self._rebalance = head.protocol_name, head.chain, head.rebalance
         self._packed_body = b"" if packed is None else packed[1]
         self._body: _Body | None = None
         self._added: list[AnyRow] = []
@@ -100,35 +94,22 @@ class GroupTables:
 
     # ---------------------------------------------------------------------------------------------------- in and out
 
-    def add(self, record: History, record_json: str | None = None) -> bool:
+    def add(self, record: HistoryRecord, record_json: str | None = None) -> bool:
         """Take the next record. False: it was there before, and nothing has changed.
 
         `record_json`, its text on the topic, makes it an `events` row too; None: that row is not wanted.
         """
-        head = self._head
-        partition, place = record.cause.partition, (record.epoch, record.seq)
-        if place <= head.seen.get(partition, (-1, -1)):
+        if not self.is_new(record):
             return False
-        head.seen[partition] = place
         if record_json is not None:
             self._added.append(event_row(record, record_json))
-        match record:
-            case OffsetsCommitted():
-                self._added += commit_rows(record)
-            case RequestRefused():
-                self._added.append(refusal_row(record))
-            case OffsetsExpired() | OffsetsDeleted():
-                self._added += expiry_rows(record)
-            case _:
-                self._added += expiry_rows(record)
-                self._live(record)
+        self.follow(record)
         return True
 
     def take(self) -> list[AnyRow]:
         """The rows that are new or have changed since the last call, each in its latest version."""
-        running = self._head.rebalance
-        if self._rebalance_changed and running is not None:
-            self._change(running.row)
+        if self._rebalance_changed and self._rebalance is not None:
+            self._change(self._rebalance.row)
         self._rebalance_changed = False
         rows = [*self._added, *self._changed.values()]
         self._added, self._changed = [], {}
@@ -136,100 +117,150 @@ class GroupTables:
 
     def standing(self, group_id: str) -> list[AnyRow]:
         """The rows that have not ended: members that are there, what they own, the rebalance that runs."""
-        running = self._head.rebalance
-        return [*self._state.members.values(), *self._holdings.rows(group_id, self._head.epoch), *([running.row] if running is not None else [])]
+        running = [] if self._rebalance is None else [self._rebalance.row]
+        return [*self._state.members.values(), *self._ownership.rows(group_id, self.epoch), *running]
 
     def pack(self) -> tuple[bytes, bytes]:
         """What must be kept until the next records come; take the rows before. Two blobs: commits leave the second as it is."""
         assert not self._added
         assert not self._changed
         body = self._packed_body if self._body is None else _VERSION + _encode(self._body)
-        return _VERSION + _encode(self._head), body
+        head = _Head(self.seen, self.epoch, self.at_ms, self._protocol_name, self._chain, self._rebalance)
+        return _VERSION + _encode(head), body
 
-    # ------------------------------------------------------------------------------------------------ a group's life
+    # ------------------------------------------------------------------------------------------------------ the group
 
-    def _live(self, record: History) -> None:
-        if record.epoch != self._head.epoch:
-            self._begin_life(record)
-        head = self._head
-        at_ms = head.at_ms = max(head.at_ms, record.timestamp_ms)
-        head.chain = extend_chain(head.chain, record)
-        lives, holdings = self._lives, self._holdings
-        self._release(record, at_ms, lives, holdings)
-        lives.follow(record, at_ms)
-        if isinstance(record, MemberReplaced) and not record.rebalanced:
-            holdings.hand_over(record, at_ms)
-        elif isinstance(record, AssignmentReceived):
-            partitions = holdings.assign(record, at_ms, record.rebalance)
-            if head.rebalance is not None:
-                rebalancing.assigned(head.rebalance, record, partitions)
-                self._rebalance_changed = True
-        self._rebalance(record, at_ms)
-        if isinstance(record, GroupRecorded):
-            head.protocol_name = record.protocol_name
-        if isinstance(record, GroupDead):
-            self._end_life()
-        elif isinstance(record, RecordingGap):
-            self._lose_track(record.group_id)
+    def life_began(self, record: HistoryRecord) -> None:
+        # The life before has ended, unless history was lost in between.
+        if self.epoch != NO_LIFE:
+            self.track_lost(record)
 
-    def _release(self, record: History, at_ms: int, lives: Lives, holdings: Holdings) -> None:
-        """What a member owned ends, before the member does."""
-        rebalance = self._head.rebalance.start.seq if self._head.rebalance is not None else None
-        match record:
-            case MemberRejoined():
-                member_id = record.member.member_id
-                if not lives.keeps_partitions(member_id, self._head.protocol_name):
-                    holdings.release(record, member_id, "rejoined", at_ms, rebalance)
-            case MemberLeft() | MemberExpired() | MemberDropped():
-                holdings.release(record, record.member.member_id, _ENDS[type(record)], at_ms, rebalance)
-            case MemberReplaced() if record.rebalanced:
-                holdings.release(record, record.old_member_id, "replaced", at_ms, rebalance)
-            case GroupEmpty() | GroupDead():
-                holdings.release_all(record, "group_empty", at_ms)
-
-    def _rebalance(self, record: History, at_ms: int) -> None:
-        head = self._head
-        match record:
-            case RebalanceStarted():
-                head.rebalance = rebalancing.begin(record, head.chain, at_ms)
-                self._rebalance_changed = True
-            case (
-                RebalanceExtended()
-                | MemberRejoined()
-                | MemberReplaced()
-                | ProtocolChosen()
-                | JoinPhaseCompleted()
-                | RebalanceCompleted()
-            ):
-                if isinstance(record, ProtocolChosen):
-                    head.protocol_name = record.protocol_name
-                if head.rebalance is not None:
-                    rebalancing.follow(head.rebalance, record, at_ms)
-                    self._rebalance_changed = True
-                if isinstance(record, RebalanceCompleted) and head.rebalance is not None:
-                    self._change(head.rebalance.row)
-                    head.rebalance, self._rebalance_changed = None, False
-
-    def _begin_life(self, record: History) -> None:
-        """Another life begins. The one before has ended, unless history was lost in between."""
-        if self._head.epoch >= 0:
-            self._lose_track(record.group_id)
-        self._head.epoch, self._head.at_ms = record.epoch, record.timestamp_ms
-
-    def _lose_track(self, group_id: str) -> None:
+    def track_lost(self, record: HistoryRecord) -> None:
         """How what runs and lives now will end is not known."""
-        before = self._head
-        if before.rebalance is not None:
-            self._change(rebalancing.abandoned(before.rebalance, before.at_ms))
-        self._holdings.forget(group_id, before.epoch, before.at_ms)
-        self._lives.end_all(before.at_ms)
-        self._end_life()
+        if self._rebalance is not None:
+            self._change(rebalance_rows.abandoned(self._rebalance, self.at_ms))
+        self._ownership.forget(record.group_id, self.epoch, self.at_ms)
+        self._members.end_all(self.at_ms)
+        self.forget_life()
 
-    def _end_life(self) -> None:
+    def group_found(
+        self, record: HistoryRecord, members: Iterable[JoinedMember], leader_id: str | None, protocol_name: str | None
+    ) -> None:
+        for member in members:
+            self._members.find(record, member, self.at_ms)
+        self._protocol_name = protocol_name
+
+    def group_emptied(self, record: HistoryRecord) -> None:
+        self._ownership.release_all(record, "group_empty", self.at_ms)
+
+    def group_died(self, record: HistoryRecord) -> None:
+        self._added += expiry_rows(record)
+        self._ownership.release_all(record, "group_empty", self.at_ms)
+        self.forget_life()
+
+    def forget_life(self) -> None:
         """Forget everything but which records were seen, so that one that comes again is known."""
-        self._head = _Head(seen=self._head.seen)
+        super().forget_life()
+        self._protocol_name, self._chain, self._rebalance = None, [], None
         self._body, self._packed_body = None, b""
         self._rebalance_changed = False
+
+    # -------------------------------------------------------------------------------------------------------- members
+
+    def member_id_given(self, record: HistoryRecord, member: MemberIdentity, session_timeout_ms: int) -> None:
+        self._members.give_id(record, member, session_timeout_ms, self.at_ms)
+
+    def member_id_forgotten(self, record: HistoryRecord, member_id: str, reason: str) -> None:
+        self._added += expiry_rows(record)
+        identity = MemberIdentity(member_id=member_id, client_id="", client_host="")
+        self._members.end(record, identity, "never_joined", reason, self.at_ms)
+
+    def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
+        self._members.join(record, joined, self.at_ms)
+
+    def member_rejoined(
+        self, record: HistoryRecord, member: MemberIdentity, subscribed_topics: tuple[str, ...] | None
+    ) -> None:
+        if not self._members.keeps_partitions(member.member_id, self._protocol_name):
+            self._release(record, member.member_id, "rejoined")
+        self._members.rejoin(record, member, subscribed_topics, self.at_ms)
+        if self._rebalance is not None:
+            rebalance_rows.rejoin(self._rebalance, record, member.member_id, self.at_ms)
+            self._rebalance_changed = True
+
+    def member_replaced(
+        self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool
+    ) -> None:
+        if rebalanced:
+            self._release(record, old_member_id, "replaced")
+        self._members.take_over(record, member, old_member_id, self.at_ms)
+        if not rebalanced:
+            self._ownership.hand_over(record, old_member_id, member.member_id, self.at_ms)
+        if self._rebalance is not None:
+            rebalance_rows.rename(self._rebalance, record, old_member_id, member.member_id)
+            self._rebalance_changed = True
+
+    def member_departed(
+        self, record: HistoryRecord, member: MemberIdentity, how: Departure, reason: str | None
+    ) -> None:
+        if how == "expired":
+            self._added += expiry_rows(record)
+        # What a member owned ends before the member does.
+        self._release(record, member.member_id, how)
+        self._members.end(record, member, how, reason, self.at_ms)
+
+    def _release(self, record: HistoryRecord, member_id: str, ended_by: OwnershipEnd) -> None:
+        rebalance = None if self._rebalance is None else self._rebalance.start.seq
+        self._ownership.release(record, member_id, ended_by, self.at_ms, rebalance)
+
+    # ----------------------------------------------------------------------------------------------------- rebalances
+
+    def cause_given(self, record: HistoryRecord) -> None:
+        self._chain = extend_chain(self._chain, record, cause_text(record))
+
+    def rebalance_started(self, record: RebalanceStarted) -> None:
+        self._rebalance = rebalance_rows.begin(record, self._chain, self.at_ms)
+        self._rebalance_changed = True
+
+    def rebalance_extended(self, record: HistoryRecord, deadline_ms: int) -> None:
+        if self._rebalance is not None:
+            rebalance_rows.extend(self._rebalance, record)
+            self._rebalance_changed = True
+
+    def protocol_chosen(self, record: HistoryRecord, protocol_name: str) -> None:
+        self._protocol_name = protocol_name
+        if self._rebalance is not None:
+            rebalance_rows.choose_protocol(self._rebalance, record, protocol_name)
+            self._rebalance_changed = True
+
+    def members_settled(self, record: JoinPhaseCompleted) -> None:
+        self._members.enter_generation(record, record.members)
+        if self._rebalance is not None:
+            rebalance_rows.settle(self._rebalance, record, self.at_ms)
+            self._rebalance_changed = True
+
+    def partitions_assigned(self, record: AssignmentReceived) -> None:
+        partitions = self._ownership.assign(record, self.at_ms, record.rebalance)
+        if self._rebalance is not None:
+            rebalance_rows.assign(self._rebalance, record, partitions)
+            self._rebalance_changed = True
+
+    def rebalance_ended(self, record: RebalanceCompleted) -> None:
+        if self._rebalance is not None:
+            rebalance_rows.end(self._rebalance, record, self.at_ms)
+            self._change(self._rebalance.row)
+            self._rebalance, self._rebalance_changed = None, False
+
+    # ---------------------------------------------------------------------------------------------------- single records
+
+    def offsets_committed(self, record: OffsetsCommitted) -> None:
+        self._added += commit_rows(record)
+
+    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted) -> None:
+        self._added += expiry_rows(record)
+
+    def request_refused(self, record: RequestRefused) -> None:
+        self._added.append(refusal_row(record))
 
     # ----------------------------------------------------------------------------------------------------- the state
 
@@ -240,12 +271,12 @@ class GroupTables:
         return self._body
 
     @property
-    def _lives(self) -> Lives:
-        return Lives(self._state.members, self._change)
+    def _members(self) -> MemberRows:
+        return MemberRows(self._state.members, self._change)
 
     @property
-    def _holdings(self) -> Holdings:
-        return Holdings(self._state.held, self._state.members, self._change)
+    def _ownership(self) -> OwnershipRows:
+        return OwnershipRows(self._state.held, self._state.members, self._change)
 
     def _change(self, row: AnyRow) -> None:
         self._changed[row_key(row)] = row
@@ -259,19 +290,11 @@ def row_key(row: AnyRow) -> tuple[object, ...]:
 
 def fold(records: Iterable[History]) -> Iterator[AnyRow]:
     """All rows of a whole history: of any number of groups, in any order, with repetitions."""
-    groups: dict[str, list[History]] = {}
-    for record in records:
-        groups.setdefault(record.group_id, []).append(record)
-    for history in groups.values():
+    for _, history in groupby(in_order(records), key=attrgetter("group_id")):
         tables = GroupTables()
-        for record in sorted(history, key=place):
+        for record in history:
             tables.add(record, encode_json(record).decode())
         yield from tables.take()
-
-
-def place(record: History) -> tuple[int, int, int]:
-    """By this the records of a group are sorted."""
-    return record.cause.partition, record.epoch, record.seq
 
 
 def _unpack(blob: bytes, decode: Callable[[bytes], T]) -> T:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from group_coordinator.tables.fold import GroupTables, place
+from group_coordinator.history.order import sort_key
+from group_coordinator.tables.fold import GroupTables
 from group_coordinator.tables.rows import AnyRow, Unreadable
 from schemas.history import History, decode_history
 
@@ -32,7 +33,7 @@ def read_group(tables: GroupTables, key: bytes | None, records: Iterable[RawReco
             readable.append(_read(key, raw.value))
         except ValueError as problem:  # msgspec's and Unicode's errors are ValueErrors
             rows.append(_unreadable(raw, problem))
-    for record, text in sorted(readable, key=lambda each: place(each[0])):
+    for record, text in sorted(readable, key=lambda each: sort_key(each[0])):
         tables.add(record, text)
     return rows + tables.take()
 

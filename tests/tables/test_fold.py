@@ -1,7 +1,10 @@
 """The fold of history into rows: what each row says, repetitions, lost history, packing between batches."""
 
+import json
+from base64 import b64decode
 from collections.abc import Iterable
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 from typing import TypeVar
 
@@ -289,6 +292,22 @@ def test_little_is_kept_of_a_dead_group() -> None:
         tables.add(record)
     tables.take()
     assert sum(map(len, tables.pack())) < 50
+
+
+def test_state_that_earlier_programs_packed_goes_on() -> None:
+    """`packed_version_1.json`: what was packed after so many records of a group, when version 1 was first written."""
+    for kept in json.loads((Path(__file__).parent / "packed_version_1.json").read_bytes()):
+        records = [record for record in story() if record.group_id == kept["group_id"]]
+        whole, opened = GroupTables(), GroupTables((b64decode(kept["head"]), b64decode(kept["body"])))
+        for record in records[: kept["records"]]:
+            whole.add(record)
+        whole.take()
+        for record in records[kept["records"] :]:
+            whole.add(record)
+        for record in records:  # the first ones come again
+            opened.add(record)
+        assert opened.take() == whole.take()
+        assert opened.standing(kept["group_id"]) == whole.standing(kept["group_id"])
 
 
 def test_state_of_another_version_is_told() -> None:

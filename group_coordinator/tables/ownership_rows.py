@@ -1,4 +1,4 @@
-"""Who owns which partition since when, followed record by record."""
+"""The rows of who owns which partition since when."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from group_coordinator.tables.rows import Member, Ownership, OwnershipEnd
-from schemas.history import AssignmentReceived, History, MemberReplaced
+from schemas.history import AssignmentReceived, HistoryRecord
 
 
 class Held(Struct, array_like=True, frozen=True):
@@ -23,7 +23,7 @@ ByMember = dict[str, dict[str, dict[int, Held]]]
 """Member id -> topic -> partition."""
 
 
-class Holdings:
+class OwnershipRows:
     """The partitions that are owned in one life of a group. `changed` is called with every row that begins or ends.
 
     `members` must still have a member when what it owned ends.
@@ -54,25 +54,25 @@ class Holdings:
         return count if is_readable else None
 
     def release(
-        self, record: History, member_id: str, ended_by: OwnershipEnd, at_ms: int, rebalance: int | None
+        self, record: HistoryRecord, member_id: str, ended_by: OwnershipEnd, at_ms: int, rebalance: int | None
     ) -> None:
         """The member owns nothing any more."""
         topics = self.held.pop(member_id, None)
         if topics:
             self._end(record, member_id, topics, ended_by, at_ms, rebalance)
 
-    def release_all(self, record: History, ended_by: OwnershipEnd, at_ms: int) -> None:
+    def release_all(self, record: HistoryRecord, ended_by: OwnershipEnd, at_ms: int) -> None:
         """Nobody owns anything any more."""
         for member_id in list(self.held):
             self.release(record, member_id, ended_by, at_ms, None)
 
-    def hand_over(self, record: MemberReplaced, at_ms: int) -> None:
+    def hand_over(self, record: HistoryRecord, old_member_id: str, member_id: str, at_ms: int) -> None:
         """A static member goes on under its new id with what it owned under the old one."""
-        topics = self.held.get(record.old_member_id, {})
+        topics = self.held.get(old_member_id, {})
         places = [(topic, partition) for topic, partitions in topics.items() for partition in partitions]
-        self.release(record, record.old_member_id, "replaced", at_ms, None)
+        self.release(record, old_member_id, "replaced", at_ms, None)
         for topic, partition in places:
-            self._hold(record, record.member.member_id, topic, partition, at_ms, None)
+            self._hold(record, member_id, topic, partition, at_ms, None)
 
     def forget(self, group_id: str, epoch: int, at_ms: int) -> None:
         """The history goes on with another life of the group and did not say how these ended."""
@@ -88,7 +88,7 @@ class Holdings:
                     yield self._row(group_id, epoch, member_id, topic, partition, held)
 
     def _hold(
-        self, record: History, member_id: str, topic: str, partition: int, at_ms: int, kept: Held | None
+        self, record: HistoryRecord, member_id: str, topic: str, partition: int, at_ms: int, kept: Held | None
     ) -> None:
         of_topic = self.held.setdefault(member_id, {}).setdefault(topic, {})
         held = of_topic[partition] = kept or Held(record.seq, at_ms, record.generation_id)
@@ -97,7 +97,7 @@ class Holdings:
 
     def _end(
         self,
-        record: History,
+        record: HistoryRecord,
         member_id: str,
         topics: dict[str, dict[int, Held]],
         ended_by: OwnershipEnd,

@@ -7,7 +7,7 @@ from typing import Any
 from group_coordinator.tables.rows import Commit, Event, Expiry, Refusal
 from schemas.history import (
     GroupDead,
-    History,
+    HistoryRecord,
     LeaderElected,
     MemberExpired,
     OffsetsCommitted,
@@ -18,7 +18,7 @@ from schemas.history import (
 )
 
 
-def event_row(record: History, record_json: str) -> Event:
+def event_row(record: HistoryRecord, record_json: str) -> Event:
     """Any record, flattened. `record_json` is what lies on the history topic."""
     cause = record.cause
     return Event(
@@ -49,7 +49,7 @@ def event_row(record: History, record_json: str) -> Event:
     )
 
 
-def _member_id(record: History) -> str | None:
+def _member_id(record: HistoryRecord) -> str | None:
     """The member that a record is about."""
     if isinstance(record, LeaderElected):
         return record.leader.member_id
@@ -118,7 +118,7 @@ def refusal_row(record: RequestRefused) -> Refusal:
     )
 
 
-def expiry_rows(record: History) -> list[Expiry]:
+def expiry_rows(record: HistoryRecord) -> list[Expiry]:
     """What a record says has expired or was deleted; nothing for most."""
     match record:
         case OffsetsExpired() | OffsetsDeleted():
@@ -159,12 +159,12 @@ def expiry_rows(record: History) -> list[Expiry]:
             return []
 
 
-def _client(record: History) -> dict[str, Any]:
+def _client(record: HistoryRecord) -> dict[str, Any]:
     cause = record.cause
     return {"member_id": cause.member_id or None, "client_id": cause.client_id, "client_host": cause.client_host}
 
 
-def _expiry(record: History, *, position: int = 0, **fields: Any) -> Expiry:
+def _expiry(record: HistoryRecord, *, position: int = 0, **fields: Any) -> Expiry:
     return Expiry(
         group_id=record.group_id,
         epoch=record.epoch,

@@ -1,0 +1,29 @@
+"""What led to a rebalance: a chain of records, each of which was caused by the one before it.
+
+The core's chain of cause runs from record to record within one step (one request, one timer). What happened in earlier
+steps of a rebalance that was cut short is told by that rebalance: `RebalanceStarted.interrupts` names it.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from schemas.history import HistoryRecord
+
+Kept = TypeVar("Kept")
+
+Chain = list[tuple[int, Kept]]
+"""For each record its `seq`, and what a view keeps of it."""
+
+
+def extend_chain(chain: Chain[Kept], record: HistoryRecord, kept: Kept) -> Chain[Kept]:
+    """The chain with a record at its end; a new chain where the record was not caused by the last one."""
+    if chain and record.caused_by == chain[-1][0]:
+        chain.append((record.seq, kept))
+        return chain
+    return [(record.seq, kept)]
+
+
+def chain_before(chain: Chain[Kept], caused_by: int | None) -> Chain[Kept]:
+    """The chain, if it is the one that ends with the record `caused_by`."""
+    return chain if chain and chain[-1][0] == caused_by else []

@@ -1,0 +1,74 @@
+"""The fold: one group's records of history, one after the other, said to a view in the words of every kind of group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from group_coordinator.history.classic import MEANINGS
+from group_coordinator.history.order import NOWHERE, Place, sort_key
+from group_coordinator.history.view import HistoryView
+from schemas.history import History, HistoryRecord
+
+NO_LIFE = -1
+"""In place of an epoch."""
+
+
+class GroupFold(HistoryView):
+    """Follows one group. Records come in the order of (epoch, seq); one that comes again is dropped.
+
+    A view of one group inherits from this class and overrides what it shows.
+    """
+
+    __slots__ = ("at_ms", "epoch", "seen")
+
+    def __init__(self) -> None:
+        self.seen: dict[int, Place] = {}
+        """Partition of the events topic -> the last record. A group lives on one partition; on others there are only
+        refusals of requests that were sent to the wrong one, under numbers of their own."""
+        self.epoch = NO_LIFE
+        """The life that is followed."""
+        self.at_ms = 0
+        """The latest moment of this life; no later record is dated before it."""
+
+    def add(self, record: HistoryRecord) -> bool:
+        """Take the next record. False: it was there before, and nothing has changed."""
+        if not self.is_new(record):
+            return False
+        self.follow(record)
+        return True
+
+    def is_new(self, record: HistoryRecord) -> bool:
+        """Whether the record was not there before. From now on it was."""
+        partition, place = record.cause.partition, (record.epoch, record.seq)
+        if place <= self.seen.get(partition, NOWHERE):
+            return False
+        self.seen[partition] = place
+        return True
+
+    def follow(self, record: HistoryRecord) -> None:
+        """Say what a new record means."""
+        meaning = MEANINGS[type(record)]
+        if meaning.is_of_life:
+            if record.epoch != self.epoch:
+                self.life_began(record)
+                self.epoch, self.at_ms = record.epoch, record.timestamp_ms
+            elif record.timestamp_ms > self.at_ms:
+                self.at_ms = record.timestamp_ms
+            if meaning.may_cause:
+                self.cause_given(record)
+        meaning.tell(self, record)
+        if meaning.state is not None:
+            self.state_entered(record, meaning.state)
+
+    def forget_life(self) -> None:
+        """What is followed is over: the next record begins another life."""
+        self.epoch, self.at_ms = NO_LIFE, 0
+
+
+def in_order(records: Iterable[History]) -> Iterator[History]:
+    """The records of any number of groups, in any order, group by group, each group's in its own order."""
+    groups: dict[str, list[History]] = {}
+    for record in records:
+        groups.setdefault(record.group_id, []).append(record)
+    for of_group in groups.values():
+        yield from sorted(of_group, key=sort_key)
