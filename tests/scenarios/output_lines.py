@@ -1,0 +1,190 @@
+"""Outputs of a group as the lines of a scenario file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from coordinator_state import Answer, AssignmentChange, LogRecord, Output
+from schemas.consumer_protocol import decode_assignment
+from schemas.error_codes import ErrorCode
+from schemas.history import (
+    AssignedTopic,
+    GroupSnapshot,
+    HistoryRecord,
+    MemberAssignment,
+    MemberIdentity,
+    MemberLeft,
+    OffsetChange,
+    Waited,
+)
+from schemas.messages import (
+    DeleteGroupsResponse,
+    DescribeGroupsResponse,
+    FindCoordinatorResponse,
+    JoinGroupResponse,
+    LeaveGroupResponse,
+    OffsetCommitResponse,
+    OffsetDeleteResponse,
+    OffsetFetchResponse,
+    Response,
+    SyncGroupResponse,
+)
+from schemas.records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, decode_record
+from tests.scenarios.script import duration_text
+
+_HIDDEN = {*HistoryRecord.__struct_fields__, "rebalance", "interrupts", "api", "error_code"}
+"""Fields that every record has, and those that the lines around a record say already."""
+_MOMENTS = {"deadline_ms", "started_ms", "last_heard_ms"}
+
+
+class OutputLines:
+    """Writes outputs as lines; moments count from the beginning of the scenario."""
+
+    def __init__(self, start_ms: int) -> None:
+        self._start_ms = self._shown_ms = start_ms
+
+    def lines(self, outputs: list[Output], senders: Mapping[str, str]) -> Iterator[str]:
+        """`senders`: which client sent a request, by the request's id. A line says the time where it is another one."""
+        for output in outputs:
+            time_ms = _time_ms(output)
+            if time_ms is not None and time_ms != self._shown_ms:
+                self._shown_ms = time_ms
+                yield f"at {self._moment(time_ms)}"
+            yield self._line(output, senders)
+
+    def _line(self, output: Output, senders: Mapping[str, str]) -> str:
+        match output:
+            case Answer():
+                return f"answer   {senders[output.request_id]} {output.api} {_response(output.response)}"
+            case LogRecord():
+                return f"offsets  {_log_record(output)}"
+            case AssignmentChange():
+                return f"group    {_group(output.snapshot)}"
+            case _:
+                return f"history  {self._history(output)}"
+
+    def _history(self, record: HistoryRecord) -> str:
+        words = [str(record.__struct_config__.tag)]
+        for name in record.__struct_fields__:
+            value = getattr(record, name)
+            if name not in _HIDDEN and value is not None and value is not False and value not in ("", ()):
+                words.append(f"{name.removesuffix('_ms')}={self._value(name, value)}")
+        if isinstance(record, MemberLeft) and record.cause.reason:
+            words.append(f'reason="{record.cause.reason}"')
+        if record.cause.kind == "timer":
+            words.append(f"[timer {record.cause.timer}{' of ' + record.cause.member_id if record.cause.member_id else ''}]")
+        return " ".join(words)
+
+    def _value(self, name: str, value: Any) -> str:
+        match value:
+            case bool():
+                return "yes"
+            case int():
+                if name in _MOMENTS:
+                    return self._moment(value)
+                return duration_text(value) if name.endswith("_ms") else str(value)
+            case dict():
+                return ",".join(f"{each}:{'+'.join(voters)}" for each, voters in value.items())
+            case tuple():
+                return ",".join(self._value(name, each) for each in value)
+            case Waited():
+                return f"{value.member_id}:{'never' if value.joined_ms is None else 'joined@' + self._moment(value.joined_ms)}"
+            case Struct():
+                return _part(value)
+        return f'"{value}"' if " " in value else str(value)
+
+    def _moment(self, time_ms: int) -> str:
+        return duration_text(time_ms - self._start_ms)
+
+
+def _time_ms(output: Output) -> int | None:
+    if isinstance(output, AssignmentChange):
+        return None if output.snapshot is None else output.snapshot.time_ms
+    return output.time_ms
+
+
+def _part(part: Struct) -> str:
+    """A part of a history record."""
+    match part:
+        case MemberIdentity():
+            return part.member_id
+        case MemberAssignment():
+            return f"{part.member_id}:{_partitions(part.topics)}"
+        case OffsetChange(offset=None):
+            return f"{part.topic}-{part.partition}:none"
+        case OffsetChange():
+            return f"{part.topic}-{part.partition}:{part.offset}"
+    raise AssertionError(f"a scenario has no words for {part!r}")
+
+
+def _partitions(topics: tuple[AssignedTopic, ...] | None) -> str:
+    return "+".join(f"{each.topic}-{partition}" for each in topics or () for partition in each.partitions) or "nothing"
+
+
+def _blob(assignment: bytes) -> str:
+    partitions = decode_assignment(assignment).partitions if assignment else ()
+    return "+".join(f"{each.topic}-{each.partition}" for each in partitions) or "nothing"
+
+
+def _group(snapshot: GroupSnapshot | None) -> str:
+    if snapshot is None:
+        return "gone"
+    members = [f"{each.member_id}:{_partitions(each.partitions)}" for each in snapshot.members]
+    return " ".join([snapshot.state, f"generation={snapshot.generation_id}", *members])
+
+
+def _log_record(record: LogRecord) -> str:
+    key, value = decode_record(record.key, record.value)
+    match value:
+        case GroupMetadataValue():
+            members = [f"{each.member_id}:{_blob(each.assignment)}" for each in value.members]
+            leader = [f"leader={value.leader}"] if value.leader else []
+            return " ".join(["group", f"generation={value.generation}", *leader, *members])
+        case OffsetCommitValue():
+            assert isinstance(key, OffsetCommitKey)
+            return f"{key.topic}-{key.partition}={value.offset}"
+    return f"tombstone of {key.topic}-{key.partition}" if isinstance(key, OffsetCommitKey) else "tombstone of the group"
+
+
+# -------------------------------------------------------------------------------------------------------------- answers
+
+
+def _response(response: Response) -> str:
+    """The error, then what the client learns."""
+    words = [_error(response)] if hasattr(response, "error_code") else []
+    match response:
+        case JoinGroupResponse(error_code=ErrorCode.NONE):
+            members = [each.member_id for each in response.members]
+            words += [f"generation={response.generation_id}", f"protocol={response.protocol_name}", f"leader={response.leader}"]
+            words += [f"member_id={response.member_id}"] + [f"members={','.join(members)}"] * bool(members)
+            words += ["skip_assignment=yes"] * response.skip_assignment
+        case JoinGroupResponse():
+            words += [f"member_id={response.member_id}"] * bool(response.member_id)
+        case SyncGroupResponse(error_code=ErrorCode.NONE):
+            words.append(_blob(response.assignment))
+        case LeaveGroupResponse():
+            words += [f"{each.group_instance_id or each.member_id}:{_error(each)}" for each in response.members]
+        case OffsetCommitResponse() | OffsetDeleteResponse():
+            words += [f"{topic.name}-{each.partition_index}:{_error(each)}" for topic in response.topics for each in topic.partitions]
+        case OffsetFetchResponse():
+            words += [
+                f"{topic.name}-{each.partition_index}={each.committed_offset}"
+                for group in response.groups
+                for topic in group.topics
+                for each in topic.partitions
+            ] or ["no offsets"]
+        case DescribeGroupsResponse(groups=(group,)):
+            words += [_error(group), group.group_state]
+            words += [f"{each.member_id}:{_blob(each.member_assignment)}" for each in group.members]
+        case DeleteGroupsResponse(results=(result,)):
+            words.append(_error(result))
+        case FindCoordinatorResponse(coordinators=(found,)):
+            words += [_error(found), f"node={found.node_id}"]
+    return " ".join(words)
+
+
+def _error(part: Any) -> str:
+    return ErrorCode(part.error_code).name

@@ -1,0 +1,272 @@
+"""A scenario: one group, clients by name, and the commands of a scenario file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from coordinator_state import Answer, AssignmentChange, Output
+from schemas.consumer_protocol import Assignment, TopicPartition, encode_assignment
+from schemas.error_codes import ErrorCode
+from schemas.messages import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    JoinGroupResponse,
+    LeaveGroupMember,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+)
+from tests.coordinator_state.harness import GroupHarness, of_type, subscription
+from tests.scenarios.output_lines import OutputLines
+from tests.scenarios.script import Command, duration_ms
+
+
+class Client:
+    """One client, as a consumer of Kafka keeps itself: its settings, its member id and its generation."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.member_id = ""
+        self.generation_id = -1
+        self.protocol_name: str | None = None
+        self.settings = {"topics": "orders", "protocols": "range", "session_timeout": "10s", "rebalance_timeout": "60s"}
+        self.ids_given = 0
+
+    def forget(self) -> None:
+        """The client's process has started again: it keeps its settings, and knows nothing else."""
+        self.member_id, self.generation_id, self.protocol_name = "", -1, None
+
+    def join_fields(self) -> dict[str, Any]:
+        metadata = subscription(*self.settings["topics"].split(","))
+        return {
+            "client_id": self.name,
+            "session_timeout_ms": duration_ms(self.settings["session_timeout"]),
+            "rebalance_timeout_ms": duration_ms(self.settings["rebalance_timeout"]),
+            "group_instance_id": self.settings.get("group_instance_id"),
+            "protocols": dict.fromkeys(self.settings["protocols"].split(","), metadata),
+        }
+
+
+class Scenario:
+    """Runs commands one after the other. Settings that no command changes have Kafka's defaults."""
+
+    def __init__(self) -> None:
+        self._start_with({})
+        self._clients: dict[str, Client] = {}
+        self._senders: dict[str, str] = {}
+        self._topic_ids: dict[str, str] = {}
+        self._topics_created = 0
+
+    def _start_with(self, config: dict[str, int]) -> None:
+        self._group = GroupHarness(now_ms=0, **({"group_initial_rebalance_delay_ms": 3_000} | config))
+        self._lines = OutputLines(self._group.now_ms)
+
+    def run(self, command: Command) -> Iterator[str]:
+        """The lines of what the command puts out."""
+        run = {
+            "settings": self._settings,
+            "client": self._configure,
+            "stable": self._stable,
+            "clock": self._clock,
+            "restart": self._restart,
+            "create_topic": self._create_topic,
+            "delete_topic": self._delete_topic,
+            "renew_sessions": self._renew_sessions,
+            "JoinGroup": self._join_group,
+            "SyncGroup": self._sync_group,
+            "Heartbeat": self._heartbeat,
+            "LeaveGroup": self._leave_group,
+            "OffsetCommit": self._offset_commit,
+            "OffsetFetch": self._offset_fetch,
+            "OffsetDelete": self._offset_delete,
+            "DescribeGroups": self._describe_groups,
+            "DeleteGroups": self._delete_groups,
+            "FindCoordinator": self._find_coordinator,
+        }[command.name]
+        outputs = run(command)
+        self._learn(outputs)
+        yield from self._lines.lines(outputs, self._senders)
+
+    def _client(self, command: Command) -> Client:
+        """The client that the command names first."""
+        name = command.arguments[0]
+        return self._clients.setdefault(name, Client(name))
+
+    def _sent(self, client: Client, outputs: list[Output]) -> list[Output]:
+        self._senders[f"r{self._group.offset}"] = client.name
+        return outputs
+
+    def _learn(self, outputs: list[Output]) -> None:
+        """Clients note the member id and the generation that a JoinGroup is answered with."""
+        for output in outputs:
+            if isinstance(output, Answer) and isinstance(output.response, JoinGroupResponse):
+                client, response = self._clients[self._senders[output.request_id]], output.response
+                if response.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
+                    client.member_id = response.member_id
+                if response.error_code is ErrorCode.NONE:
+                    client.generation_id, client.protocol_name = response.generation_id, response.protocol_name
+
+    # ------------------------------------------------------------------------------------ the world around the group
+
+    def _settings(self, command: Command) -> list[Output]:
+        """Broker settings, by their Kafka names."""
+        assert self._group.offset == 0, "settings come first"
+        self._start_with({name.replace(".", "_"): int(value) for name, value in command.options.items()})
+        return []
+
+    def _configure(self, command: Command) -> list[Output]:
+        """The settings of a client, for its next JoinGroup."""
+        self._client(command).settings |= command.options
+        return []
+
+    def _stable(self, command: Command) -> list[Output]:
+        """The named clients join a new group, the first one leads, and get these partitions. Shows how the group is then."""
+        members = tuple(each.partition("=")[0] for each in command.arguments)
+        outputs: list[Output] = []
+        for name in members:
+            outputs += self._join_group(Command("JoinGroup", (name,), {}))
+        while self._group.state == "PreparingRebalance":
+            outputs += self._group.sleep(self._group.config.group_initial_rebalance_delay_ms)
+        self._learn(outputs)
+        for name in members[1:]:
+            self._sync_group(Command("SyncGroup", (name,), {}))
+        outputs += self._sync_group(Command("SyncGroup", (members[0], *command.arguments), {}))
+        assert self._group.state == "Stable"
+        return of_type(outputs, AssignmentChange)[-1:]  # type: ignore[return-value]
+
+    def _clock(self, command: Command) -> list[Output]:
+        return self._group.sleep(duration_ms(command.arguments[0]))
+
+    def _restart(self, command: Command) -> list[Output]:
+        self._client(command).forget()
+        return []
+
+    def _create_topic(self, command: Command) -> list[Output]:
+        """From now on commits carry the id of this topic."""
+        self._topics_created += 1
+        self._topic_ids[command.arguments[0]] = str(UUID(int=self._topics_created))
+        return []
+
+    def _delete_topic(self, command: Command) -> list[Output]:
+        (topic,) = command.arguments
+        return self._group.delete_topics((topic, self._topic_ids.pop(topic, None)))
+
+    def _renew_sessions(self, command: Command) -> list[Output]:
+        """The clock had stood still, and goes on: here, or so much later."""
+        later = [duration_ms(each) for each in command.arguments]
+        return self._group.renew_sessions(self._group.now_ms + later[0] if later else None)
+
+    # --------------------------------------------------------------------------------------------------- requests
+
+    def _join_group(self, command: Command) -> list[Output]:
+        """A client that is asked to come back with its new id does so at once, unless `once` is said."""
+        client = self._client(command)
+        options = dict(command.options)
+        version = int(options.pop("version", "9"))
+        member_id = options.pop("member_id", client.member_id)
+        client.settings |= options
+        outputs = self._join(client, member_id, version)
+        answer = self._group.answers(outputs).get(f"r{self._group.offset}")
+        if answer is not None and answer.error_code is ErrorCode.MEMBER_ID_REQUIRED and "once" not in command.arguments:
+            outputs = outputs + self._join(client, answer.member_id, version)
+        return outputs
+
+    def _join(self, client: Client, member_id: str, version: int) -> list[Output]:
+        fields = client.join_fields() | {"version": version}
+        if not member_id:
+            client.ids_given += 1
+            fields["new_member_id"] = f"{client.name}-{client.ids_given}"
+        return self._sent(client, self._group.join(member_id, **fields))
+
+    def _sync_group(self, command: Command) -> list[Output]:
+        """A leader says who gets which partitions: `A=orders-0,orders-1`."""
+        client = self._client(command)
+        assignments = dict(self._assignment(*each.split("=")) for each in command.arguments[1:])
+        generation_id = int(command.options.get("generation", client.generation_id))
+        protocol_name = command.options.get("protocol", client.protocol_name)
+        instance = client.settings.get("group_instance_id")
+        outputs = self._group.sync(client.member_id, generation_id, assignments, protocol_name=protocol_name, group_instance_id=instance)
+        return self._sent(client, outputs)
+
+    def _assignment(self, name: str, partitions: str) -> tuple[str, bytes]:
+        assigned = tuple(TopicPartition(*_partition(each)) for each in partitions.split(","))
+        return self._clients[name].member_id, encode_assignment(Assignment(partitions=assigned))
+
+    def _heartbeat(self, command: Command) -> list[Output]:
+        client = self._client(command)
+        generation_id = int(command.options.get("generation", client.generation_id))
+        member_id = command.options.get("member_id", client.member_id)
+        instance = client.settings.get("group_instance_id")
+        return self._sent(client, self._group.heartbeat(member_id, generation_id, group_instance_id=instance))
+
+    def _leave_group(self, command: Command) -> list[Output]:
+        """A client leaves; or an admin removes static members by `group_instance_id`."""
+        client = self._client(command)
+        removed = command.options.get("group_instance_id")
+        reason = command.options.get("reason")
+        member_id = command.options.get("member_id", "" if removed else client.member_id)
+        member = LeaveGroupMember(member_id=member_id, group_instance_id=removed, reason=reason)
+        return self._sent(client, self._group.leave(member))
+
+    def _offset_commit(self, command: Command) -> list[Output]:
+        """A client without membership commits as a consumer that assigns itself partitions does."""
+        client = self._client(command)
+        offsets = {_partition(left): int(right) for left, _, right in (each.partition("=") for each in command.arguments[1:])}
+        outputs = self._group.commit(
+            client.member_id,
+            int(command.options.get("generation", client.generation_id)),
+            offsets,
+            metadata=command.options.get("metadata", ""),
+            topic_ids=self._topic_ids,
+        )
+        return self._sent(client, outputs)
+
+    def _offset_fetch(self, command: Command) -> list[Output]:
+        """Of the partitions that are named, or of all that have offsets."""
+        topics = tuple(
+            OffsetFetchRequestTopic(name=topic, partition_indexes=tuple(numbers))
+            for topic, numbers in _by_topic(command.arguments[1:]).items()
+        )
+        groups = (OffsetFetchRequestGroup(group_id=self._group.group_id, topics=topics or None),)
+        return self._sent(self._client(command), self._group.send("OffsetFetch", OffsetFetchRequest(groups=groups)))
+
+    def _offset_delete(self, command: Command) -> list[Output]:
+        topics = tuple(
+            OffsetDeleteRequestTopic(
+                name=topic, partitions=tuple(OffsetDeleteRequestPartition(partition_index=number) for number in numbers)
+            )
+            for topic, numbers in _by_topic(command.arguments[1:]).items()
+        )
+        request = OffsetDeleteRequest(group_id=self._group.group_id, topics=topics)
+        return self._sent(self._client(command), self._group.send("OffsetDelete", request))
+
+    def _describe_groups(self, command: Command) -> list[Output]:
+        request = DescribeGroupsRequest(groups=(self._group.group_id,))
+        return self._sent(self._client(command), self._group.send("DescribeGroups", request, 6))
+
+    def _delete_groups(self, command: Command) -> list[Output]:
+        request = DeleteGroupsRequest(groups_names=(self._group.group_id,))
+        return self._sent(self._client(command), self._group.send("DeleteGroups", request, 2))
+
+    def _find_coordinator(self, command: Command) -> list[Output]:
+        request = FindCoordinatorRequest(coordinator_keys=(self._group.group_id,))
+        return self._sent(self._client(command), self._group.send("FindCoordinator", request, 4))
+
+
+def _partition(text: str) -> tuple[str, int]:
+    """`orders-0` -> topic and partition."""
+    topic, _, number = text.rpartition("-")
+    return topic, int(number)
+
+
+def _by_topic(partitions: tuple[str, ...]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, number in map(_partition, partitions):
+        found.setdefault(topic, []).append(number)
+    return found
