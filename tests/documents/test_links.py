@@ -44,3 +44,12 @@ def test_documents_that_code_names() -> None:
 def test_pictures_are_shown() -> None:
     shown = {name for document in DOCUMENTS for name in re.findall(r"images/([\w.-]+)", document.read_text())}
     assert {path.name for path in (ROOT / "docs" / "images").iterdir()} == shown
+
+
+def test_every_decision_has_a_number_and_is_in_the_contents() -> None:
+    text = (ROOT / "docs" / "decisions.md").read_text()
+    contents, _, sections = text.partition("\n## ")
+    headings = re.findall(r"^### (.*)$", sections, re.MULTILINE)
+    assert re.findall(r"^- \[(.*)\]", contents, re.MULTILINE) == headings
+    numbers = [heading.partition(". ")[0] for heading in headings]
+    assert sorted(map(int, numbers)) == list(range(1, len(headings) + 1))
