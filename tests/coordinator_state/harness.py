@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from msgspec import Raw
@@ -25,6 +26,9 @@ from schemas.consumer_protocol import Assignment, Subscription, TopicPartition, 
 from schemas.error_codes import ErrorCode
 from schemas.events import DeletedTopic, RequestEnvelope
 from schemas.messages import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupProtocol,
     JoinGroupRequest,
@@ -34,6 +38,12 @@ from schemas.messages import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
     SyncGroupAssignment,
     SyncGroupRequest,
 )
@@ -201,6 +211,34 @@ class GroupHarness:
         )
         return self.send("OffsetCommit", request, version)
 
+    def fetch(self, *partitions: tuple[str, int], version: int = 9) -> list[Output]:
+        """Of the partitions that are named, or of all that have offsets."""
+        topics = tuple(
+            OffsetFetchRequestTopic(name=topic, partition_indexes=tuple(numbers))
+            for topic, numbers in _by_topic(partitions).items()
+        )
+        groups = (OffsetFetchRequestGroup(group_id=self.group_id, topics=topics or None),)
+        return self.send("OffsetFetch", OffsetFetchRequest(groups=groups), version)
+
+    def delete_offsets(self, *partitions: tuple[str, int]) -> list[Output]:
+        topics = tuple(
+            OffsetDeleteRequestTopic(
+                name=topic, partitions=tuple(OffsetDeleteRequestPartition(partition_index=number) for number in numbers)
+            )
+            for topic, numbers in _by_topic(partitions).items()
+        )
+        return self.send("OffsetDelete", OffsetDeleteRequest(group_id=self.group_id, topics=topics))
+
+    def describe(self, version: int = 6) -> list[Output]:
+        return self.send("DescribeGroups", DescribeGroupsRequest(groups=(self.group_id,)), version)
+
+    def delete(self, version: int = 2) -> list[Output]:
+        return self.send("DeleteGroups", DeleteGroupsRequest(groups_names=(self.group_id,)), version)
+
+    def find_coordinator(self, version: int = 4, key_type: int = 0) -> list[Output]:
+        request = FindCoordinatorRequest(coordinator_keys=(self.group_id,), key_type=key_type)
+        return self.send("FindCoordinator", request, version)
+
     def stable(self, *member_ids: str, **fields: Any) -> int:
         """Bring the group to Stable with these members, the first one leading; returns the generation."""
         for member_id in member_ids:
@@ -221,6 +259,13 @@ class GroupHarness:
                 self.sync(each, generation_id, plan)
         assert self.state == "Stable"
         return generation_id
+
+
+def _by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        found.setdefault(topic, []).append(number)
+    return found
 
 
 def of_type(outputs: list[Output], kind: type[T]) -> list[T]:

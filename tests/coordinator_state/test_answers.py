@@ -12,16 +12,6 @@ import pytest
 
 from coordinator_state import Answer
 from schemas.error_codes import ErrorCode
-from schemas.messages import (
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    FindCoordinatorRequest,
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-)
 from tests.coordinator_state.harness import GroupHarness, assignment, subscription
 
 STATES = ("none", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable")
@@ -48,11 +38,6 @@ def current_generation(group: GroupHarness) -> int:
     return group.group.generation_id if group.group else 2
 
 
-def offset_delete(topic: str) -> OffsetDeleteRequest:
-    partitions = (OffsetDeleteRequestPartition(partition_index=0),)
-    return OffsetDeleteRequest(group_id="g", topics=(OffsetDeleteRequestTopic(name=topic, partitions=partitions),))
-
-
 REQUESTS = {
     "heartbeat": lambda g: g.heartbeat("a", current_generation(g)),
     "heartbeat of another generation": lambda g: g.heartbeat("a", 99),
@@ -76,19 +61,15 @@ REQUESTS = {
     "commit of another generation": lambda g: g.commit("a", 99),
     "commit of anybody": lambda g: g.commit(),
     "commit of nothing": lambda g: g.commit("x", 7, {}),
-    "fetch": lambda g: g.send(
-        "OffsetFetch", OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", topics=None),))
-    ),
-    "delete offset of its topic": lambda g: g.send("OffsetDelete", offset_delete("t")),
-    "delete offset of another topic": lambda g: g.send("OffsetDelete", offset_delete("other")),
-    "describe": lambda g: g.send("DescribeGroups", DescribeGroupsRequest(groups=("g",)), 6),
-    "describe, old version": lambda g: g.send("DescribeGroups", DescribeGroupsRequest(groups=("g",)), 5),
-    "delete the group": lambda g: g.send("DeleteGroups", DeleteGroupsRequest(groups_names=("g",)), 2),
-    "find its coordinator": lambda g: g.send("FindCoordinator", FindCoordinatorRequest(coordinator_keys=("g",)), 4),
-    "find a transaction's": lambda g: g.send(
-        "FindCoordinator", FindCoordinatorRequest(coordinator_keys=("g",), key_type=1), 4
-    ),
-    "a version of the future": lambda g: g.send("DescribeGroups", DescribeGroupsRequest(groups=("g",)), 7),
+    "fetch": lambda g: g.fetch(),
+    "delete offset of its topic": lambda g: g.delete_offsets(("t", 0)),
+    "delete offset of another topic": lambda g: g.delete_offsets(("other", 0)),
+    "describe": lambda g: g.describe(),
+    "describe, old version": lambda g: g.describe(version=5),
+    "delete the group": lambda g: g.delete(),
+    "find its coordinator": lambda g: g.find_coordinator(),
+    "find a transaction's": lambda g: g.find_coordinator(key_type=1),
+    "a version of the future": lambda g: g.describe(version=7),
 }
 
 MATRIX = """

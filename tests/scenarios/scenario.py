@@ -9,19 +9,7 @@ from uuid import UUID
 from coordinator_state import Answer, AssignmentChange, Output
 from schemas.consumer_protocol import Assignment, TopicPartition, encode_assignment
 from schemas.error_codes import ErrorCode
-from schemas.messages import (
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    FindCoordinatorRequest,
-    JoinGroupResponse,
-    LeaveGroupMember,
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-)
+from schemas.messages import JoinGroupResponse, LeaveGroupMember
 from tests.coordinator_state.harness import GroupHarness, of_type, subscription
 from tests.scenarios.output_lines import OutputLines
 from tests.scenarios.script import Command, duration_ms
@@ -229,44 +217,22 @@ class Scenario:
 
     def _offset_fetch(self, command: Command) -> list[Output]:
         """Of the partitions that are named, or of all that have offsets."""
-        topics = tuple(
-            OffsetFetchRequestTopic(name=topic, partition_indexes=tuple(numbers))
-            for topic, numbers in _by_topic(command.arguments[1:]).items()
-        )
-        groups = (OffsetFetchRequestGroup(group_id=self._group.group_id, topics=topics or None),)
-        return self._sent(self._client(command), self._group.send("OffsetFetch", OffsetFetchRequest(groups=groups)))
+        return self._sent(self._client(command), self._group.fetch(*map(_partition, command.arguments[1:])))
 
     def _offset_delete(self, command: Command) -> list[Output]:
-        topics = tuple(
-            OffsetDeleteRequestTopic(
-                name=topic, partitions=tuple(OffsetDeleteRequestPartition(partition_index=number) for number in numbers)
-            )
-            for topic, numbers in _by_topic(command.arguments[1:]).items()
-        )
-        request = OffsetDeleteRequest(group_id=self._group.group_id, topics=topics)
-        return self._sent(self._client(command), self._group.send("OffsetDelete", request))
+        return self._sent(self._client(command), self._group.delete_offsets(*map(_partition, command.arguments[1:])))
 
     def _describe_groups(self, command: Command) -> list[Output]:
-        request = DescribeGroupsRequest(groups=(self._group.group_id,))
-        return self._sent(self._client(command), self._group.send("DescribeGroups", request, 6))
+        return self._sent(self._client(command), self._group.describe())
 
     def _delete_groups(self, command: Command) -> list[Output]:
-        request = DeleteGroupsRequest(groups_names=(self._group.group_id,))
-        return self._sent(self._client(command), self._group.send("DeleteGroups", request, 2))
+        return self._sent(self._client(command), self._group.delete())
 
     def _find_coordinator(self, command: Command) -> list[Output]:
-        request = FindCoordinatorRequest(coordinator_keys=(self._group.group_id,))
-        return self._sent(self._client(command), self._group.send("FindCoordinator", request, 4))
+        return self._sent(self._client(command), self._group.find_coordinator())
 
 
 def _partition(text: str) -> tuple[str, int]:
     """`orders-0` -> topic and partition."""
     topic, _, number = text.rpartition("-")
     return topic, int(number)
-
-
-def _by_topic(partitions: tuple[str, ...]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, number in map(_partition, partitions):
-        found.setdefault(topic, []).append(number)
-    return found

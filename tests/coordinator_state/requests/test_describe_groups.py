@@ -1,0 +1,58 @@
+"""DescribeGroups: the group as it is."""
+
+import pytest
+
+from schemas.error_codes import ErrorCode
+from schemas.messages import DescribedGroup
+from tests.coordinator_state.harness import GroupHarness, assignment, subscription
+
+
+def described(group: GroupHarness, version: int = 6) -> DescribedGroup:
+    (found,) = group.answer(group.describe(version)).groups
+    assert isinstance(found, DescribedGroup)
+    return found
+
+
+def test_a_stable_group_with_protocol_metadata_and_assignments() -> None:
+    group = GroupHarness()
+    group.stable("a", "b", client_host="/10.0.0.1")
+    found = described(group)
+    assert (found.group_state, found.protocol_type, found.protocol_data) == ("Stable", "consumer", "range")
+    assert [(each.member_id, each.client_id, each.client_host) for each in found.members] == [
+        ("a", "client", "/10.0.0.1"),
+        ("b", "client", "/10.0.0.1"),
+    ]
+    assert [each.member_metadata for each in found.members] == [subscription("t")] * 2
+    assert [each.member_assignment for each in found.members] == [assignment("t", 0), assignment("t", 1)]
+
+
+def test_during_a_rebalance_the_protocol_is_not_known_and_assignments_are_the_last_ones() -> None:
+    group = GroupHarness()
+    group.stable("a", "b")
+    group.join("a", protocols={"range": subscription("t", "u")})
+    found = described(group)
+    assert (found.group_state, found.protocol_data) == ("PreparingRebalance", "")
+    assert [each.member_metadata for each in found.members] == [b"", b""]
+    assert [each.member_assignment for each in found.members] == [assignment("t", 0), assignment("t", 1)]
+
+
+def test_instance_ids_are_shown_and_handed_out_ids_are_not() -> None:
+    group = GroupHarness()
+    group.join(new_member_id="s", group_instance_id="i")
+    group.join(new_member_id="pending")
+    assert [(each.member_id, each.group_instance_id) for each in described(group).members] == [("s", "i")]
+
+
+@pytest.mark.parametrize(("version", "error"), [(5, ErrorCode.NONE), (6, ErrorCode.GROUP_ID_NOT_FOUND)])
+def test_a_group_that_does_not_exist_is_dead_and_since_version_6_an_error(version: int, error: ErrorCode) -> None:
+    found = described(GroupHarness(), version)
+    assert (found.group_state, found.error_code) == ("Dead", error)
+
+
+def test_a_group_without_any_record_is_not_described_yet() -> None:
+    group = GroupHarness(offset_metadata_max_bytes=1)
+    group.commit(metadata="too long")
+    assert group.state == "Empty"
+    assert described(group, 5).group_state == "Dead"
+    group.commit()
+    assert described(group, 5).group_state == "Empty"
