@@ -16,18 +16,21 @@ LOOK_INTERVAL_S = 30.0
 LARGE_BATCH_MS = 2_000
 """A batch of a backlog, or of very large records: what it leaves is not collected while more of its kind may come."""
 GROWN_BYTES = 128 * 1_048_576
-"""Below that a collection, which stops everything for some tenths of a second, is not worth it."""
-WAIT_MIN_S, WAIT_MAX_S = 60.0, 240.0
-"""Between two collections. Who needs the heap again and again has it: the wait doubles each time it has grown anew."""
+"""A heap that has less free is not worth a collection, which stops everything for some tenths of a second."""
+WAIT_MIN_S, WAIT_MAX_S = 60.0, 120.0
+"""Between two collections. A query that needs the heap again and again has it: the wait doubles each time it has grown anew."""
 
 
 class Heap:
-    """Collected when it has grown and no large batch has come for a while."""
+    """The heap is collected when it is more than twice what was alive, and no large batch has come for a while.
+
+    It is compared with what was alive, not with its size after a collection: that one may have come in the midst of a batch.
+    """
 
     def __init__(self, spark: SparkSession, *, is_on: bool = True) -> None:
         self._spark = spark
         self._is_on = is_on
-        self._kept_bytes = 0
+        self._alive_bytes = 0
         """After the last collection. What a start needed is collected first: it may have been a backlog."""
         self._look_s = time.monotonic() + LOOK_INTERVAL_S
         self._wait_s = WAIT_MIN_S
@@ -52,12 +55,12 @@ class Heap:
     def _collect(self, now_s: float) -> None:
         context: Any = self._spark.sparkContext
         java = context._jvm.java.lang
-        size = int(java.Runtime.getRuntime().totalMemory())
-        if size < self._kept_bytes + GROWN_BYTES:
+        runtime = java.Runtime.getRuntime()
+        if int(runtime.totalMemory()) < self._alive_bytes + max(self._alive_bytes, GROWN_BYTES):
             if now_s >= self._collected_s + 2 * self._wait_s:
                 self._wait_s = WAIT_MIN_S
         elif now_s >= self._collected_s + self._wait_s:
             java.System.gc()
-            self._kept_bytes = int(java.Runtime.getRuntime().totalMemory())
+            self._alive_bytes = int(runtime.totalMemory()) - int(runtime.freeMemory())
             self._wait_s = min(2 * self._wait_s, WAIT_MAX_S)
             self._collected_s = now_s

@@ -14,20 +14,25 @@ class Jvm:
     """A JVM that keeps what it had until it is collected, and all that stands between it and the app."""
 
     def __init__(self) -> None:
-        self.size = 100
+        self.size = self.alive = 100
+        self.in_use = 0
+        """What a batch kept the JVM from giving back, though it is not alive."""
         self.collections: list[float] = []
         self.now_s = 0.0
         self.sparkContext = self._jvm = self.java = self.lang = self.System = self.Runtime = self
 
     def gc(self) -> None:
         self.collections.append(self.now_s)
-        self.size = 100
+        self.size = max(self.alive, self.in_use)
 
     def getRuntime(self) -> Jvm:
         return self
 
     def totalMemory(self) -> int:
         return self.size
+
+    def freeMemory(self) -> int:
+        return self.size - self.alive
 
 
 @pytest.fixture
@@ -61,6 +66,27 @@ def test_what_a_start_with_a_backlog_took_is_given_back(jvm: Any) -> None:
     assert jvm.collections == []
     passes(jvm, kept, LOOK_INTERVAL_S)
     assert len(jvm.collections) == 1
+
+
+def test_a_collection_in_the_midst_of_a_batch_is_not_the_last(jvm: Any) -> None:
+    """The heap stayed large then, and does not grow any more."""
+    kept = Heap(jvm)
+    jvm.in_use = jvm.size = 4 * GROWN_BYTES
+    passes(jvm, kept, WAIT_MIN_S)
+    assert len(jvm.collections) == 1
+    jvm.in_use = 0
+    passes(jvm, kept, 2 * WAIT_MAX_S)
+    assert jvm.size == 100
+
+
+def test_what_is_alive_is_not_collected_again_and_again(jvm: Any) -> None:
+    kept = Heap(jvm)
+    jvm.size = jvm.alive = 4 * GROWN_BYTES
+    passes(jvm, kept, 100 * WAIT_MAX_S)
+    assert len(jvm.collections) == 1
+    jvm.size = 7 * GROWN_BYTES
+    passes(jvm, kept, 10 * WAIT_MAX_S)
+    assert len(jvm.collections) == 1, "it is less than twice what is alive"
 
 
 def test_a_little_more_is_not_worth_it(jvm: Any) -> None:
