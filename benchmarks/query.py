@@ -139,7 +139,7 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
 
 
 def show(say: Printed, rows: list[Figure]) -> None:
-    """All queries of one number of touched groups."""
+    """All queries of one number of touched groups. The phases of a trigger are for the terminal alone."""
     say(f"\n{rows[0].touched:,} groups touched by each of {rows[0].batches} batches")
     say(f"{'query':27} {'events':>7} {'trigger ms':>11} {'events/s':>9} {'time, identity = 1':>19} {'copy = 1':>9} {'tuned = 1':>14}")
     rivals_ms = [next(each.trigger_ms for each in rows if each.query == name) for name in ("identity", rivals.COPY, rivals.TUNED_COPY)]
@@ -150,7 +150,7 @@ def show(say: Printed, rows: list[Figure]) -> None:
             f"{to_identity:19.2f} {to_copy:9.2f} {to_tuned:14.2f}"
         )
         shares = {phase: ms / each.trigger_ms for phase, ms in each.phases_ms.items()}
-        say("  " + ", ".join(f"{phase} {share:.0%}" for phase, share in shares.items() if share >= 0.005))
+        print("  " + ", ".join(f"{phase} {share:.0%}" for phase, share in shares.items() if share >= 0.005), flush=True)
 
 
 def main() -> None:

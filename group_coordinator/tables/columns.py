@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from collections.abc import Sequence
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -66,16 +67,27 @@ def day_number(table: Table, row: AnyRow) -> int:
 
 
 def columns_reference() -> str:
-    """Markdown: every table and column with its type and meaning."""
-    parts = []
+    """Markdown: every table and column with its type and meaning. A moment and its timestamp share a line."""
+    common = [each for each in columns(TABLES["events"]) if each.name in _meanings(Row)]
+    parts = ["Every table but `unreadable` has these:\n\n" + _columns_table(common)]
     for table in TABLES.values():
         key = ", ".join(f"`{name}`" for name in table.key)
         kind = "Rows change until they have ended." if table.changes else "Rows are only added."
-        lines = ["| column | type | meaning |", "| --- | --- | --- |"]
-        lines += [f"| `{each.name}` | {each.sql_type} | {_cell(each.meaning)} |" for each in columns(table)]
         about = inspect.cleandoc(table.row.__doc__ or "")
-        parts.append(f"### `{table.name}`\n\n{about}\n\nKey: {key}. {kind}\n\n" + "\n".join(lines) + "\n")
+        own = _columns_table([each for each in columns(table) if each not in common])
+        parts.append(f"### `{table.name}`\n\n{about}\n\nKey: {key}. {kind}\n\n{own}")
     return "\n".join(parts)
+
+
+def _columns_table(shown: Sequence[Column]) -> str:
+    timestamps = {each.made_of: each for each in shown if each.sql_type == "timestamp"}
+    lines = ["| column | type | meaning |", "| --- | --- | --- |"]
+    for each in shown:
+        if each.sql_type != "timestamp":
+            same = [each, timestamps[each.name]] if each.name in timestamps else [each]
+            names, types = ", ".join(f"`{one.name}`" for one in same), ", ".join(one.sql_type for one in same)
+            lines.append(f"| {names} | {types} | {_cell(each.meaning)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _cell(text: str) -> str:
