@@ -24,21 +24,6 @@ PARTITIONS = 6
 Produce = Callable[[int, int], None]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with a consumer of kafka-python get a second chance: on a busy machine it stands still now and then after it gave up
-    its partitions. What fails twice is ours to look at; pytest counts and names the reruns."""
-    for item in items:
-        if isinstance(item, pytest.Function) and "java_classes" in item.fixturenames and _has_kafka_python(item):
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
-def _has_kafka_python(item: pytest.Function) -> bool:
-    """By name, as a parameter, or as one of all libraries."""
-    code = item.function.__code__
-    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return "kafka-python" in (*code.co_consts, *given) or not {"LIBRARIES", "one_of_each"}.isdisjoint(code.co_names)
-
-
 @pytest.fixture
 def pump(kafka: EmbeddedKafka, topic_settings: TopicSettings) -> Iterator[Pump]:
     with Pump(kafka.bootstrap_servers, topic_settings) as pump:

@@ -18,7 +18,15 @@ from schemas.history import (
     RebalanceCompleted,
     RebalanceStarted,
 )
-from tests.gateway.clients.consumers import LIBRARIES, ConsumerProcess, Consumers, Library, consumers_of, share
+from tests.gateway.clients.consumers import (
+    LIBRARIES,
+    ConsumerProcess,
+    Consumers,
+    Library,
+    consumers_of,
+    share,
+    with_kafka_python,
+)
 from tests.gateway.conftest import PARTITIONS, Produce, produce_to
 from tests.gateway.pump import Pump
 from tests.gateway.waiting import eventually
@@ -47,6 +55,7 @@ def one_of_each(consumers: Consumers, group: str, **settings: str | int | bool) 
     return {library: consumers.start(library, f"{group}-{library}", **settings) for library in LIBRARIES}
 
 
+@with_kafka_python
 def test_join_read_commit_leave_resume(consumers: Consumers, produce: Produce, pump: Pump) -> None:
     produce(0, 120)
     first = one_of_each(consumers, "group", enable_auto_commit=False)
@@ -70,6 +79,7 @@ def test_join_read_commit_leave_resume(consumers: Consumers, produce: Produce, p
         assert pump.told(MemberExpired, f"group-{library}") == []
 
 
+@with_kafka_python
 def test_automatic_commits_and_seek(consumers: Consumers, produce: Produce, topic: str) -> None:
     produce(0, 60)
     first = one_of_each(consumers, "group", enable_auto_commit=True, auto_commit_interval_ms=200)
@@ -89,6 +99,7 @@ def test_automatic_commits_and_seek(consumers: Consumers, produce: Produce, topi
         assert [read.offset for read in second[library].records if read.partition == 2] == [*range(10, 15), *range(4, 15)]
 
 
+@with_kafka_python
 def test_three_libraries_in_one_group(consumers: Consumers, produce: Produce, pump: Pump) -> None:
     """Join one after the other, leave, crash, join again: each partition has one owner, each record is read."""
     produce(0, 60)
@@ -115,6 +126,7 @@ def test_three_libraries_in_one_group(consumers: Consumers, produce: Produce, pu
     assert {record.outcome for record in pump.told(RebalanceCompleted, "mixed")} == {"stable"}
 
 
+@with_kafka_python
 def test_a_static_member_that_comes_back_moves_nothing(consumers: Consumers, pump: Pump) -> None:
     others = {library: consumers.start("librdkafka", f"static-{library}", group_instance_id="other") for library in LIBRARIES}
     bounced = one_of_each(consumers, "static", group_instance_id="bounced")
@@ -135,6 +147,7 @@ def test_a_static_member_that_comes_back_moves_nothing(consumers: Consumers, pum
         assert [record.member.group_instance_id for record in replaced] == ["bounced"]
 
 
+@with_kafka_python
 def test_a_second_client_with_the_same_instance_id_fences_the_first(consumers: Consumers, pump: Pump) -> None:
     first = one_of_each(consumers, "fence", group_instance_id="i", enable_auto_commit=False)
     for library in LIBRARIES:
@@ -153,6 +166,7 @@ def is_told_that_it_is_fenced(consumer: ConsumerProcess) -> None:
     consumer.wait_until(lambda: "fenced" in str(consumer.said("error")).lower(), 20)
 
 
+@with_kafka_python
 def test_cooperative_members_keep_what_they_have(consumers: Consumers, produce: Produce) -> None:
     strategy = "cooperative-sticky"
     members: list[ConsumerProcess] = []
@@ -170,6 +184,7 @@ def test_cooperative_members_keep_what_they_have(consumers: Consumers, produce: 
     assert all(len(partitions) <= 3 for partitions in given_up), "never all of them at once"
 
 
+@with_kafka_python
 def test_a_coordinator_that_is_away_costs_no_partition(consumers: Consumers, produce: Produce, pump: Pump) -> None:
     """While the group is at rest, and once more in the middle of a rebalance."""
     members = [consumers.start(library, "away", session_timeout_ms=45_000) for library in LIBRARIES]
@@ -200,6 +215,7 @@ def away(pump: Pump) -> None:
     pump.resume()
 
 
+@with_kafka_python
 def test_a_gateway_that_is_started_again_costs_no_rebalance(
     gateway: Gateway, gateway_config: GatewayConfig, consumers: Consumers, produce: Produce, pump: Pump
 ) -> None:
@@ -218,6 +234,7 @@ def test_a_gateway_that_is_started_again_costs_no_rebalance(
         assert pump.told(MemberExpired, "restart") == []
 
 
+@with_kafka_python
 def test_a_consumer_that_does_not_poll_loses_its_place_and_gets_one_again(consumers: Consumers) -> None:
     slow = one_of_each(consumers, "slow", max_poll_interval_ms=7_000, session_timeout_ms=6_000)
     others = {library: consumers.start("librdkafka", f"slow-{library}") for library in LIBRARIES}
@@ -240,6 +257,7 @@ def owns_as_many(consumer: ConsumerProcess, count: int) -> None:
     consumer.wait_until(lambda: len(consumer.owned) == count, 40)
 
 
+@with_kafka_python
 def test_heartbeats_answered_at_the_door(
     gateway_config: GatewayConfig, topic: str, java_classes: Path, pump: Pump
 ) -> None:

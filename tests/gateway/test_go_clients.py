@@ -19,6 +19,7 @@ from tests.gateway.clients.consumers import (
     compile_go,
     consumers_of,
     share,
+    with_kafka_python,
 )
 from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.pump import Pump
@@ -45,6 +46,7 @@ def consumers(gateway: Gateway, topic: str, programs: Path) -> Iterator[Consumer
         yield consumers
 
 
+@with_kafka_python
 def test_five_libraries_in_one_group(consumers: Consumers, produce: Produce, pump: Pump) -> None:
     """Each record is read once; those in Go leave, one dies, both come back and go on where was committed."""
     members = [

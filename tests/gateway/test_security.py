@@ -19,7 +19,7 @@ from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.gateway.config import Address, GatewayConfig, GatewayError
 from group_coordinator.gateway.server import Gateway
 from streaming.topics import TopicSettings, admin_client
-from tests.gateway.clients.consumers import Library, consumers_of, share
+from tests.gateway.clients.consumers import Library, consumers_of, share, with_kafka_python
 from tests.gateway.pump import Pump
 from tests.gateway.waiting import eventually
 from tests.kafka_topics import make_topic
@@ -144,7 +144,7 @@ def test_a_client_that_does_not_authenticate_is_not_served(guarded: Gateway) -> 
     assert guarded.metrics.connections_broken["the client has not authenticated"] > 0
 
 
-@pytest.mark.parametrize("library", ["java", "kafka-python"])
+@pytest.mark.parametrize("library", ["java", pytest.param("kafka-python", marks=with_kafka_python)])
 def test_other_libraries(guarded: Gateway, library: Library, java_classes: Path) -> None:
     settings = {
         "security.protocol": "SASL_SSL",

@@ -19,7 +19,7 @@ from group_coordinator.gateway.server import Gateway
 from schemas.history import MemberExpired, RebalanceStarted
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 from tests.gateway import wire
-from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share
+from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share, with_kafka_python
 from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.pump import Pump
 from tests.gateway.test_clients import reads, values
@@ -45,6 +45,7 @@ def odd_kafka(kafka_jars: Path) -> Iterator[tuple[EmbeddedKafka, Route]]:
         yield kafka, Route(Address("127.0.0.1", of_gateway), Address("127.0.0.1", for_gateway))
 
 
+@with_kafka_python
 def test_a_broker_that_names_the_gateway_itself(
     odd_kafka: tuple[EmbeddedKafka, Route], topic_settings: TopicSettings, java_classes: Path
 ) -> None:
@@ -60,6 +61,7 @@ def test_a_broker_that_names_the_gateway_itself(
         assert gateway.metrics.connections_broken == {}
 
 
+@with_kafka_python
 def test_a_broker_that_closes_idle_connections_disturbs_nobody(
     odd_kafka: tuple[EmbeddedKafka, Route], topic_settings: TopicSettings, java_classes: Path
 ) -> None:

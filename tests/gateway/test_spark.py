@@ -19,7 +19,7 @@ from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.gateway.server import Gateway
 from schemas.history import GroupSnapshot, History, MemberExpired, OffsetsCommitted, decode_history
 from streaming.config import StreamingConfig
-from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share
+from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share, with_kafka_python
 from tests.gateway.commands import Command
 from tests.gateway.conftest import PARTITIONS, produce_to
 from tests.gateway.test_clients import reads, values
@@ -72,6 +72,7 @@ def kill_and_restart(app: Command) -> float:
     return time.monotonic() - since
 
 
+@with_kafka_python
 def test_a_group_of_three_libraries_lives_through_a_kill_of_the_coordinator(
     config: StreamingConfig,
     topic: str,

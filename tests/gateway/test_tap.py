@@ -20,7 +20,7 @@ from schemas.error_codes import ErrorCode
 from schemas.events import ResponseEnvelope, decode_request_event, decode_response_event, decode_tick
 from schemas.messages import HeartbeatRequest, HeartbeatResponse, JoinGroupResponse, OffsetFetchResponse, Response
 from schemas.records_file import decode_event_record, decode_record
-from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share
+from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share, with_kafka_python
 from tests.gateway.conftest import PARTITIONS
 from tests.gateway.test_clients import reads
 
@@ -63,6 +63,7 @@ def gist(envelope: ResponseEnvelope, response: Response) -> bytes:
     return write_response(envelope.api, envelope.api_version, 0, response)
 
 
+@with_kafka_python
 def test_a_recording_of_three_libraries_replays_to_the_brokers_answers(
     kafka: EmbeddedKafka, topic: str, java_classes: Path, tmp_path: Path, admin: AdminClient
 ) -> None:

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import pytest
+
 from group_coordinator.jars.java import SHORT_LIVED, find_java
 from group_coordinator.jars.resolving import tools_jars
 
@@ -19,6 +21,10 @@ Library = Literal["librdkafka", "kafka-python", "java", "franz-go", "sarama"]
 LIBRARIES: tuple[Library, ...] = ("librdkafka", "kafka-python", "java")
 GO_LIBRARIES: tuple[Library, ...] = ("franz-go", "sarama")
 """Where Go is."""
+
+with_kafka_python = pytest.mark.flaky(reruns=1)
+"""Marks each test that has a consumer of kafka-python, which gets a second chance: on a busy machine that consumer stands
+still now and then after it gave up its partitions. pytest counts and names the reruns; what fails twice is ours."""
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[2]
