@@ -5,52 +5,32 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from group_coordinator.history.fold import GroupFold
+from group_coordinator.history.view import Departure, JoinedMember
+from schemas.group_states import NO_GROUP, UNKNOWN, GroupState
 from schemas.history import (
     AssignmentReceived,
-    GroupCreated,
-    GroupDead,
-    GroupEmpty,
-    GroupRecorded,
-    GroupStable,
-    History,
     HistoryRecord,
     JoinPhaseCompleted,
-    LeaderElected,
-    MemberDropped,
-    MemberExpired,
     MemberIdentity,
-    MemberJoined,
-    MemberLeft,
-    MemberRejoined,
-    MemberReplaced,
     OffsetsCommitted,
     OffsetsDeleted,
     OffsetsExpired,
-    ProtocolChosen,
     RebalanceCompleted,
-    RebalanceExtended,
     RebalanceStarted,
-    RecordingGap,
     RequestRefused,
 )
 
-STATES = ("none", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "unknown")
+STATES: tuple[str, ...] = (NO_GROUP, *(state.value for state in GroupState), UNKNOWN)
+"""A state is kept as its number in this list."""
 RECENT_MAX = 64
 """Rebalances and departures that are remembered one by one."""
 TRANSITIONS_MAX = 1_024
 _WIDTH = 4
-
-_STATE_AFTER: dict[type[HistoryRecord], str] = {
-    RebalanceStarted: "PreparingRebalance",
-    JoinPhaseCompleted: "CompletingRebalance",
-    GroupStable: "Stable",
-    GroupEmpty: "Empty",
-    GroupDead: "Dead",
-    GroupRecorded: "CompletingRebalance",
-    RecordingGap: "unknown",
-}
+_WITHOUT_MEMBERS = (GroupState.EMPTY.value, GroupState.DEAD.value, UNKNOWN)
 
 
 class Recent(NamedTuple):
@@ -84,15 +64,21 @@ def client_key(member: MemberIdentity) -> str:
     return member.group_instance_id or f"{member.client_id}@{member.client_host.lstrip('/')}"
 
 
-class GroupFacts:
+class GroupFacts(GroupFold):
     """One group as it is now, and what recently happened to it."""
 
+    __slots__ = (
+        "_transitions", "completed", "deadline_ms", "departures", "first_ms", "generation_id", "group_id", "had_members",
+        "idle", "last_commit_ms", "last_ms", "leader_id", "members", "offsets", "partitions", "protocol_name",
+        "rebalances", "recent", "refusals", "started", "state", "state_since_ms", "topics", "version", "waiting",
+    )  # fmt: skip
+
     def __init__(self, group_id: str) -> None:
+        super().__init__()
         self.group_id = group_id
         self.version = 0
         """Grows with every record."""
-        self.epoch = -1
-        self.state = "none"
+        self.state = NO_GROUP
         self.state_since_ms = 0
         self.generation_id = 0
         self.protocol_name: str | None = None
@@ -113,7 +99,7 @@ class GroupFacts:
         self.waiting: dict[str, None] = {}
         """Members that the running rebalance still waits for."""
         self.recent: deque[Recent] = deque(maxlen=RECENT_MAX)
-        self.departures: deque[tuple[int, str, str]] = deque(maxlen=RECENT_MAX)
+        self.departures: deque[tuple[int, str, Departure]] = deque(maxlen=RECENT_MAX)
         """(when, which client, how)."""
         self.first_ms = 0
         self.last_ms = 0
@@ -121,31 +107,6 @@ class GroupFacts:
         self.rebalances = 0
         self.refusals = 0
         self._transitions = array("q")
-        self._seen: dict[int, tuple[int, int]] = {}
-
-    def add(self, record: History) -> bool:
-        """Take the next record; False when it was there before."""
-        place, partition = (record.epoch, record.seq), record.cause.partition
-        if place <= self._seen.get(partition, (-1, -1)):
-            return False
-        self._seen[partition] = place
-        self.version += 1
-        self.first_ms = self.first_ms or record.timestamp_ms
-        self.last_ms = max(self.last_ms, record.timestamp_ms)
-        match record:
-            case OffsetsCommitted() | OffsetsExpired() | OffsetsDeleted():
-                self._offsets(record)
-            case RequestRefused():
-                self.refusals += 1
-            case _:
-                if record.epoch != self.epoch:
-                    self._begin_life(record)
-                self._member(record)
-                self._rebalance(record)
-        state = _STATE_AFTER.get(type(record))
-        if state is not None:
-            self._enter(state, record)
-        return True
 
     def at(self, time_ms: int) -> Moment | None:
         """The group as it was; None: it was not there, or that is longer ago than is remembered."""
@@ -163,24 +124,41 @@ class GroupFacts:
             Moment(found[i], STATES[found[i + 1]], found[i + 2], found[i + 3]) for i in range(0, len(found), _WIDTH)
         ]
 
-    # ---------------------------------------------------------------------------------------------------------- inside
+    # ------------------------------------------------------------------------------------------------------ the group
 
-    def _begin_life(self, record: History) -> None:
-        self.epoch = record.epoch
+    def follow(self, record: HistoryRecord) -> None:
+        self.version += 1
+        self.first_ms = self.first_ms or record.timestamp_ms
+        self.last_ms = max(self.last_ms, record.timestamp_ms)
+        super().follow(record)
+
+    def life_began(self, record: HistoryRecord) -> None:
         self.members, self.waiting = {}, {}
         self.leader_id = self.protocol_name = None
         self.generation_id = 0
         self.topics, self.partitions, self.idle = (), 0, 0
         self.had_members = False
-        if isinstance(record, GroupCreated) or self.state in ("none", "Dead"):
-            self._enter("Empty", record)
+        if self.state in (NO_GROUP, GroupState.DEAD):  # and history does not go back to its creation
+            self.state_entered(record, GroupState.EMPTY.value)
 
-    def _enter(self, state: str, record: History) -> None:
-        self.state, self.state_since_ms = state, record.timestamp_ms
-        self.generation_id = record.generation_id
-        if state in ("Empty", "Dead", "unknown"):
+    def group_found(
+        self, record: HistoryRecord, members: Iterable[JoinedMember], leader_id: str | None, protocol_name: str | None
+    ) -> None:
+        self.members = {each.member.member_id: each.member for each in members}
+        self.had_members = True
+        self.leader_id, self.protocol_name = leader_id, protocol_name
+
+    def track_lost(self, record: HistoryRecord) -> None:
+        self.topics, self.partitions, self.idle = (), 0, 0
+
+    def state_entered(self, record: HistoryRecord, state: str) -> None:
+        entered = state, record.timestamp_ms, record.generation_id
+        if entered == (self.state, self.state_since_ms, self.generation_id):
+            return  # as when a life began
+        self.state, self.state_since_ms, self.generation_id = entered
+        if state in _WITHOUT_MEMBERS:
             self.members, self.waiting = {}, {}
-        if state == "Dead":
+        if state == GroupState.DEAD:
             self.offsets = {}
         # A moment is never before the one that came first, so that it can be found by bisection.
         last_ms = self._transitions[-_WIDTH] if self._transitions else record.timestamp_ms
@@ -189,74 +167,87 @@ class GroupFacts:
         if len(self._transitions) > TRANSITIONS_MAX * _WIDTH:
             del self._transitions[: TRANSITIONS_MAX // 4 * _WIDTH]
 
-    def _member(self, record: History) -> None:
-        match record:
-            case GroupRecorded():
-                self.members = {each.member.member_id: each.member for each in record.members}
-                self.had_members = True
-            case MemberJoined():
-                self.members[record.member.member_id] = record.member
-                self.had_members = True
-            case MemberRejoined():
-                self.members[record.member.member_id] = record.member
-                self.waiting.pop(record.member.member_id, None)
-            case MemberReplaced():
-                self.members.pop(record.old_member_id, None)
-                self.members[record.member.member_id] = record.member
-                if self.waiting.pop(record.old_member_id, record) is None:
-                    self.waiting[record.member.member_id] = None
-                if self.leader_id == record.old_member_id:
-                    self.leader_id = record.member.member_id
-            case MemberLeft() | MemberExpired() | MemberDropped():
-                self.members.pop(record.member.member_id, None)
-                self.waiting.pop(record.member.member_id, None)
-                how = type(record).__name__.removeprefix("Member").lower()
-                self.departures.append((record.timestamp_ms, client_key(record.member), how))
+    # -------------------------------------------------------------------------------------------------------- members
 
-    def _rebalance(self, record: History) -> None:
-        match record:
-            case RebalanceStarted():
-                self.started, self.completed = record, None
-                self.deadline_ms = record.timestamp_ms + record.deadline_ms - record.time_ms
-                self.waiting = dict.fromkeys(record.waiting_for)
-                self.rebalances += 1
-                # That a group comes together in the beginning is nobody's fault.
-                client = client_key(record.member) if record.member is not None and not record.initial else ""
-                self.recent.append(Recent(record.timestamp_ms, client, record.trigger))
-            case RebalanceExtended():
-                self.deadline_ms = record.timestamp_ms + record.deadline_ms - record.time_ms
-            case JoinPhaseCompleted():
-                self.waiting = {}
-                known = self.members
-                self.members = {each: known[each] for each in record.members if each in known}
-            case RebalanceCompleted():
-                self.completed = record
-                if record.outcome != "interrupted":
-                    self.waiting, self.deadline_ms = {}, None
-            case ProtocolChosen():
-                self.protocol_name = record.protocol_name
-            case LeaderElected():
-                self.leader_id = record.leader.member_id
-            case GroupRecorded():
-                self.leader_id, self.protocol_name = record.leader_id, record.protocol_name
-            case GroupStable():
-                self.leader_id = record.leader_id
-            case RecordingGap():
-                self.topics, self.partitions, self.idle = (), 0, 0
-            case AssignmentReceived():
-                topics = [each for share in record.assignments for each in share.topics or ()]
-                self.topics = tuple(sorted({each.topic for each in topics}))
-                self.partitions = sum(len(each.partitions) for each in topics)
-                self.idle = sum(share.topics == () for share in record.assignments)
+    def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
+        self.members[joined.member.member_id] = joined.member
+        self.had_members = True
 
-    def _offsets(self, record: OffsetsCommitted | OffsetsExpired | OffsetsDeleted) -> None:
+    def member_rejoined(
+        self, record: HistoryRecord, member: MemberIdentity, subscribed_topics: tuple[str, ...] | None
+    ) -> None:
+        self.members[member.member_id] = member
+        self.waiting.pop(member.member_id, None)
+
+    def member_replaced(
+        self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool
+    ) -> None:
+        self.members.pop(old_member_id, None)
+        self.members[member.member_id] = member
+        if old_member_id in self.waiting:
+            del self.waiting[old_member_id]
+            self.waiting[member.member_id] = None
+        if self.leader_id == old_member_id:
+            self.leader_id = member.member_id
+
+    def member_departed(
+        self, record: HistoryRecord, member: MemberIdentity, how: Departure, reason: str | None
+    ) -> None:
+        self.members.pop(member.member_id, None)
+        self.waiting.pop(member.member_id, None)
+        self.departures.append((record.timestamp_ms, client_key(member), how))
+
+    # ----------------------------------------------------------------------------------------------------- rebalances
+
+    def rebalance_started(self, record: RebalanceStarted) -> None:
+        self.started, self.completed = record, None
+        self.rebalance_extended(record, record.deadline_ms)
+        self.waiting = dict.fromkeys(record.waiting_for)
+        self.rebalances += 1
+        # That a group comes together in the beginning is nobody's fault.
+        client = client_key(record.member) if record.member is not None and not record.initial else ""
+        self.recent.append(Recent(record.timestamp_ms, client, record.trigger))
+
+    def rebalance_extended(self, record: HistoryRecord, deadline_ms: int) -> None:
+        self.deadline_ms = record.timestamp_ms + deadline_ms - record.time_ms
+
+    def members_settled(self, record: JoinPhaseCompleted) -> None:
+        self.waiting = {}
+        known = self.members
+        self.members = {each: known[each] for each in record.members if each in known}
+
+    def protocol_chosen(self, record: HistoryRecord, protocol_name: str) -> None:
+        self.protocol_name = protocol_name
+
+    def leader_chosen(self, record: HistoryRecord, leader_id: str) -> None:
+        self.leader_id = leader_id
+
+    def partitions_assigned(self, record: AssignmentReceived) -> None:
+        topics = [each for share in record.assignments for each in share.topics or ()]
+        self.topics = tuple(sorted({each.topic for each in topics}))
+        self.partitions = sum(len(each.partitions) for each in topics)
+        self.idle = sum(share.topics == () for share in record.assignments)
+
+    def rebalance_ended(self, record: RebalanceCompleted) -> None:
+        self.completed = record
+        if record.outcome != "interrupted":
+            self.waiting, self.deadline_ms = {}, None
+
+    # ------------------------------------------------------------------------------------ offsets and refused requests
+
+    def offsets_committed(self, record: OffsetsCommitted) -> None:
         for each in record.offsets:
-            place = each.topic, each.partition
-            if each.offset is None or not isinstance(record, OffsetsCommitted):
-                self.offsets.pop(place, None)
+            if each.offset is None:
+                self.offsets.pop((each.topic, each.partition), None)
             else:
-                self.offsets[place] = Committed(each.offset, record.timestamp_ms, each.metadata)
-        if isinstance(record, OffsetsCommitted):
-            self.last_commit_ms = record.timestamp_ms
-            if not self.partitions:
-                self.topics = tuple(sorted({topic for topic, _ in self.offsets}))
+                self.offsets[each.topic, each.partition] = Committed(each.offset, record.timestamp_ms, each.metadata)
+        self.last_commit_ms = record.timestamp_ms
+        if not self.partitions:
+            self.topics = tuple(sorted({topic for topic, _ in self.offsets}))
+
+    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted) -> None:
+        for each in record.offsets:
+            self.offsets.pop((each.topic, each.partition), None)
+
+    def request_refused(self, record: RequestRefused) -> None:
+        self.refusals += 1
