@@ -31,7 +31,7 @@ from group_coordinator.jars.java import require_java
 from group_coordinator.jars.resolving import resolve_jars
 from group_coordinator.members.host import MemberHost
 from group_coordinator.narrative import words
-from group_coordinator.narrative.rebalances import GroupStory, Rebalance, headline
+from group_coordinator.narrative.rebalances import Rebalance, headline
 from schemas.events import encode_json
 from schemas.history import History, MemberReplaced, RebalanceCompleted, RequestRefused
 from schemas.records_file import Record, encode_record
@@ -114,7 +114,6 @@ class _Play:
         self._config, self._coordinator, self._gateway, self._zone = config, coordinator, gateway, zone
         self._view = DemoView()
         self._summary = Summary()
-        self._stories: dict[str, GroupStory] = {}
         self._example: Rebalance | None = None
         self._directory = Path(tempfile.mkdtemp(prefix="group-coordinator-demo-"))
         self._history = (self._directory / "history.jsonl").open("wb")
@@ -161,17 +160,16 @@ class _Play:
         say(f"  group-coordinator explain --group payments --from {self._directory}")
 
     def _hear(self, record: History) -> None:
-        story = self._stories.setdefault(record.group_id, GroupStory())
-        if not story.add(record):
+        group = self._summary.add(record)
+        if group is None:
             return
-        self._summary.add(record, self._zone)
         self._history.write(encode_record(Record(partition=None, key=record.group_id.encode(), value=encode_json(record))) + b"\n")
         self._history.flush()
         match record:
-            case RebalanceCompleted() if story.current is not None:
-                self._view.tell(headline(story.current, self._zone), is_story=False)
+            case RebalanceCompleted() if group.current is not None:
+                self._view.tell(headline(group.current, self._zone), is_story=False)
                 if record.trigger == "member_expired" and record.outcome == "stable":
-                    self._example = story.current
+                    self._example = group.current
             case MemberReplaced() | RequestRefused():
                 self._view.tell(words.line(record, self._zone), is_story=False)
 

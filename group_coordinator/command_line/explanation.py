@@ -38,7 +38,7 @@ def explanation(rebalance: Rebalance, zone: tzinfo = UTC) -> Iterator[str]:
 
 def _end(rebalance: Rebalance) -> str:
     if rebalance.gap is not None:
-        return f"the recording does not tell: {rebalance.gap.reason}"
+        return f"the recording does not tell: {rebalance.gap}"
     if rebalance.completed is None:
         return "it is not over, as far as this history goes"
     return words.sentence(rebalance.completed)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from group_coordinator.command_line.errors import CommandError
-from schemas.history import decode_history
+from schemas.history import History
 from streaming.config import StreamingConfig
 
 if TYPE_CHECKING:
@@ -84,12 +84,12 @@ def write_with_spark(outputs: DataFrame, config: StreamingConfig, directory: str
         raise CommandError(str(problem)) from problem
 
 
-def write_in_process(values: Iterable[bytes], directory: Path, kind: TablesFormat) -> None:
-    """Write the tables of history values. Raises CommandError."""
+def write_in_process(history: Iterable[History], directory: Path, kind: TablesFormat) -> None:
+    """Write the tables of a history. Raises CommandError."""
     from group_coordinator.tables.files import write_tables
     from group_coordinator.tables.layout import TablesError
 
     try:
-        write_tables((decode_history(value) for value in values), directory, kind.value)
+        write_tables(history, directory, kind.value)
     except TablesError as problem:
         raise CommandError(str(problem)) from problem

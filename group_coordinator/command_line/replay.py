@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.report import report_of_index
 from group_coordinator.jars.java import require_java
 from group_coordinator.narrative import words
-from schemas.history import decode_history
+from schemas.history import History, decode_history
 from streaming.config import StreamingConfig
 from streaming.topics import Topics, admin_client, ensure_topics
 
@@ -121,7 +121,7 @@ def replay(
         require_java()
     shown_zone = UTC if utc else datetime.now().astimezone().tzinfo or UTC
     wanted = _Wanted(out=out, kind=kind, to_topics=to_topics, tables=tables, tables_kind=tables_format, report=report)
-    job = _Job(settings, wanted, 0 if until is None else parse_moment_ms("--until", until), shown_zone)
+    job = _Job(settings, wanted, 0 if until is None else parse_moment_ms("--until", until))
     began_s = time.monotonic()
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-coordinator-replay-")))
@@ -152,17 +152,16 @@ def replay(
 class _Job:
     """One replay: outputs go where they were asked for, and into the summary."""
 
-    def __init__(self, settings: Settings, wanted: _Wanted, until_ms: int, shown_zone: tzinfo) -> None:
+    def __init__(self, settings: Settings, wanted: _Wanted, until_ms: int) -> None:
         self.summary = Summary()
         self._settings = settings
         self._config: StreamingConfig = settings.config
         self._wanted = wanted
         self._out, self._to_topics = wanted.out, wanted.to_topics
         self._until_ms = until_ms
-        self._zone = shown_zone
         self._counts: dict[str, int] = {}
         self._index = None if wanted.report is None else Index(dashboard_settings(settings.config))
-        self._for_tables: list[bytes] | None = None
+        self._for_tables: list[History] | None = None
         """The history, where this process makes the tables."""
 
     def run_in_process(self, source: ReplaySource) -> None:
@@ -257,11 +256,12 @@ class _Job:
         name = record.topic.removeprefix(f"{self._config.topic_prefix}.")
         self._counts[name] = self._counts.get(name, 0) + 1
         if record.topic == topics.history and record.value is not None:
-            self.summary.add(decode_history(record.value), self._zone)
+            decoded = decode_history(record.value)
+            self.summary.add(decoded)
             if self._for_tables is not None:
-                self._for_tables.append(record.value)
+                self._for_tables.append(decoded)
             if self._index is not None:
-                self._index.add(record.value)
+                self._index.add_record(decoded, record.value)
         elif record.topic == topics.dead_letters and self._index is not None:
             self._index.add_dead_letter(record.key, record.value, record.headers, 0)
 

@@ -8,104 +8,114 @@ from collections.abc import Iterator
 from datetime import UTC, tzinfo
 from typing import TypeVar
 
-from msgspec import Struct, field
-
 from group_coordinator.command_line import doubts
 from group_coordinator.command_line.tables import aligned
+from group_coordinator.history.view import Departure, JoinedMember
 from group_coordinator.narrative import words
-from group_coordinator.narrative.rebalances import GroupStory, headline
+from group_coordinator.narrative.rebalances import GroupStory, Rebalance, headline
+from schemas.group_states import UNKNOWN, GroupState
 from schemas.history import (
-    GroupDead,
-    GroupEmpty,
-    GroupRecorded,
-    GroupStable,
     History,
     HistoryRecord,
-    JoinPhaseCompleted,
-    MemberDropped,
-    MemberExpired,
-    MemberJoined,
-    MemberLeft,
+    MemberIdentity,
     OffsetsCommitted,
     RebalanceCompleted,
     RebalanceStarted,
     RebalanceTrigger,
-    RecordingGap,
     RequestRefused,
 )
 
 GROUPS_SHOWN, GONE_SHOWN, SLOWEST_SHOWN = 30, 20, 5
 
 T = TypeVar("T", bound=tuple[object, ...])
-_COUNTED: dict[type[HistoryRecord], str] = {
-    MemberJoined: "joined",
-    MemberLeft: "left",
-    MemberExpired: "expired",
-    MemberDropped: "dropped",
-    OffsetsCommitted: "commits",
-    RequestRefused: "refused",
-}
-_STATES: dict[type[HistoryRecord], str] = {
-    RebalanceStarted: "PreparingRebalance",
-    JoinPhaseCompleted: "CompletingRebalance",
-    GroupStable: "Stable",
-    GroupEmpty: "Empty",
-    GroupDead: "Dead",
-    GroupRecorded: "CompletingRebalance",
-    RecordingGap: "not known",
-}
-_GONE = MemberLeft | MemberExpired | MemberDropped
+_STATE_NAMES = {UNKNOWN: "not known"}
 
 
-class GroupCounts(Struct, kw_only=True):
+class GroupSummary(GroupStory):
     """One group in numbers."""
 
-    state: str = "Empty"
-    generation_id: int = 0
-    rebalances: Counter[RebalanceTrigger] = field(default_factory=Counter)
-    rebalancing_ms: int = 0
-    """Time in which the group was not stable."""
-    joined: int = 0
-    left: int = 0
-    expired: int = 0
-    dropped: int = 0
-    commits: int = 0
-    refused: int = 0
+    __slots__ = (
+        "_page", "commits", "dropped", "expired", "generation_id", "joined", "left", "rebalances", "rebalancing_ms",
+        "refused", "state",
+    )  # fmt: skip
+
+    def __init__(self, page: Summary) -> None:
+        super().__init__()
+        self._page = page
+        self.state: str = GroupState.EMPTY.value
+        self.generation_id = 0
+        self.rebalances: Counter[RebalanceTrigger] = Counter()
+        self.rebalancing_ms = 0
+        """Time in which the group was not stable."""
+        self.joined = self.left = self.expired = self.dropped = 0
+        self.commits = self.refused = 0
+
+    def follow(self, record: History) -> None:
+        self.generation_id = max(self.generation_id, record.generation_id)
+        super().follow(record)
+
+    def state_entered(self, record: HistoryRecord, state: str) -> None:
+        self.state = state
+
+    def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
+        self.joined += 1
+
+    def member_departed(
+        self, record: History, member: MemberIdentity, how: Departure, reason: str | None
+    ) -> None:
+        match how:
+            case "left":
+                self.left += 1
+            case "expired":
+                self.expired += 1
+            case "dropped":
+                self.dropped += 1
+        self._page.note_departure(record)
+
+    def rebalance_started(self, record: RebalanceStarted) -> None:
+        super().rebalance_started(record)
+        self.rebalances[record.trigger] += 1
+
+    def rebalance_ended(self, record: RebalanceCompleted) -> None:
+        super().rebalance_ended(record)
+        if self.current is not None:
+            self.rebalancing_ms += record.duration_ms
+            self._page.note_rebalance(self.current, record.duration_ms)
+
+    def offsets_committed(self, record: OffsetsCommitted) -> None:
+        self.commits += 1
+
+    def request_refused(self, record: RequestRefused) -> None:
+        self.refused += 1
 
 
 class Summary:
     """Fed with history records, in the order of each group; memory grows with the groups, not with the records."""
 
     def __init__(self) -> None:
-        self.groups: dict[str, GroupCounts] = {}
+        self.groups: dict[str, GroupSummary] = {}
         self.doubts: tuple[str, ...] = ()
         """Why what the records tell may not be what happened: said before everything else."""
-        self._stories: dict[str, GroupStory] = {}
-        self._gone: list[tuple[int, int, _GONE]] = []
-        self._slowest: list[tuple[int, int, str]] = []
-        self._numbers = 0
+        self._departures: list[tuple[int, int, History]] = []
+        self._slowest: list[tuple[int, int, Rebalance]] = []
+        self._noted = 0
 
-    def add(self, record: History, zone: tzinfo = UTC) -> None:
-        """Take the next record; one that was there before counts once."""
-        story = self._stories.setdefault(record.group_id, GroupStory())
-        if not story.add(record):
-            return
-        counts = self.groups.setdefault(record.group_id, GroupCounts())
-        counts.generation_id = max(counts.generation_id, record.generation_id)
-        self._numbers += 1
-        counted, state = _COUNTED.get(type(record)), _STATES.get(type(record))
-        if counted is not None:
-            setattr(counts, counted, getattr(counts, counted) + 1)
-        if state is not None:
-            counts.state = state
-        if isinstance(record, RebalanceStarted):
-            counts.rebalances[record.trigger] += 1
-        if isinstance(record, RebalanceCompleted) and story.current is not None:
-            counts.rebalancing_ms += record.duration_ms
-            slow = (record.duration_ms, -self._numbers, headline(story.current, zone))
-            _keep(self._slowest, slow, SLOWEST_SHOWN)
-        if isinstance(record, _GONE):
-            _keep(self._gone, (record.timestamp_ms, self._numbers, record), GONE_SHOWN)
+    def add(self, record: History) -> GroupSummary | None:
+        """Take the next record of its group and return the group; None when the record was there before."""
+        group = self.groups.get(record.group_id)
+        if group is None:
+            group = self.groups[record.group_id] = GroupSummary(self)
+        return group if group.add(record) else None
+
+    def note_departure(self, record: History) -> None:
+        """A member has left, expired or was dropped."""
+        self._noted += 1
+        _keep(self._departures, (record.timestamp_ms, self._noted, record), GONE_SHOWN)
+
+    def note_rebalance(self, rebalance: Rebalance, duration_ms: int) -> None:
+        """A rebalance is over."""
+        self._noted += 1
+        _keep(self._slowest, (duration_ms, -self._noted, rebalance), SLOWEST_SHOWN)
 
     @property
     def by_cause(self) -> Counter[RebalanceTrigger]:
@@ -120,14 +130,14 @@ class Summary:
             yield ""
             rows = [(number, words.TRIGGERS[trigger]) for trigger, number in self.by_cause.most_common()]
             yield from aligned(("REBALANCES", "BECAUSE"), rows)
-        if self._gone:
+        if self._departures:
             yield ""
             yield from self._gone_table(zone)
         if self._slowest:
             yield ""
             yield "Slowest rebalances"
-            for duration_ms, _, text in sorted(self._slowest, key=lambda each: (-each[0], -each[1])):
-                yield f"  {words.duration(duration_ms):>9}  {text}"
+            for duration_ms, _, rebalance in sorted(self._slowest, key=lambda each: (-each[0], -each[1])):
+                yield f"  {words.duration(duration_ms):>9}  {headline(rebalance, zone)}"
 
     def _group_table(self) -> Iterator[str]:
         header = (
@@ -136,7 +146,7 @@ class Summary:
         busiest = sorted(self.groups.items(), key=lambda item: (-item[1].rebalances.total(), item[0]))
         rows = [
             (
-                group_id, each.state, each.generation_id, each.rebalances.total(), words.duration(each.rebalancing_ms),
+                group_id, _STATE_NAMES.get(each.state, each.state), each.generation_id, each.rebalances.total(), words.duration(each.rebalancing_ms),
                 each.joined, each.left, each.expired, each.dropped, each.commits, each.refused,
             )
             for group_id, each in busiest[:GROUPS_SHOWN]
@@ -148,7 +158,7 @@ class Summary:
     def _gone_table(self, zone: tzinfo) -> Iterator[str]:
         gone = sum(each.left + each.expired + each.dropped for each in self.groups.values())
         yield "Members that went" + (f" (the last {GONE_SHOWN} of {gone})" if gone > GONE_SHOWN else "")
-        for time_ms, _, record in sorted(self._gone, key=lambda each: each[:2]):
+        for time_ms, _, record in sorted(self._departures, key=lambda each: each[:2]):
             yield f"  {words.clock(time_ms, zone)} {record.group_id}: {words.sentence(record, zone)}"
 
 

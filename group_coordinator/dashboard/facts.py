@@ -13,6 +13,7 @@ from group_coordinator.history.view import Departure, JoinedMember
 from schemas.group_states import NO_GROUP, UNKNOWN, GroupState
 from schemas.history import (
     AssignmentReceived,
+    History,
     HistoryRecord,
     JoinPhaseCompleted,
     MemberIdentity,
@@ -126,7 +127,7 @@ class GroupFacts(GroupFold):
 
     # ------------------------------------------------------------------------------------------------------ the group
 
-    def follow(self, record: HistoryRecord) -> None:
+    def follow(self, record: History) -> None:
         self.version += 1
         self.first_ms = self.first_ms or record.timestamp_ms
         self.last_ms = max(self.last_ms, record.timestamp_ms)
@@ -148,7 +149,7 @@ class GroupFacts(GroupFold):
         self.had_members = True
         self.leader_id, self.protocol_name = leader_id, protocol_name
 
-    def track_lost(self, record: HistoryRecord) -> None:
+    def track_lost(self, record: HistoryRecord, reason: str) -> None:
         self.topics, self.partitions, self.idle = (), 0, 0
 
     def state_entered(self, record: HistoryRecord, state: str) -> None:
@@ -191,7 +192,7 @@ class GroupFacts(GroupFold):
             self.leader_id = member.member_id
 
     def member_departed(
-        self, record: HistoryRecord, member: MemberIdentity, how: Departure, reason: str | None
+        self, record: History, member: MemberIdentity, how: Departure, reason: str | None
     ) -> None:
         self.members.pop(member.member_id, None)
         self.waiting.pop(member.member_id, None)

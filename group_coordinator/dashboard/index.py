@@ -105,6 +105,10 @@ class Index:
         except msgspec.DecodeError:
             self.unreadable += 1
             return False
+        return self.add_record(record, value)
+
+    def add_record(self, record: History, value: bytes) -> bool:
+        """Take a record that was decoded from this value; False when it was there before."""
         with self._lock:
             group = self._groups.get(record.group_id)
             if group is None:

@@ -72,7 +72,7 @@ def _group_recorded(view: HistoryView, record: GroupRecorded) -> None:
 
 
 def _recording_gap(view: HistoryView, record: RecordingGap) -> None:
-    view.track_lost(record)
+    view.track_lost(record, record.reason)
 
 
 def _member_id_assigned(view: HistoryView, record: MemberIdAssigned) -> None:

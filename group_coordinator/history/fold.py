@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from group_coordinator.history.classic import MEANINGS
 from group_coordinator.history.order import NOWHERE, Place, sort_key
 from group_coordinator.history.view import HistoryView
-from schemas.history import History, HistoryRecord
+from schemas.history import History
 
 NO_LIFE = -1
 """In place of an epoch."""
@@ -30,14 +30,14 @@ class GroupFold(HistoryView):
         self.at_ms = 0
         """The latest moment of this life; no later record is dated before it."""
 
-    def add(self, record: HistoryRecord) -> bool:
+    def add(self, record: History) -> bool:
         """Take the next record. False: it was there before, and nothing has changed."""
         if not self.is_new(record):
             return False
         self.follow(record)
         return True
 
-    def is_new(self, record: HistoryRecord) -> bool:
+    def is_new(self, record: History) -> bool:
         """Whether the record was not there before. From now on it was."""
         partition, place = record.cause.partition, (record.epoch, record.seq)
         if place <= self.seen.get(partition, NOWHERE):
@@ -45,7 +45,7 @@ class GroupFold(HistoryView):
         self.seen[partition] = place
         return True
 
-    def follow(self, record: HistoryRecord) -> None:
+    def follow(self, record: History) -> None:
         """Say what a new record means."""
         meaning = MEANINGS[type(record)]
         if meaning.is_of_life:

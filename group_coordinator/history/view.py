@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from schemas.history import (
     AssignmentReceived,
+    History,
     HistoryRecord,
     JoinPhaseCompleted,
     MemberIdentity,
@@ -55,8 +56,8 @@ class HistoryView:
     ) -> None:
         """History tells of the group from here on. What it was before is not known."""
 
-    def track_lost(self, record: HistoryRecord) -> None:
-        """From here on history does not tell what became of the group."""
+    def track_lost(self, record: HistoryRecord, reason: str) -> None:
+        """From here on history does not tell what became of the group, and why it does not."""
 
     def group_emptied(self, record: HistoryRecord) -> None:
         """The last member is gone."""
@@ -86,7 +87,7 @@ class HistoryView:
         """A static member goes on under a new id. Without a rebalance it keeps its partitions."""
 
     def member_departed(
-        self, record: HistoryRecord, member: MemberIdentity, how: Departure, reason: str | None
+        self, record: History, member: MemberIdentity, how: Departure, reason: str | None
     ) -> None:
         """A member is no longer in the group."""
 
@@ -95,7 +96,7 @@ class HistoryView:
 
     # ----------------------------------------------------------------------------------------------------- rebalances
 
-    def cause_given(self, record: HistoryRecord) -> None:
+    def cause_given(self, record: History) -> None:
         """This record may be what leads to a rebalance. It comes before whatever else the record says."""
 
     def rebalance_started(self, record: RebalanceStarted) -> None:

@@ -1,6 +1,6 @@
 """Rebalances put together from history records: what caused each, its steps, who owned what before and after.
 
-Pure. Records of a group are fed in the order of the history topic; what an at-least-once sink wrote twice is dropped.
+Pure: a view of the fold, which is fed with the records of a group in the order of the history topic.
 """
 
 from __future__ import annotations
@@ -10,27 +10,25 @@ from datetime import UTC, tzinfo
 
 from msgspec import Struct, field
 
+from group_coordinator.history.causes import Chain, chain_before, extend_chain
+from group_coordinator.history.fold import GroupFold
 from group_coordinator.narrative import words
 from schemas.history import (
     AssignedTopic,
     AssignmentReceived,
-    GroupDead,
-    GroupEmpty,
+    GroupCreated,
     History,
+    HistoryRecord,
     JoinPhaseCompleted,
     MemberDropped,
     MemberExpired,
-    MemberJoined,
+    MemberIdentity,
     MemberLeft,
-    MemberRejoined,
-    MemberReplaced,
     OffsetsCommitted,
     OffsetsDeleted,
     OffsetsExpired,
-    PendingMemberRemoved,
     RebalanceCompleted,
     RebalanceStarted,
-    RecordingGap,
 )
 
 Ownership = dict[str, tuple[AssignedTopic, ...] | None]
@@ -38,7 +36,6 @@ Ownership = dict[str, tuple[AssignedTopic, ...] | None]
 
 Gone = MemberLeft | MemberExpired | MemberDropped
 _OFFSETS = OffsetsCommitted | OffsetsExpired | OffsetsDeleted
-_MAY_CAUSE = MemberJoined | MemberRejoined | MemberLeft | MemberExpired | MemberDropped | MemberReplaced | PendingMemberRemoved
 
 
 class Rebalance(Struct, kw_only=True):
@@ -54,7 +51,7 @@ class Rebalance(Struct, kw_only=True):
     completed: RebalanceCompleted | None = None
     owned_after: Ownership | None = None
     """None: no assignment was made."""
-    gap: RecordingGap | None = None
+    gap: str | None = None
     """Why a recording does not tell its end."""
 
     @property
@@ -67,79 +64,71 @@ class Rebalance(Struct, kw_only=True):
         return None if self.completed is None else self.completed.duration_ms
 
 
-class GroupStory:
+class GroupStory(GroupFold):
     """One group's rebalances, followed record by record."""
 
+    __slots__ = ("_chain", "current", "owners")
+
     def __init__(self) -> None:
+        super().__init__()
         self.current: Rebalance | None = None
-        """The rebalance that is going on."""
+        """The rebalance that is going on, or has just ended."""
         self.owners: Ownership = {}
         """The last assignment."""
-        self._last = (-1, -1)
-        self._recent: dict[int, History] = {}
+        self._chain: Chain[History] = []
 
-    def add(self, record: History) -> bool:
-        """Take the next record; False when it was there before."""
-        if (record.epoch, record.seq) <= self._last:
-            return False
-        if record.epoch != self._last[0]:
-            self.current, self.owners = None, {}
-            self._recent.clear()
-        self._last = (record.epoch, record.seq)
+    def follow(self, record: History) -> None:
         if self.current is not None and (self.current.completed is not None or self.current.gap is not None):
             self.current = None
-        if isinstance(record, _MAY_CAUSE):
-            self._recent[record.seq] = record
-        self._follow(record)
-        return True
-
-    def _follow(self, record: History) -> None:
-        match record:
-            case RebalanceStarted():
-                self.current = Rebalance(started=record, causes=self._causes(record), owned_before=self.owners)
-                self._recent.clear()
-            case JoinPhaseCompleted() if self.current is not None:
-                self.current.join_phase = record
-            case AssignmentReceived():
-                self.owners = {each.member_id: each.topics for each in record.assignments}
-                if self.current is not None:
-                    self.current.owned_after = self.owners
-            case RebalanceCompleted() if self.current is not None:
-                self.current.completed = record
-            case GroupEmpty() | GroupDead():
-                self.owners = {}
-                if self.current is not None:
-                    self.current.owned_after = self.owners
-            case RecordingGap():
-                self.owners = {}
-                if self.current is not None:
-                    self.current.gap = record
-            case MemberReplaced() if record.old_member_id in self.owners:
-                old, new = record.old_member_id, record.member.member_id
-                self.owners = {new if each == old else each: topics for each, topics in self.owners.items()}
+        super().follow(record)
         if self.current is not None and not isinstance(record, _OFFSETS):
             self.current.steps.append(record)
 
-    def _causes(self, started: RebalanceStarted) -> tuple[History, ...]:
-        """Back from record to record. A chain ends where a rebalance before this one begins to be told."""
-        chain: list[History] = []
-        seq = started.caused_by
-        while seq is not None and seq in self._recent:
-            chain.insert(0, self._recent[seq])
-            seq = self._recent[seq].caused_by
-        return tuple(chain)
+    def life_began(self, record: HistoryRecord) -> None:
+        self.current, self.owners, self._chain = None, {}, []
 
+    def cause_given(self, record: History) -> None:
+        self._chain = extend_chain(self._chain, record, record)
 
-class Stories:
-    """Many groups' rebalances."""
+    def rebalance_started(self, record: RebalanceStarted) -> None:
+        chain = chain_before(self._chain, record.caused_by)
+        # That the group was created says nothing that the first member's joining does not say.
+        causes = tuple(cause for _, cause in chain if not isinstance(cause, GroupCreated))
+        self.current = Rebalance(started=record, causes=causes, owned_before=self.owners)
+        self._chain = []
 
-    def __init__(self) -> None:
-        self.groups: dict[str, GroupStory] = {}
+    def members_settled(self, record: JoinPhaseCompleted) -> None:
+        if self.current is not None:
+            self.current.join_phase = record
 
-    def add(self, record: History) -> GroupStory | None:
-        """Take the next record of its group and return the group's story; None when the record was there before."""
-        story = self.groups.setdefault(record.group_id, GroupStory())
-        return story if story.add(record) else None
+    def partitions_assigned(self, record: AssignmentReceived) -> None:
+        self.owners = {each.member_id: each.topics for each in record.assignments}
+        if self.current is not None:
+            self.current.owned_after = self.owners
+
+    def rebalance_ended(self, record: RebalanceCompleted) -> None:
+        if self.current is not None:
+            self.current.completed = record
+
+    def group_emptied(self, record: HistoryRecord) -> None:
+        self.owners = {}
+        if self.current is not None:
+            self.current.owned_after = self.owners
+
+    def group_died(self, record: HistoryRecord) -> None:
+        self.group_emptied(record)
+
+    def track_lost(self, record: HistoryRecord, reason: str) -> None:
+        self.owners = {}
+        if self.current is not None:
+            self.current.gap = reason
+
+    def member_replaced(
+        self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool
+    ) -> None:
+        if old_member_id in self.owners:
+            names = {old_member_id: member.member_id}
+            self.owners = {names.get(owner, owner): topics for owner, topics in self.owners.items()}
 
 
 def rebalances(records: Iterable[History]) -> Iterator[Rebalance]:

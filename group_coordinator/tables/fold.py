@@ -94,7 +94,7 @@ class GroupTables(GroupFold):
 
     # ---------------------------------------------------------------------------------------------------- in and out
 
-    def add(self, record: HistoryRecord, record_json: str | None = None) -> bool:
+    def add(self, record: History, record_json: str | None = None) -> bool:
         """Take the next record. False: it was there before, and nothing has changed.
 
         `record_json`, its text on the topic, makes it an `events` row too; None: that row is not wanted.
@@ -133,10 +133,10 @@ class GroupTables(GroupFold):
     def life_began(self, record: HistoryRecord) -> None:
         # The life before has ended, unless history was lost in between.
         if self.epoch != NO_LIFE:
-            self.track_lost(record)
+            self.track_lost(record, "")
 
-    def track_lost(self, record: HistoryRecord) -> None:
-        """How what runs and lives now will end is not known."""
+    def track_lost(self, record: HistoryRecord, reason: str) -> None:
+        # How what runs and lives now will end is not known.
         if self._rebalance is not None:
             self._change(rebalance_rows.abandoned(self._rebalance, self.at_ms))
         self._ownership.forget(record.group_id, self.epoch, self.at_ms)
@@ -201,7 +201,7 @@ class GroupTables(GroupFold):
             self._rebalance_changed = True
 
     def member_departed(
-        self, record: HistoryRecord, member: MemberIdentity, how: Departure, reason: str | None
+        self, record: History, member: MemberIdentity, how: Departure, reason: str | None
     ) -> None:
         if how == "expired":
             self._added += expiry_rows(record)
@@ -215,7 +215,7 @@ class GroupTables(GroupFold):
 
     # ----------------------------------------------------------------------------------------------------- rebalances
 
-    def cause_given(self, record: HistoryRecord) -> None:
+    def cause_given(self, record: History) -> None:
         self._chain = extend_chain(self._chain, record, cause_text(record))
 
     def rebalance_started(self, record: RebalanceStarted) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from group_coordinator.tables.rows import Commit, Event, Expiry, Refusal
 from schemas.history import (
     GroupDead,
+    History,
     HistoryRecord,
     LeaderElected,
     MemberExpired,
@@ -18,7 +19,7 @@ from schemas.history import (
 )
 
 
-def event_row(record: HistoryRecord, record_json: str) -> Event:
+def event_row(record: History, record_json: str) -> Event:
     """Any record, flattened. `record_json` is what lies on the history topic."""
     cause = record.cause
     return Event(
@@ -49,7 +50,7 @@ def event_row(record: HistoryRecord, record_json: str) -> Event:
     )
 
 
-def _member_id(record: HistoryRecord) -> str | None:
+def _member_id(record: History) -> str | None:
     """The member that a record is about."""
     if isinstance(record, LeaderElected):
         return record.leader.member_id

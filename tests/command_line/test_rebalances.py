@@ -9,6 +9,7 @@ from group_coordinator.command_line.summary import Summary
 from group_coordinator.narrative.rebalances import headline, rebalances
 from schemas.history import RebalanceCompleted
 from tests.command_line.histories import crash, everything, interrupted, long_wait
+from tests.tables.story import story
 
 
 def test_a_rebalance_in_one_line() -> None:
@@ -105,6 +106,13 @@ def test_the_summary() -> None:
     assert "00:00:10 payments: b (/127.0.0.1) expires: last heard 10 s ago, its time was 10 s" in text
     slowest = lines[lines.index("Slowest rebalances") + 1]
     assert slowest.split()[:2] == ["10", "s"]
+
+
+def test_a_group_that_comes_again_is_not_dead() -> None:
+    summary = Summary()
+    for record in story():
+        summary.add(record)
+    assert summary.groups["forgotten"].state == "Empty"
 
 
 def test_the_summary_of_nothing() -> None:
