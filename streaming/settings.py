@@ -6,27 +6,27 @@ environment names a field GROUP_COORDINATOR_<NAME>; tables (`kafka`, `spark`) ar
 
 from __future__ import annotations
 
-import ast
-import inspect
 import re
-import textwrap
 import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher, get_close_matches
-from itertools import pairwise
 from pathlib import Path
 from types import NoneType
-from typing import Any, ClassVar, Self, get_origin
+from typing import Annotated, Any, ClassVar, Self, get_origin
 
 import msgspec
-from pydantic import ModelWrapValidatorHandler, ValidationError, model_validator
+from msgspec import Meta, Struct
+from msgspec.structs import fields
+from pydantic import BeforeValidator, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
-    TomlConfigSettingsSource,
 )
+
+from schemas.setting_types import beyond_bounds, first_meta, meta_of
 
 ENVIRONMENT_PREFIX = "GROUP_COORDINATOR_"
 _AS_NEAR = 0.1
@@ -54,8 +54,11 @@ class DocumentedSettings(BaseSettings):
     @classmethod
     def load(cls, flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Self:
         """The settings from flags (those that were given), the environment and a TOML file. Raises `ConfigError`."""
-        if file is not None:
-            read_file(file)
+        return cls.load_from(flags or {}, {} if file is None else read_file(file), file)
+
+    @classmethod
+    def load_from(cls, flags: Mapping[str, Any], in_file: dict[str, Any], file: Path | None) -> Self:
+        """The same, of a file that has been read."""
 
         class FromFile(cls):  # type: ignore[misc, valid-type]
             settings_file = file
@@ -68,10 +71,10 @@ class DocumentedSettings(BaseSettings):
                 env_settings: PydanticBaseSettingsSource,
                 **_: PydanticBaseSettingsSource,
             ) -> tuple[PydanticBaseSettingsSource, ...]:
-                return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, file)
+                return init_settings, env_settings, InitSettingsSource(settings_cls, in_file)
 
         try:
-            loaded: Self = FromFile(**(flags or {}))
+            loaded: Self = FromFile(**flags)
         except SettingsError as problem:  # the JSON of a table; its text is not repeated, there may be a password in it
             name = re.search(r'field "(\w+)"', str(problem))
             variable = f"{ENVIRONMENT_PREFIX}{name[1].upper()}" if name else "A variable of the environment"
@@ -79,8 +82,8 @@ class DocumentedSettings(BaseSettings):
         return loaded
 
     def problems(self) -> list[str]:
-        """What is wrong, one sentence for each mistake."""
-        return []
+        """What is wrong, one sentence for each mistake: here, what is beyond the bounds that a type declares."""
+        return beyond_bounds(self, {name: first_meta(field.metadata) for name, field in type(self).model_fields.items()})
 
     @model_validator(mode="wrap")
     @classmethod
@@ -129,28 +132,23 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
-PORT_MAX = 65_535
+def settings_of(owner: type[Struct], *names: str) -> dict[str, Any]:
+    """The settings that another class owns, with their types, defaults, bounds and texts, as fields for `create_model`.
 
-
-def port_problems(name: str, port: int) -> list[str]:
-    """What is wrong with the number of a port that is listened on."""
-    return [] if 0 <= port <= PORT_MAX else [f"{name} is {port}, but must be 0 to {PORT_MAX}."]
-
-
-def field_docs(kind: type) -> dict[str, str]:
-    """The string below each field of a class, as in its source."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
-    assert isinstance(tree.body[0], ast.ClassDef)
-    body = tree.body[0].body
+    Without names: all of its fields that have a text.
+    """
+    metas = {field.name: meta_of(field.type) or Meta() for field in fields(owner)}
     return {
-        field.target.id: inspect.cleandoc(doc.value.value).replace("\n", " ")
-        for field, doc in pairwise(body)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        and isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant) and isinstance(doc.value.value, str)
-    }  # fmt: skip
+        field.name: (
+            Annotated[field.type, BeforeValidator(_number)],
+            Field(default=field.default, description=metas[field.name].description),
+        )
+        for field in fields(owner)
+        if (field.name in names if names else metas[field.name].description)
+    }
 
 
-def number(value: Any) -> Any:
+def _number(value: Any) -> Any:
     """The environment has text only, which a choice of numbers would refuse."""
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
+from typing import Annotated
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException
@@ -54,26 +55,47 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How the topics are named and created; `shards` and the size limits are also checked on topics that exist."""
+    """How the topics are named and created; `shards` and the size limits are also checked on topics that exist.
+
+    This class is the one home of those that have a text: flags, environment variables, files and help take them from here.
+    """
 
     prefix: str = "coordinator"
-    shards: int = 1
-    """Partitions of the events topic, each one shard of the coordinator. Fixed for the life of the topic."""
-    responses_partitions: int = 8
-    offsets_partitions: int = 50
+    shards: Annotated[int, msgspec.Meta(ge=1, description=(
+        "Partitions of the events topic; each is one shard with its own query and clock. Fixed for the life of the "
+        "topic."
+    ))] = 1
+    responses_partitions: Annotated[int, msgspec.Meta(ge=1, description=(
+        "Partitions of the responses topic when it is created; a sender reads one of them."
+    ))] = 8
+    offsets_partitions: Annotated[int, msgspec.Meta(ge=1, description=(
+        "Partitions of the offsets topic when it is created, as of Kafka's `__consumer_offsets`."
+    ))] = 50
     assignments_partitions: int = 1
     history_partitions: int = 1
     dead_letters_partitions: int = 1
-    replication_factor: int | None = None
-    """Of topics that are created. None: 3, or as many as there are brokers where they are fewer."""
-    event_max_bytes: int = 1_048_588
-    """The largest record batch that the events topic takes, when created. Kafka's own default."""
-    output_max_bytes: int = 4_194_304
-    """The largest record that the coordinator writes: its producer's `max.request.size`."""
-    events_retention_ms: int = -1
-    responses_retention_ms: int = _HOUR_MS
-    history_retention_ms: int = -1
-    dead_letters_retention_ms: int = -1
+    replication_factor: Annotated[int | None, msgspec.Meta(ge=1, description=(
+        "Replicas of topics that are created. Default: 3, or as many as there are brokers where they are fewer."
+    ))] = None
+    event_max_bytes: Annotated[int, msgspec.Meta(ge=1_024, description=(
+        "Largest event that the events topic takes, when it is created."
+    ))] = 1_048_588
+    output_max_bytes: Annotated[int, msgspec.Meta(description=(
+        "Largest record that is written; at least 64 KiB above the largest event, which must fit into a dead letter."
+    ))] = 4_194_304
+    events_retention_ms: Annotated[int, msgspec.Meta(ge=-1, description=(
+        "How long events are kept, when the topic is created; -1: for ever. They are the log that all else follows "
+        "from."
+    ))] = -1
+    responses_retention_ms: Annotated[int, msgspec.Meta(ge=-1, description=(
+        "How long answers are kept, when the topic is created."
+    ))] = _HOUR_MS
+    history_retention_ms: Annotated[int, msgspec.Meta(ge=-1, description=(
+        "How long history is kept, when the topic is created; -1: for ever."
+    ))] = -1
+    dead_letters_retention_ms: Annotated[int, msgspec.Meta(ge=-1, description=(
+        "How long dead letters are kept, when the topic is created; -1: for ever."
+    ))] = -1
 
     @property
     def topics(self) -> Topics:

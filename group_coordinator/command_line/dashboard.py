@@ -23,8 +23,8 @@ from group_coordinator.dashboard import (
     TopicNames,
     start_server,
 )
+from schemas.setting_types import PORT_MAX
 from streaming.config import StreamingConfig
-from streaming.settings import PORT_MAX
 
 _SETTINGS = (*CONNECTION, "offsets_retention_minutes")
 _MIB = 1024 * 1024

@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec.structs import fields
 from pydantic import Field, create_model
 
 from group_coordinator.gateway.config import Address, Bounds, GatewayConfig, Route
+from schemas.setting_types import PORT_MAX, Port
 from streaming.kafka_clients import librdkafka_properties, properties_problems
-from streaming.settings import PORT_MAX, DocumentedSettings, field_docs, port_problems
+from streaming.settings import DocumentedSettings, settings_of
 
 _BOUNDS = (*Bounds.__struct_fields__, "connections_max")
 _ANSWERS = ("answer_timeout_ms", "hands_out_member_ids", "answers_heartbeats", "heartbeat_patience_ms")
-_DOCS = field_docs(GatewayConfig) | field_docs(Bounds)
 
 PANELS = {
     "Clients": ("listen", "advertised_host", "routes", "tls_certificate", "tls_key", "authorization_rules"),
@@ -30,13 +29,9 @@ def names(kind: type[DocumentedSettings]) -> tuple[str, ...]:
     return tuple(name for panel in PANELS.values() for name in panel if name in kind.model_fields)
 
 
-def _documented(*names: str) -> dict[str, Any]:
-    """Fields as the gateway has and documents them."""
-    found = {field.name: field for kind in (GatewayConfig, Bounds) for field in fields(kind)}
-    return {name: (found[name].type, Field(default=found[name].default, description=_DOCS[name])) for name in names}
-
-
-_Bounds: type[DocumentedSettings] = create_model("_Bounds", __base__=DocumentedSettings, **_documented(*_BOUNDS))
+_Bounds: type[DocumentedSettings] = create_model(
+    "_Bounds", __base__=DocumentedSettings, **settings_of(Bounds), **settings_of(GatewayConfig, "connections_max")
+)
 
 
 class FrontSettings(_Bounds):  # type: ignore[misc, valid-type]
@@ -56,7 +51,7 @@ class FrontSettings(_Bounds):  # type: ignore[misc, valid-type]
     """A certificate chain (PEM file) to show to clients. Default: clients speak plain text."""
     tls_key: str | None = None
     """The certificate's key (PEM file). Default: it is in the same file."""
-    metrics_port: int = 0
+    metrics_port: Port = 0
     """Port of the endpoint with /metrics (Prometheus), /health/live and /health/ready. 0: there is none."""
     metrics_host: str = "127.0.0.1"
     """Address that the endpoint listens on. It has no password: beyond this machine let only a trusted network reach it."""
@@ -83,10 +78,7 @@ class FrontSettings(_Bounds):  # type: ignore[misc, valid-type]
                 _parse_address(text)
             except ValueError:
                 found.append(f"{name} is {text!r}, but must be HOST:PORT, as 127.0.0.1:9192.")
-        found += port_problems("metrics_port", self.metrics_port)
-        for name in _BOUNDS:
-            if getattr(self, name) < 1:
-                found.append(f"{name} is {getattr(self, name)}, but must be at least 1.")
+        found += super().problems()
         return found or self.gateway_config.problems()
 
     def _front(self) -> dict[str, Any]:
@@ -103,7 +95,7 @@ class FrontSettings(_Bounds):  # type: ignore[misc, valid-type]
         }
 
 
-_Answers: type[FrontSettings] = create_model("_Answers", __base__=FrontSettings, **_documented(*_ANSWERS))
+_Answers: type[FrontSettings] = create_model("_Answers", __base__=FrontSettings, **settings_of(GatewayConfig, *_ANSWERS))
 
 
 class GatewaySettings(_Answers):  # type: ignore[misc, valid-type]

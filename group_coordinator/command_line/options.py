@@ -43,16 +43,17 @@ _OF_KUBERNETES = re.compile(r"_(SERVICE_HOST=|SERVICE_PORT(_\w+)?=|PORT(_\d+_(TC
 """A pod gets variables for every service around it, whose name may begin as ours do. They tell by their values, too."""
 
 Panels = Mapping[str, tuple[str, ...]]
-"""Headings of the help, and which settings are below each."""
+"""Headings of the help, and which settings come first below each. One that is below none is below `_OTHER_PANEL`."""
 _PANELS: Panels = {
     "Kafka": ("bootstrap_servers", "kafka"),
+    "Topics": ("topic_prefix", "shards", "shard"),
     "Spark": ("checkpoint", "master", "spark", "shuffle_partitions", "trigger_interval_ms", "max_events_per_batch",
               "tick_interval_ms", "ticker"),
     "Operations": OPERATIONS,
     "Tuning of Spark's inside (the outputs are the same without it)": TUNING,
     "Groups (settings of Kafka's coordinator)": GroupConfig.__struct_fields__,
 }  # fmt: skip
-_OTHER_PANEL = "Topics"
+_OTHER_PANEL, _REST = "Topics", ""
 
 
 class Resolved(Struct, Generic[C], frozen=True):
@@ -98,9 +99,9 @@ def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resol
         if isinstance(given[name], list):
             given[name] = _pairs(name, given[name])
     _require_known_variables()
-    config = kind.load(given, file)
+    in_file = {} if file is None else read_file(file)
+    config = kind.load_from(given, in_file, file)
     hide(text for name in kind.model_fields if isinstance(table := getattr(config, name), dict) for text in table.values())
-    in_file = read_file(file) if file is not None else {}
     in_environment = {name.lower() for name in os.environ}
     sources: dict[str, Source] = {}
     for name in _all_names(kind):
@@ -153,8 +154,10 @@ def with_settings(
 
 
 def _all_names(kind: type[DocumentedSettings]) -> tuple[str, ...]:
-    """All settings; those of the core come last, as they are set least often."""
-    return tuple(sorted(kind.model_fields, key=lambda name: name in GroupConfig.__struct_fields__))
+    """All settings in the order of the panels; those of the core come last, as they are set least often."""
+    listed = [(panel, name) for panel, members in _PANELS.items() for name in (*members, _REST)]
+    places = {name: place for place, (_, name) in enumerate(listed) if name != _REST}
+    return tuple(sorted(kind.model_fields, key=lambda name: places.get(name, listed.index((_OTHER_PANEL, _REST)))))
 
 
 def _file_parameter() -> inspect.Parameter:

@@ -26,8 +26,8 @@ from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.jars.java import require_java
 from group_coordinator.narrative import words
 from group_coordinator.operations.operations import Operations
+from schemas.setting_types import PORT_MAX
 from streaming.config import StreamingConfig
-from streaming.settings import PORT_MAX
 from streaming.topics import TopicReport
 
 LINE_INTERVAL_S = 10.0

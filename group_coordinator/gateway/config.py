@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
+
+from schemas.setting_types import bounds_problems
 
 
 class GatewayError(RuntimeError):
@@ -26,38 +28,57 @@ class Address(NamedTuple):
 class Bounds(Struct, frozen=True, kw_only=True):
     """How much clients may ask for: each connection, but where all of them are named."""
 
-    request_bytes_max: int = 104_857_600
-    """Longest request; Kafka's `socket.request.max.bytes`."""
-    group_request_bytes_max: int = 1_048_576
-    """Longest group request: it must become one event."""
-    topics_request_bytes_max: int = 4_194_304
-    """Longest request that names topics, but for Produce: it is looked through before it goes on."""
-    pending_requests_max: int = 256
-    """Requests without an answer, after which no more are read; one over several groups counts once for each."""
-    groups_per_request_max: int = 1_000
-    """Groups that one request may ask the coordinator about; the others are answered COORDINATOR_LOAD_IN_PROGRESS, upon
-    which admin clients ask for them again."""
-    connections_max_idle_ms: int = 600_000
-    """How long a connection may be silent while nothing is asked on it, after which it is closed; Kafka's `connections.max.idle.ms`."""
-    login_timeout_ms: int = 30_000
-    """How long a client may take until the broker has authenticated it, where it must be."""
-    held_bytes_max: int = 1_048_576
-    """Bytes of answers that wait behind a held one, after which no more of the broker's are read."""
-    answer_bytes_max: int = 16_777_216
-    """Longest answer over several groups; those that find no room in it are answered COORDINATOR_LOAD_IN_PROGRESS."""
-    under_way_bytes_max: int = 67_108_864
-    """Of all connections: bytes of requests at the coordinator, of the answers that are expected to them, after which only small
-    requests of connections that wait for nothing are sent on. One connection may have an eighth of it."""
-    buffered_bytes_max: int = 67_108_864
-    """Of all connections: bytes of unfinished requests and of answers that are not read, after which those are closed that
-    hold the most for the longest."""
-    passing_bytes_max: int = 104_857_600
-    """Of all connections: bytes of requests that go through to brokers and have not come to their end, after which those are closed
-    that claim the most for the longest. A broker takes memory for all of a request when it sees its first bytes."""
-    listed_bytes_max: int = 67_108_864
-    """Of all groups: bytes of what is kept to list them, some two hundred thousand groups; those beyond it are not listed."""
-    request_timeout_ms: int = 30_000
-    """How long a request may take to come from its first byte to its last, after which its connection is closed."""
+    request_bytes_max: Annotated[int, Meta(ge=1, description=(
+        "Longest request; Kafka's `socket.request.max.bytes`."
+    ))] = 104_857_600
+    group_request_bytes_max: Annotated[int, Meta(ge=1, description=(
+        "Longest group request: it must become one event."
+    ))] = 1_048_576
+    topics_request_bytes_max: Annotated[int, Meta(ge=1, description=(
+        "Longest request that names topics, but for Produce: it is looked through before it goes on."
+    ))] = 4_194_304
+    pending_requests_max: Annotated[int, Meta(ge=1, description=(
+        "Requests without an answer, after which no more are read; one over several groups counts once for each."
+    ))] = 256
+    groups_per_request_max: Annotated[int, Meta(ge=1, description=(
+        "Groups that one request may ask the coordinator about; the others are answered "
+        "COORDINATOR_LOAD_IN_PROGRESS, upon which admin clients ask for them again."
+    ))] = 1_000
+    connections_max_idle_ms: Annotated[int, Meta(ge=1, description=(
+        "How long a connection may be silent while nothing is asked on it, after which it is closed; Kafka's "
+        "`connections.max.idle.ms`."
+    ))] = 600_000
+    login_timeout_ms: Annotated[int, Meta(ge=1, description=(
+        "How long a client may take until the broker has authenticated it, where it must be."
+    ))] = 30_000
+    held_bytes_max: Annotated[int, Meta(ge=1, description=(
+        "Bytes of answers that wait behind a held one, after which no more of the broker's are read."
+    ))] = 1_048_576
+    answer_bytes_max: Annotated[int, Meta(ge=1, description=(
+        "Longest answer over several groups; those that find no room in it are answered "
+        "COORDINATOR_LOAD_IN_PROGRESS."
+    ))] = 16_777_216
+    under_way_bytes_max: Annotated[int, Meta(ge=1, description=(
+        "Of all connections: bytes of requests at the coordinator, of the answers that are expected to them, after "
+        "which only small requests of connections that wait for nothing are sent on. One connection may have an "
+        "eighth of it."
+    ))] = 67_108_864
+    buffered_bytes_max: Annotated[int, Meta(ge=1, description=(
+        "Of all connections: bytes of unfinished requests and of answers that are not read, after which those are "
+        "closed that hold the most for the longest."
+    ))] = 67_108_864
+    passing_bytes_max: Annotated[int, Meta(ge=1, description=(
+        "Of all connections: bytes of requests that go through to brokers and have not come to their end, after "
+        "which those are closed that claim the most for the longest. A broker takes memory for all of a request when "
+        "it sees its first bytes."
+    ))] = 104_857_600
+    listed_bytes_max: Annotated[int, Meta(ge=1, description=(
+        "Of all groups: bytes of what is kept to list them, some two hundred thousand groups; those beyond it are "
+        "not listed."
+    ))] = 67_108_864
+    request_timeout_ms: Annotated[int, Meta(ge=1, description=(
+        "How long a request may take to come from its first byte to its last, after which its connection is closed."
+    ))] = 30_000
 
 
 class Route(Struct, frozen=True):
@@ -94,17 +115,23 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     authorization_rules: Path | None = None
     """See `group_coordinator.gateway.authorization`; None: clients on this machine may use every group and others none."""
     bounds: Bounds = field(default_factory=Bounds)
-    connections_max: int = 10_000
-    """Connections of clients. For a further one, one is closed that has been silent for 10 s and waits for nothing; if there is none, the
-    further one is."""
-    answer_timeout_ms: int = 25_000
-    """How long an answer of the coordinator is waited for: less than clients wait (30 s), so that they hear of it."""
-    hands_out_member_ids: bool = True
-    """Answer a new member's first JoinGroup at the door: it only asks for a member id."""
-    answers_heartbeats: bool = False
-    """Answer heartbeats at the door from the group as last published; they go to the coordinator all the same."""
-    heartbeat_patience_ms: int = 5_000
-    """So long the coordinator may take to answer a member's heartbeat before the door leaves the answer to it."""
+    connections_max: Annotated[int, Meta(ge=1, description=(
+        "Connections of clients. For a further one, one is closed that has been silent for 10 s and waits for "
+        "nothing; if there is none, the further one is."
+    ))] = 10_000
+    answer_timeout_ms: Annotated[int, Meta(description=(
+        "How long an answer of the coordinator is waited for: less than clients wait (30 s), so that they hear of "
+        "it."
+    ))] = 25_000
+    hands_out_member_ids: Annotated[bool, Meta(description=(
+        "Answer a new member's first JoinGroup at the door: it only asks for a member id."
+    ))] = True
+    answers_heartbeats: Annotated[bool, Meta(description=(
+        "Answer heartbeats at the door from the group as last published; they go to the coordinator all the same."
+    ))] = False
+    heartbeat_patience_ms: Annotated[int, Meta(description=(
+        "So long the coordinator may take to answer a member's heartbeat before the door leaves the answer to it."
+    ))] = 5_000
 
     @property
     def speaks_sasl(self) -> bool:
@@ -132,15 +159,13 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
 
     def problems(self) -> list[str]:
         """What is wrong, one sentence for each mistake; empty when all is well."""
-        found = []
+        found = bounds_problems(self) + bounds_problems(self.bounds)
         if self.tls_key is not None and self.tls_certificate is None:
             found.append("There is a TLS key without a certificate.")
         if self.advertised_host is None and not self.routes and self.listen.host in ("", "0.0.0.0", "::"):
             found.append(f"{self.listen} is every address of this machine: say by which host clients are to reach it.")
         if self.answer_timeout_ms < 1_000:
             found.append(f"answer_timeout_ms is {self.answer_timeout_ms}, but a coordinator needs 1000 at the very least.")
-        if self.connections_max < 1:
-            found.append(f"connections_max is {self.connections_max}, but must be at least 1.")
         mechanism = self.client_properties.get("sasl.mechanism", self.client_properties.get("sasl.mechanisms", "PLAIN"))
         if self.speaks_sasl and mechanism.upper() in ("GSSAPI", "OAUTHBEARER"):
             found.append(f"SASL {mechanism} does not pass through a gateway that must know who the client is.")

@@ -14,9 +14,9 @@ from functools import partial
 from group_coordinator.gateway.brokers import Node
 from group_coordinator.gateway.config import Address, GatewayConfig, GatewayError
 from group_coordinator.gateway.session import Backing
+from schemas.setting_types import PORT_MAX
 
 _BACKLOG = 1_024
-_PORT_MAX = 65_535
 _TLS_TIMEOUT_S = 15.0
 """How long a client may take for its TLS handshake."""
 _log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class Ports:
         if self._config.listen.port == 0:
             return 0
         port = self._config.listen.port + 1 + node_id
-        if port > _PORT_MAX:
+        if port > PORT_MAX:
             raise GatewayError(
                 f"Broker {node_id} would be at port {port}: choose a lower port than {self._config.listen.port} to listen on."
             )

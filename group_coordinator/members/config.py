@@ -9,6 +9,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from schemas.setting_types import AtLeast1, bounds_problems
+
 DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")
 
 
@@ -25,29 +27,29 @@ class MemberConfig(Struct, frozen=True, kw_only=True):
     """`client.rack`: where the member runs; empty when that is unknown (KIP-881)."""
     partition_assignment_strategy: tuple[str, ...] = DEFAULT_ASSIGNORS
     """`partition.assignment.strategy`: names of assignors, the preferred one first. Cooperative only if all of them are."""
-    session_timeout_ms: int = 45_000
+    session_timeout_ms: AtLeast1 = 45_000
     """`session.timeout.ms`: how long the coordinator waits for a sign of life before it expels the member."""
-    heartbeat_interval_ms: int = 3_000
+    heartbeat_interval_ms: AtLeast1 = 3_000
     """`heartbeat.interval.ms`: time between two heartbeats; less than the session timeout, usually a third of it."""
-    max_poll_interval_ms: int = 300_000
+    max_poll_interval_ms: AtLeast1 = 300_000
     """`max.poll.interval.ms`: longest time between two polls; it is also the rebalance timeout that the member asks for."""
     enable_auto_commit: bool = True
     """`enable.auto.commit`: commit positions at an interval, before partitions are given up, and on close."""
-    auto_commit_interval_ms: int = 5_000
+    auto_commit_interval_ms: AtLeast1 = 5_000
     """`auto.commit.interval.ms`: time between two automatic commits; positions that did not move are not sent again."""
     auto_offset_reset: Literal["earliest", "latest", "none"] = "latest"
     """`auto.offset.reset`: where to begin in a partition without a committed offset; `none`: tell the application."""
-    request_timeout_ms: int = 30_000
+    request_timeout_ms: AtLeast1 = 30_000
     """`request.timeout.ms`: how long an answer may take; a JoinGroup may take as long as the rebalance and 5 s."""
-    default_api_timeout_ms: int = 60_000
+    default_api_timeout_ms: AtLeast1 = 60_000
     """`default.api.timeout.ms`: how long a commit is tried again before it has failed."""
-    retry_backoff_ms: int = 100
+    retry_backoff_ms: AtLeast1 = 100
     """`retry.backoff.ms`: pause before the first repetition of a request; it doubles with each one."""
-    retry_backoff_max_ms: int = 1_000
+    retry_backoff_max_ms: AtLeast1 = 1_000
     """`retry.backoff.max.ms`: longest pause before a repetition."""
-    metadata_max_age_ms: int = 300_000
+    metadata_max_age_ms: AtLeast1 = 300_000
     """`metadata.max.age.ms`: how often the partition counts of the subscribed topics are looked up again."""
-    max_poll_records: int = 500
+    max_poll_records: AtLeast1 = 500
     """`max.poll.records`: most records that one poll returns."""
 
     @property
@@ -74,21 +76,7 @@ class MemberConfig(Struct, frozen=True, kw_only=True):
 
     def problems(self) -> list[str]:
         """What is wrong, one sentence for each mistake; empty when all is well."""
-        positive = (
-            "session_timeout_ms",
-            "heartbeat_interval_ms",
-            "max_poll_interval_ms",
-            "auto_commit_interval_ms",
-            "request_timeout_ms",
-            "default_api_timeout_ms",
-            "retry_backoff_ms",
-            "retry_backoff_max_ms",
-            "metadata_max_age_ms",
-            "max_poll_records",
-        )
-        found = [
-            f"{name} is {getattr(self, name)}, but must be at least 1." for name in positive if getattr(self, name) < 1
-        ]
+        found = bounds_problems(self)
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             found.append(
                 f"heartbeat_interval_ms ({self.heartbeat_interval_ms}) must be less than "

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from coordinator_state import GroupConfig
 from streaming.config import ENVIRONMENT_PREFIX, ConfigError, StreamingConfig
 from streaming.topics import TopicSettings
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +47,21 @@ def test_every_setting_is_documented() -> None:
     description = StreamingConfig.model_fields["group_max_size"].description
     assert description is not None
     assert description.startswith("`group.max.size`")
+
+
+def test_texts_are_there_in_an_archive(tmp_path: Path) -> None:
+    """As with --py-files: nothing is read from files beside the modules."""
+    archive = tmp_path / "ours.zip"
+    with ZipFile(archive, "w") as written:
+        for package in ("schemas", "coordinator_state", "streaming", "group_coordinator"):
+            for file in (ROOT / package).rglob("*.py"):
+                written.write(file, file.relative_to(ROOT))
+    program = (
+        f"import sys; sys.path.insert(0, {str(archive)!r}); from streaming import config; assert {archive.name!r} in config.__file__\n"
+        "print(*(name for name, field in config.StreamingConfig.model_fields.items() if not field.description))"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("\n", "")
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
