@@ -17,11 +17,11 @@ from multiprocessing.connection import Connection
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.gateway import codec
 from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.gateway.frames import frame
 from group_coordinator.gateway.server import Gateway
 from schemas.events import ResponseDocument, decode_request_event, encode_json
+from schemas.kafka.codec import encode
 from schemas.messages import HeartbeatResponse
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 
@@ -111,7 +111,7 @@ async def _load(host: str, port: int, connections: int, depth: int, seconds: flo
 async def _beat(host: str, port: int, group_id: str, depth: int, end: float, latencies_ms: list[float]) -> int:
     """One connection: as many heartbeats at a time as `depth` says."""
     reader, writer = await asyncio.open_connection(host, port)
-    body = codec.encode(
+    body = encode(
         "HeartbeatRequest", _VERSION, {"group_id": group_id, "generation_id": 1, "member_id": f"m-{id(writer)}", "group_instance_id": None}
     )
     sent_at: dict[int, float] = {}

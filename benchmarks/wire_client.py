@@ -7,8 +7,9 @@ import struct
 from types import SimpleNamespace
 from typing import Any
 
-from group_coordinator.gateway import codec
+from group_coordinator.gateway.codec import response_body_start
 from group_coordinator.gateway.frames import frame
+from schemas.kafka.codec import decode, encode
 
 _HEAD = struct.Struct(">hhih")
 _NO_CLIENT_ID, _NO_TAGS = -1, b"\x00"
@@ -36,12 +37,12 @@ class WireClient:
         """Send a request of a flexible version and return what is answered."""
         key, version = _APIS[api]
         self._number += 1
-        body = codec.encode(f"{api}Request", version, fields)
+        body = encode(f"{api}Request", version, fields)
         self._writer.write(frame(_HEAD.pack(key, version, self._number, _NO_CLIENT_ID) + _NO_TAGS + body))
         size = struct.unpack(">i", await self._reader.readexactly(4))[0]
         payload = await self._reader.readexactly(size)
         name = f"{api}Response"
-        return codec.decode(name, version, payload, codec.response_body_start(name, version))
+        return decode(name, version, payload, response_body_start(name, version))
 
     def close(self) -> None:
         self._writer.close()

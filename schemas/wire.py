@@ -9,14 +9,18 @@ Text is handled as Java does it: bytes that are no UTF-8 read as U+FFFD, a lone 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
-from typing import TypeVar
+from typing import Any, TypeVar
 
+BOOL = Struct(">?")
 INT8 = Struct(">b")
 INT16 = Struct(">h")
 INT32 = Struct(">i")
 INT64 = Struct(">q")
+UINT16 = Struct(">H")
+UINT32 = Struct(">I")
+FLOAT64 = Struct(">d")
 
 STRING_SIZE_MAX = 32_767
 """Longest string in bytes of UTF-8, in either form."""
@@ -67,6 +71,16 @@ class Reader:
         if self.remaining:
             raise DecodeError(f"{self.remaining} bytes too many", self.position)
 
+    def numbers(self, layout: Struct) -> tuple[Any, ...]:
+        """Several numbers at once."""
+        try:
+            values = layout.unpack_from(self._data, self.position)
+        except struct.error:
+            self._insist(layout.size)
+            raise
+        self.position += layout.size
+        return values
+
     def int8(self) -> int:
         return self._fixed(INT8)
 
@@ -78,6 +92,15 @@ class Reader:
 
     def int64(self) -> int:
         return self._fixed(INT64)
+
+    def uint16(self) -> int:
+        return self._fixed(UINT16)
+
+    def uint32(self) -> int:
+        return self._fixed(UINT32)
+
+    def float64(self) -> float:
+        return self._fixed(FLOAT64)
 
     def unsigned_varint(self) -> int:
         """Up to 32 bits, seven to a byte, the lowest first."""
@@ -143,11 +166,29 @@ class Reader:
     def tagged_fields(self) -> dict[int, bytes]:
         """The tag section that ends every struct of a flexible version."""
         count = self.unsigned_varint()
+        if not count:  # nearly always
+            return {}
         self._insist(count * _TAG_SIZE_MIN)
         fields = {}
         for _ in range(count):
             tag = self.unsigned_varint()
             fields[tag] = self._take(self.unsigned_varint())
+        return fields
+
+    def known_tagged_fields(self, readers: Mapping[int, Callable[[Reader], Item]]) -> dict[int, Item]:
+        """As `tagged_fields`, each read by the reader of its tag; tags without a reader are skipped."""
+        count = self.unsigned_varint()
+        self._insist(count * _TAG_SIZE_MIN)
+        fields = {}
+        for _ in range(count):
+            tag, size = self.unsigned_varint(), self.unsigned_varint()
+            self._insist(size)
+            end = self.position + size
+            if tag in readers:
+                fields[tag] = readers[tag](self)
+                if self.position != end:
+                    raise DecodeError(f"tagged field {tag} does not end where it should", self.position)
+            self.position = end
         return fields
 
     def _size(self, compact: bool) -> int:
@@ -184,6 +225,28 @@ class Reader:
         if value is None:
             raise DecodeError(f"null {kind}", self.position)
         return value
+
+
+class BoundedReader(Reader):
+    """A reader that takes only so many items of arrays: each costs far more than its bytes."""
+
+    __slots__ = ("_items_left", "_items_max")
+
+    def __init__(self, data: bytes, items_max: int) -> None:
+        super().__init__(data)
+        self._items_max = self._items_left = items_max
+
+    def array(self, item: Callable[[], Item], item_size_min: int, compact: bool = False) -> list[Item]:
+        return [self._counted(item) for _ in range(self._count(item_size_min, compact))]
+
+    def nullable_array(self, item: Callable[[], Item], item_size_min: int, compact: bool = False) -> list[Item] | None:
+        return super().nullable_array(lambda: self._counted(item), item_size_min, compact)
+
+    def _counted(self, item: Callable[[], Item]) -> Item:
+        self._items_left -= 1
+        if self._items_left < 0:
+            raise DecodeError(f"more than {self._items_max} items", self.position)
+        return item()
 
 
 def pack(layout: Struct, *values: int) -> bytes:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from struct import Struct
 
-from group_coordinator.gateway import codec
+from group_coordinator.gateway.codec import response_body_start, response_payload
 from group_coordinator.gateway.frames import LENGTH
 from group_coordinator.gateway.topic_fields import Mention, unsigned_varint
+from schemas.kafka.codec import decode_struct, encode_struct, is_flexible
+from schemas.kafka.definitions import definition_of
 from schemas.wire import INT16, INT32, encode_count
 
 REQUEST = "FetchRequest"
@@ -34,7 +36,7 @@ _NOTHING_FETCHED = {
 
 def is_asked_for(mention: Mention) -> bool:
     """Whether a topic is to be read; otherwise it is one that is to be forgotten."""
-    return mention.definition is not None and mention.definition["name"] == _TOPICS
+    return mention.field is not None and mention.field.name == _TOPICS
 
 
 def goes_on(version: int, payload: bytes, start: int) -> bool:
@@ -45,12 +47,12 @@ def goes_on(version: int, payload: bytes, start: int) -> bool:
 def forget_session(correlation_id: int, version: int) -> bytes:
     """The answer upon which a client asks again, naming everything."""
     values = {"error_code": _FETCH_SESSION_ID_NOT_FOUND, "responses": ()}
-    return codec.response_payload(RESPONSE, version, correlation_id, values)
+    return response_payload(RESPONSE, version, correlation_id, values)
 
 
 def without(version: int, payload: bytes, start: int, mentions: list[Mention]) -> bytes:
     """The request without these topics, and of no session."""
-    array, flexible = mentions[0].array, codec.is_flexible(REQUEST, version)
+    array, flexible = mentions[0].array, is_flexible(REQUEST, version)
     parts, at = [], 0
     if version >= _SESSIONS:
         session_at = _session_at(version, start)
@@ -65,24 +67,26 @@ def without(version: int, payload: bytes, start: int, mentions: list[Mention]) -
 
 def refused(version: int, payload: bytes, mentions: list[tuple[Mention, int]]) -> bytes:
     """What the answer has of topics that are refused, each for its reason."""
-    flexible = codec.is_flexible(REQUEST, version)
-    (answered,) = (field for field in codec.definition_of(RESPONSE)["fields"] if field["name"] == "Responses")
+    flexible = is_flexible(REQUEST, version)
+    (answered,) = (field.struct for field in definition_of(RESPONSE).struct.fields if field.name == "Responses")
+    assert answered is not None
     parts = []
     for mention, error_code in mentions:
-        assert mention.definition is not None
-        asked = codec.decode_struct(mention.definition, version, flexible, payload[mention.begin : mention.end])
+        assert mention.field is not None
+        assert mention.field.struct is not None
+        asked = decode_struct(mention.field.struct, version, flexible, payload[mention.begin : mention.end])
         partitions = tuple(
             {"partition_index": each["partition"], "error_code": error_code, **_NOTHING_FETCHED} for each in asked["partitions"]
         )
         named: dict[str, object] = {name: asked[name] for name in ("topic", "topic_id") if name in asked}
-        parts.append(codec.encode_struct(answered, version, flexible, named | {"partitions": partitions}))
+        parts.append(encode_struct(answered, version, flexible, named | {"partitions": partitions}))
     return b"".join(parts)
 
 
 def put_in(version: int, topics: bytes, count: int, beginning: bytes) -> bytes:
     """The beginning of the broker's answer, its length included, with further topics; a refusal as a whole stays as it is."""
-    flexible = codec.is_flexible(RESPONSE, version)
-    at = LENGTH.size + codec.response_body_start(RESPONSE, version) + INT32.size
+    flexible = is_flexible(RESPONSE, version)
+    at = LENGTH.size + response_body_start(RESPONSE, version) + INT32.size
     if version >= _SESSIONS:
         if INT16.unpack_from(beginning, at)[0]:
             return beginning

@@ -7,14 +7,14 @@ which are not known here get through. All raise `schemas.wire.DecodeError`. Layo
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
-from group_coordinator.gateway import codec
+from group_coordinator.gateway.codec import response_body_start, response_payload
 from group_coordinator.gateway.config import Address
 from group_coordinator.gateway.frames import RequestHead
 from group_coordinator.gateway.versions import HIDDEN_FEATURES, OtherApi, Versions, offered
 from schemas.error_codes import ErrorCode
+from schemas.kafka.codec import decode
 from schemas.messages import ApiKey
 from schemas.wire import (
     INT16,
@@ -158,12 +158,12 @@ def rewrite_describe_cluster(payload: bytes, version: int, locate: Locate) -> by
 def rewrite_find_coordinator(payload: bytes, version: int, locate: Locate) -> bytes:
     """FindCoordinator that a broker answered: the coordinator of a transaction, or of a group behind a tap."""
     message = "FindCoordinatorResponse"
-    values = codec.decode(message, version, payload, codec.response_body_start(message, version))
+    values = decode(message, version, payload, response_body_start(message, version))
     if version < 4:
         values = _relocated(values, locate)
     else:
-        values["coordinators"] = [SimpleNamespace(**_relocated(each, locate)) for each in values["coordinators"]]
-    return codec.response_payload(message, version, INT32.unpack_from(payload)[0], values)
+        values["coordinators"] = [_relocated(each, locate) for each in values["coordinators"]]
+    return response_payload(message, version, INT32.unpack_from(payload)[0], values)
 
 
 def _relocated(coordinator: dict[str, Any], locate: Locate) -> dict[str, Any]:

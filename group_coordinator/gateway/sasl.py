@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from group_coordinator.gateway import codec
+from group_coordinator.gateway.codec import body_start, response_body_start
 from group_coordinator.gateway.frames import RequestHead
 from group_coordinator.gateway.versions import OtherApi
+from schemas.kafka.codec import decode
 from schemas.wire import DecodeError
 
 ANONYMOUS = "User:ANONYMOUS"
@@ -68,8 +69,8 @@ class SaslSession:
         self.awaits_answer = False
         is_handshake = head.api_key == OtherApi.SASL_HANDSHAKE
         message = "SaslHandshakeResponse" if is_handshake else "SaslAuthenticateResponse"
-        start = codec.response_body_start(message, head.api_version)
-        answer = codec.decode(message, head.api_version, payload, start)
+        start = response_body_start(message, head.api_version)
+        answer = decode(message, head.api_version, payload, start)
         if answer["error_code"]:
             self._forget()
         elif is_handshake:
@@ -100,7 +101,7 @@ class SaslSession:
 
 
 def _decoded(message: str, head: RequestHead, payload: bytes) -> dict[str, Any]:
-    return codec.decode(message, head.api_version, payload, codec.body_start(message, head, payload))
+    return decode(message, head.api_version, payload, body_start(message, head, payload))
 
 
 def _user(mechanism: str | None, token: bytes) -> str | None:

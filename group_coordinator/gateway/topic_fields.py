@@ -7,20 +7,18 @@ All but the names is skipped, so a message of a hundred thousand partitions is n
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
 
 from msgspec import Struct
 
-from group_coordinator.gateway import codec
+from schemas.kafka.codec import is_flexible
+from schemas.kafka.definitions import Field, StructDefinition, definition_of
 from schemas.wire import INT16, INT32, STRING_SIZE_MAX, DecodeError
-
-Definition = Mapping[str, Any]
 
 _UUID_SIZE = 16
 _FIXED_SIZES = {
-    "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "bitfield": 4, "int64": 8, "float64": 8, "uuid": _UUID_SIZE,
+    "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "float64": 8, "uuid": _UUID_SIZE,
 }  # fmt: skip
 _ANY = 2**62
 _NO_ID = bytes(_UUID_SIZE)
@@ -47,8 +45,8 @@ class Mention(Struct, frozen=True, gc=False):
     """Where the text of the name begins."""
     topic_id: bytes | None
     id_at: int
-    definition: Definition | None
-    """Of the item; None: it is the name alone."""
+    field: Field | None
+    """The array's definition; None: the item is the name alone."""
 
 
 class _Found:
@@ -99,19 +97,21 @@ def find_topics(
 
 def names_topics(message: str) -> bool:
     """Whether a message can name a topic at all."""
-    return _names_topics(codec.definition_of(message))
+    return _names_topics(definition_of(message).struct)
 
 
-def _names_topics(definition: Definition) -> bool:
-    return any(_is_name(field) or _is_id(field) or _names_topics(field) for field in definition.get("fields", ()))
+def _names_topics(struct: StructDefinition) -> bool:
+    return any(
+        _is_name(field) or _is_id(field) or (field.struct is not None and _names_topics(field.struct)) for field in struct.fields
+    )
 
 
-def _is_name(field: Definition) -> bool:
-    return field.get("entityType") == "topicName" or field["name"] == "ResourceName"
+def _is_name(field: Field) -> bool:
+    return field.entity_type == "topicName" or field.name == "ResourceName"
 
 
-def _is_id(field: Definition) -> bool:
-    return bool(field["name"] == "TopicId")
+def _is_id(field: Field) -> bool:
+    return field.name == "TopicId"
 
 
 # -------------------------------------------------------------------------------------------------------- structs
@@ -119,16 +119,16 @@ def _is_id(field: Definition) -> bool:
 
 @cache
 def _message_step(message: str, version: int) -> Step:
-    return _fields_step(codec.definition_of(message), version, codec.is_flexible(message, version))
+    return _fields_step(definition_of(message).struct, version, is_flexible(message, version))
 
 
-def _fields_step(definition: Definition, version: int, flexible: bool) -> Step:
+def _fields_step(struct: StructDefinition, version: int, flexible: bool) -> Step:
     """All fields of a struct, one after the other."""
     steps: list[Step] = []
     fixed = 0
-    for field in codec.fields_of(definition, version):
-        size = _FIXED_SIZES.get(field["type"])
-        if size is not None and not _is_id(field) and field["name"] != "ResourceType":
+    for field in struct.fields_of(version):
+        size = None if field.is_array else _FIXED_SIZES.get(field.type)
+        if size is not None and not _is_id(field) and field.name != "ResourceType":
             fixed += size  # neighbours are skipped at once
             continue
         if fixed:
@@ -148,10 +148,10 @@ def _fields_step(definition: Definition, version: int, flexible: bool) -> Step:
     return steps[0] if len(steps) == 1 else walk
 
 
-def _item_step(definition: Definition, version: int, flexible: bool) -> Step:
+def _item_step(array_field: Field, struct: StructDefinition, version: int, flexible: bool) -> Step:
     """An item of an array; one that names a topic is noted."""
-    walk = _fields_step(definition, version, flexible)
-    if not any(_is_name(field) or _is_id(field) for field in definition["fields"]):
+    walk = _fields_step(struct, version, flexible)
+    if not any(_is_name(field) or _is_id(field) for field in struct.fields):
         return walk
 
     def walk_topic(data: bytes, begin: int, found: _Found) -> int:
@@ -161,38 +161,37 @@ def _item_step(definition: Definition, version: int, flexible: bool) -> Step:
         end = walk(data, begin, found)
         if found.resource_type == _RESOURCE_IS_A_TOPIC and (found.name is not None or found.topic_id is not None):
             found.note(
-                Mention(begin, end, array, found.name, found.name_at, found.topic_id, found.id_at, definition)
+                Mention(begin, end, array, found.name, found.name_at, found.topic_id, found.id_at, array_field)
             )
         return end
 
     return walk_topic
 
 
-def _field_step(field: Definition, version: int, flexible: bool) -> Step:
-    kind: str = field["type"]
-    if kind.startswith("[]"):
-        return _array_step(field, kind[2:], version, flexible)
+def _field_step(field: Field, version: int, flexible: bool) -> Step:
+    if field.is_array:
+        return _array_step(field, version, flexible)
     if _is_name(field):
         return partial(_note_name, flexible)
     if _is_id(field):
         return _note_id
-    if field["name"] == "ResourceType":
+    if field.name == "ResourceType":
         return _note_resource_type
-    if "fields" in field:
-        walk = _fields_step(field, version, flexible)
-        return partial(_skip_nullable, walk) if codec.is_nullable(field, version) else walk
-    return partial(_skip_string if kind == "string" else _skip_bytes, flexible)
+    if field.struct is not None:
+        walk = _fields_step(field.struct, version, flexible)
+        return partial(_skip_nullable, walk) if field.is_nullable(version) else walk
+    return partial(_skip_string if field.type == "string" else _skip_bytes, flexible)
 
 
-def _array_step(field: Definition, kind: str, version: int, flexible: bool) -> Step:
-    if "fields" in field:
-        item = _item_step(field, version, flexible)
+def _array_step(field: Field, version: int, flexible: bool) -> Step:
+    if field.struct is not None:
+        item = _item_step(field, field.struct, version, flexible)
     elif _is_name(field):
         item = partial(_note_string, flexible)
-    elif kind in _FIXED_SIZES:
-        return partial(_skip_numbers, _FIXED_SIZES[kind], flexible)
+    elif field.type in _FIXED_SIZES:
+        return partial(_skip_numbers, _FIXED_SIZES[field.type], flexible)
     else:
-        item = partial(_skip_string if kind == "string" else _skip_bytes, flexible)
+        item = partial(_skip_string if field.type == "string" else _skip_bytes, flexible)
 
     def walk_array(data: bytes, begin: int, found: _Found) -> int:
         count, at = _size(data, begin, flexible)

@@ -15,13 +15,15 @@ from uuid import uuid4
 
 from msgspec import Struct, field
 
-from group_coordinator.gateway import codec, fetch
+from group_coordinator.gateway import fetch
+from group_coordinator.gateway.codec import body_start, request_payload, response_body_start
 from group_coordinator.gateway.frames import RequestHead
 from group_coordinator.gateway.produce import ProduceTopics
 from group_coordinator.gateway.topic_access import TopicAccess, Verdict
 from group_coordinator.gateway.topic_fields import Mention, find_topics
 from group_coordinator.gateway.versions import TOPIC_APIS, OtherApi
 from schemas.error_codes import ErrorCode
+from schemas.kafka.codec import decode, decode_struct, encode_struct, is_flexible
 from schemas.wire import DecodeError, encode_count, encode_string
 
 Rewrite = Callable[[bytes], bytes]
@@ -99,7 +101,7 @@ class TopicGate:
         if not by_id and self._access.mark not in payload:
             return Passage(payload=payload, rewrite=self._hide(head, principal))
         message = TOPIC_APIS[head.api_key] + "Request"
-        start = codec.body_start(message, head, payload)
+        start = body_start(message, head, payload)
         found = find_topics(message, head.api_version, payload, start, _ITEMS_MAX, _TOPICS_MAX)
         verdicts = [(mention, self._verdict(principal, mention, heard)) for mention in found]
         asked = tuple(dict.fromkeys(each.topic_id for each, verdict in verdicts if each.topic_id and verdict is Verdict.ASK))
@@ -114,8 +116,8 @@ class TopicGate:
 
     def hear(self, question: Question, payload: bytes) -> Heard:
         """What a broker has answered to a question. Raises `DecodeError`."""
-        start = codec.response_body_start("MetadataResponse", _METADATA_BY_ID)
-        found = codec.decode("MetadataResponse", _METADATA_BY_ID, payload, start)
+        start = response_body_start("MetadataResponse", _METADATA_BY_ID)
+        found = decode("MetadataResponse", _METADATA_BY_ID, payload, start)
         named = {each["topic_id"]: each["name"] for each in found["topics"] if each["name"] and not each["error_code"]}
         for topic_id, name in named.items():
             self._access.learn(topic_id, name)
@@ -151,10 +153,10 @@ class TopicGate:
     def _revealed(self, message: str, version: int, principal: str, masks: Masks, payload: bytes) -> bytes:
         if not masks and self._access.mark not in payload:
             return payload
-        flexible = codec.is_flexible(message, version)
+        flexible = is_flexible(message, version)
         edits: list[tuple[int, int, bytes]] = []
         gone: dict[int, tuple[Mention, int]] = {}
-        for mention in find_topics(message, version, payload, codec.response_body_start(message, version)):
+        for mention in find_topics(message, version, payload, response_body_start(message, version)):
             if mention.name in masks.names or mention.topic_id in masks.ids:
                 item = payload[mention.begin : mention.end]
                 edits.append((mention.begin, mention.end, _unmasked(mention, version, flexible, item, masks)))
@@ -170,8 +172,8 @@ class TopicGate:
 def _question(head: RequestHead, ids: tuple[bytes, ...]) -> Question:
     """A Metadata request of our own, in the name of the client."""
     asking = RequestHead(OtherApi.METADATA, _METADATA_BY_ID, head.correlation_id, None, 0)
-    topics = tuple(codec.as_attributes({"topic_id": topic_id, "name": None}) for topic_id in ids)
-    payload = codec.request_payload("MetadataRequest", asking, {"topics": topics, "allow_auto_topic_creation": False})
+    topics = tuple({"topic_id": topic_id, "name": None} for topic_id in ids)
+    payload = request_payload("MetadataRequest", asking, {"topics": topics, "allow_auto_topic_creation": False})
     return Question(asking, payload, ids)
 
 
@@ -217,16 +219,16 @@ def _masked(payload: bytes, stopped: Stopped) -> tuple[bytes, Masks]:
 
 def _unmasked(mention: Mention, version: int, flexible: bool, item: bytes, masks: Masks) -> bytes:
     """An item of an answer under the name that its client knows."""
-    if mention.definition is None:
+    if mention.field is None or mention.field.struct is None:
         assert mention.name is not None
         return encode_string(masks.names[mention.name], flexible)
-    values = codec.decode_struct(mention.definition, version, flexible, item)
+    values = decode_struct(mention.field.struct, version, flexible, item)
     is_refused = True
     if mention.name in masks.names:
         values = {name: masks.names[mention.name] if value == mention.name else value for name, value in values.items()}
     if mention.topic_id in masks.ids:
         values["topic_id"], is_refused = masks.ids[mention.topic_id]
-    return codec.encode_struct(mention.definition, version, flexible, _refused(values) if is_refused else values)
+    return encode_struct(mention.field.struct, version, flexible, _refused(values) if is_refused else values)
 
 
 def _refused(values: Any) -> Any:

@@ -13,9 +13,10 @@ from typing import Any, TypeVar, cast, get_args
 import msgspec
 from msgspec import Struct
 
-from group_coordinator.gateway import codec
+from group_coordinator.gateway.codec import body_start, response_body_start, response_payload
 from group_coordinator.gateway.frames import RequestHead
 from schemas.error_codes import ErrorCode
+from schemas.kafka.codec import decode
 from schemas.messages import (
     APIS,
     LeaveGroupResponse,
@@ -41,7 +42,7 @@ def read_request(api: str, head: RequestHead, payload: bytes, items_max: int | N
     """The request in a frame's payload. Raises `schemas.wire.DecodeError`, also for one of more than `items_max` items."""
     message = api + "Request"
     version = head.api_version
-    values = codec.decode(message, version, payload, codec.body_start(message, head, payload), items_max)
+    values = decode(message, version, payload, body_start(message, head, payload), items_max)
     if api == "FindCoordinator" and version < 4:
         values["coordinator_keys"] = (values["key"],)
     elif api == "LeaveGroup" and version < 3:
@@ -62,7 +63,7 @@ def write_response(api: str, version: int, correlation_id: int, response: GroupR
         values["protocol_name"] = values["protocol_name"] or ""
     elif isinstance(response, LeaveGroupResponse) and version < 3:
         values["error_code"] = _only_error(response)
-    return codec.response_payload(api + "Response", version, correlation_id, values)
+    return response_payload(api + "Response", version, correlation_id, values)
 
 
 def read_response(api: str, version: int, payload: bytes) -> GroupResponse:
@@ -71,7 +72,7 @@ def read_response(api: str, version: int, payload: bytes) -> GroupResponse:
     An error code that is none of ours reads as UNKNOWN_SERVER_ERROR. Raises `schemas.wire.DecodeError`.
     """
     message = api + "Response"
-    values = codec.decode(message, version, payload, codec.response_body_start(message, version))
+    values = decode(message, version, payload, response_body_start(message, version))
     if api == "FindCoordinator" and version < 4:
         values = {"coordinators": ({**values, "key": ""},)}
     elif api == "OffsetFetch" and version < 8:

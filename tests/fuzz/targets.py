@@ -21,7 +21,7 @@ from group_coordinator.assignors.user_data import decode_generation
 from group_coordinator.assignors.user_data import decode_sticky_user_data as decode_claim
 from group_coordinator.command_line.committed_offsets import CsvError, from_csv
 from group_coordinator.dashboard.sources import request_of_event
-from group_coordinator.gateway import codec
+from group_coordinator.gateway.codec import body_start
 from group_coordinator.gateway.frames import FrameError, FrameSplitter, frame, parse_request_head
 from group_coordinator.gateway.versions import GROUP_APIS
 from group_coordinator.operations.tally import Tally
@@ -33,6 +33,7 @@ from group_coordinator.recordings.request_lines import MARK, read_line
 from schemas import consumer_protocol
 from schemas.events import EventError, decode_group_event, decode_response_event, encode_json
 from schemas.history import decode_history, decode_snapshot
+from schemas.kafka.codec import decode
 from schemas.messages import JoinGroupProtocol
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedMember, RecordedOffset, RecordingGap
 from schemas.records import decode_record
@@ -222,12 +223,12 @@ def _decode_blob(data: bytes) -> None:
     consumer_protocol.subscribed_topics(data)
     decode_claim(data)
     decode_generation(data)
-    for decode in (
+    for decode_bytes in (
         consumer_protocol.decode_subscription, consumer_protocol.decode_assignment, consumer_protocol.decode_sticky_user_data,
         consumer_protocol.decode_cooperative_user_data,
     ):  # fmt: skip
         with suppress(DecodeError):
-            decode(data)
+            decode_bytes(data)
 
 
 def _decode_offsets_record(data: bytes) -> None:
@@ -261,7 +262,7 @@ def _decode_frames(data: bytes) -> None:
         message = _MESSAGE_OF_KEY.get(head.api_key)
         if message is not None and (f"{message}Request", head.api_version) in MESSAGES:
             request = f"{message}Request"
-            codec.decode(request, head.api_version, payload, codec.body_start(request, head, payload))
+            decode(request, head.api_version, payload, body_start(request, head, payload))
 
 
 _MESSAGE_OF_KEY = {int(key): name for key, name in GROUP_APIS.items()}

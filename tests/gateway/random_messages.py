@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -50,17 +49,6 @@ def random_message(message: str, version: int, random: Random, names: tuple[str,
     cls = wire_class(message)
     theirs, values = made.fields(cls, cls.json["fields"])
     return cls(version=version, **theirs), values
-
-
-def attributes(values: dict[str, Any]) -> dict[str, Any]:
-    """The same with the items of arrays as objects, as they are written."""
-
-    def item(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(map(item, value))
-        return SimpleNamespace(**{name: item(each) for name, each in value.items()}) if isinstance(value, dict) else value
-
-    return {name: item(value) for name, value in values.items()}
 
 
 class _Maker:

@@ -11,10 +11,11 @@ from kio.index import load_payload_module
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from group_coordinator.gateway import codec
+from group_coordinator.gateway.codec import body_start, response_body_start, response_payload
 from group_coordinator.gateway.frames import parse_request_head
-from schemas.wire import DecodeError, EncodeError
-from tests.gateway.random_messages import MESSAGES, attributes, random_message, wire_class
+from schemas.kafka.codec import decode, encode
+from schemas.wire import DecodeError, EncodeError, encode_count
+from tests.gateway.random_messages import MESSAGES, random_message, wire_class
 
 _EACH = 10
 
@@ -25,8 +26,8 @@ def test_reads_and_writes_what_kafka_python_does(message: str, version: int) -> 
     for _ in range(_EACH):
         theirs, values = random_message(message, version, random)
         encoded = bytes(theirs.encode(version=version))
-        assert codec.decode(message, version, encoded) == values
-        assert codec.encode(message, version, attributes(values)) == encoded
+        assert decode(message, version, encoded) == values
+        assert encode(message, version, values) == encoded
 
 
 @pytest.mark.parametrize(("message", "version"), MESSAGES)
@@ -38,7 +39,7 @@ def test_kio_reads_what_is_written_here(message: str, version: int) -> None:
     tried = 0
     for _ in range(_EACH):
         _, values = random_message(message, version, random)
-        written = codec.encode(message, version, attributes(values))
+        written = encode(message, version, values)
         try:
             entity, size = entity_reader(cls)(written, 0)
         except ValueError:
@@ -61,7 +62,7 @@ def test_headers_of_requests(message: str, version: int) -> None:
         head = parse_request_head(payload)
         assert head is not None
         assert (head.api_key, head.api_version, head.correlation_id, head.client_id) == (theirs.API_KEY, version, 77, client_id)
-        assert codec.decode(message, version, payload, codec.body_start(message, head, payload)) == values
+        assert decode(message, version, payload, body_start(message, head, payload)) == values
 
 
 def test_headers_of_responses() -> None:
@@ -69,18 +70,18 @@ def test_headers_of_responses() -> None:
     for version in range(5):
         theirs = wire_class("HeartbeatResponse")(version=version, error_code=27)
         theirs.with_header(correlation_id=5)
-        payload = codec.response_payload("HeartbeatResponse", version, 5, values)
+        payload = response_payload("HeartbeatResponse", version, 5, values)
         assert payload == bytes(theirs.encode(header=True))
-        start = codec.response_body_start("HeartbeatResponse", version)
-        assert codec.decode("HeartbeatResponse", version, payload, start)["error_code"] == 27
+        start = response_body_start("HeartbeatResponse", version)
+        assert decode("HeartbeatResponse", version, payload, start)["error_code"] == 27
 
 
 def test_unknown_tagged_fields_are_skipped() -> None:
     """A newer client may add some (KIP-482); kio for one would cut it off."""
     _, values = random_message("HeartbeatRequest", 4, Random(1))
-    encoded = codec.encode("HeartbeatRequest", 4, values)
+    encoded = encode("HeartbeatRequest", 4, values)
     assert encoded.endswith(b"\x00")
-    assert codec.decode("HeartbeatRequest", 4, encoded[:-1] + b"\x02\x07\x03abc\x09\x00") == values
+    assert decode("HeartbeatRequest", 4, encoded[:-1] + b"\x02\x07\x03abc\x09\x00") == values
 
 
 @pytest.mark.parametrize(("message", "version"), [each for each in MESSAGES if each[0].endswith("Request")])
@@ -90,16 +91,16 @@ def test_damage_is_a_decode_error_and_nothing_else(message: str, version: int) -
     encoded = bytes(theirs.encode(version=version))
     for end in range(max(0, len(encoded) - 300), len(encoded)):
         with pytest.raises(DecodeError):
-            codec.decode(message, version, encoded[:end])
+            decode(message, version, encoded[:end])
     with pytest.raises(DecodeError):
-        codec.decode(message, version, encoded + b"\x00")
+        decode(message, version, encoded + b"\x00")
     for _ in range(100):
         damaged = bytearray(encoded)
         for _ in range(random.choice((1, 3))):
             if damaged:
                 damaged[random.randrange(len(damaged))] = random.randrange(256)
         try:
-            codec.decode(message, version, bytes(damaged))
+            decode(message, version, bytes(damaged))
         except DecodeError:
             continue
 
@@ -109,21 +110,21 @@ def test_numbers_and_counts_without_an_end_cost_no_time(payload: bytes) -> None:
     since = time.perf_counter()
     for message, version in MESSAGES:
         with pytest.raises(DecodeError):
-            codec.decode(message, version, payload)
+            decode(message, version, payload)
     assert time.perf_counter() - since < 10
 
 
 def test_many_tags_in_a_large_frame_cost_time_in_proportion_to_its_size() -> None:
     members = 100_000
-    body = b"\x02g" + codec.encode_count(members, compact=True) + b"\x01\x00\x00\x01\x07\x00" * members + b"\x00"
+    body = b"\x02g" + encode_count(members, compact=True) + b"\x01\x00\x00\x01\x07\x00" * members + b"\x00"
     since = time.perf_counter()
-    read = codec.decode("LeaveGroupRequest", 5, body)
+    read = decode("LeaveGroupRequest", 5, body)
     assert len(read["members"]) == members
     assert time.perf_counter() - since < 10
 
 
 def test_null_where_a_version_has_none() -> None:
     with pytest.raises(EncodeError):
-        codec.encode("JoinGroupResponse", 6, {"protocol_name": None, "leader": "", "member_id": "", "members": ()})
+        encode("JoinGroupResponse", 6, {"protocol_name": None, "leader": "", "member_id": "", "members": ()})
     with pytest.raises(DecodeError, match="null string"):
-        codec.decode("HeartbeatRequest", 0, b"\xff\xff" + b"\x00\x00\x00\x01" + b"\x00\x00")
+        decode("HeartbeatRequest", 0, b"\xff\xff" + b"\x00\x00\x00\x01" + b"\x00\x00")
