@@ -53,3 +53,10 @@ def test_every_decision_has_a_number_and_is_in_the_contents() -> None:
     assert re.findall(r"^- \[(.*)\]", contents, re.MULTILINE) == headings
     numbers = [heading.partition(". ")[0] for heading in headings]
     assert sorted(map(int, numbers)) == list(range(1, len(headings) + 1))
+
+
+def test_every_room_is_in_the_architecture() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    rooms = [path.parent.name for path in (ROOT / "group_coordinator").glob("*/__init__.py")]
+    assert rooms
+    assert [room for room in rooms if f"| `.../{room}/` |" not in text] == []
