@@ -72,6 +72,7 @@ class Process:
             default_api_timeout_ms=2 * REQUEST_TIMEOUT_MS,
             auto_offset_reset="earliest",
         )
+        self.join_timeout_ms = config.join_timeout_ms
         self.member = GroupMember(config, request_ids(uuid5(NAMESPACE_OID, self.name)), shard_count=shard_count)
         self._wake_at_ms: int | None = None
         self._refresh_at_ms = world.now_ms + METADATA_REFRESH_MS

@@ -248,7 +248,7 @@ class World:
             client_id=process.plan.name,
         )
         key = process.plan.group_id.encode()
-        for delay_ms in self._delays(process, send.request_id, "request"):
+        for delay_ms in self._delays(process, send.api, send.request_id, "request"):
             self.at(self.now_ms + delay_ms, lambda: self.append(send.shard, key, value))
 
     def _with_topic_ids(self, request: Request) -> Request:
@@ -295,7 +295,7 @@ class World:
                 body=answer.response,
             )
         )
-        for delay_ms in self._delays(process, answer.request_id, "answer"):
+        for delay_ms in self._delays(process, answer.api, answer.request_id, "answer"):
             self.at(self.now_ms + delay_ms, lambda: self._deliver(process, value))
 
     def _deliver(self, process: Process, value: bytes) -> None:
@@ -304,7 +304,7 @@ class World:
         else:
             process.receive(value)
 
-    def _delays(self, process: Process, request_id: str, what: str) -> list[int]:
+    def _delays(self, process: Process, api: str, request_id: str, what: str) -> list[int]:
         """After how many milliseconds something arrives, once for each time that it does."""
         dice = self.chance.of(what, process.name, request_id)
         delay_ms = dice.randint(*_LATENCY_MS)
@@ -314,6 +314,9 @@ class World:
             lost, doubled, late = (dice.random() * 100 for _ in range(3))
             if lost < (trouble.lose_requests if what == "request" else trouble.lose_answers):
                 self.tell(process.name, f"a {what} is lost on its way")
+                if api in ("JoinGroup", "SyncGroup"):
+                    # A member that joins waits for its answer, and sends no heartbeat until it gives up and asks again.
+                    process.in_trouble(self.now_ms, process.join_timeout_ms)
                 return []
             if late < trouble.late:
                 delay_ms += dice.randint(1, max(trouble.late_ms, 1))
