@@ -14,7 +14,7 @@ from group_coordinator.command_line.errors import CommandError
 from group_coordinator.dashboard.documents import Documents
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import ReplaySource
-from tests.command_line.test_main import REQUEST_LOG, call
+from tests.command_line.calls import REQUEST_LOG, call
 
 DOUBT = "The clock of the log goes back by 1 h."
 

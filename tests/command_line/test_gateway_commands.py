@@ -18,8 +18,8 @@ from group_coordinator.command_line.gateway_settings import GatewaySettings, Tap
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from streaming.settings import ConfigError
 from streaming.topics import TopicSettings, admin_client, ensure_topics
-from tests.command_line.test_end_to_end import STOP_TIMEOUT_S, command, session_of, wait_for
-from tests.command_line.test_main import call, text_of
+from tests.command_line.calls import call, text_of
+from tests.command_line.processes import STOP_TIMEOUT_S, command, session_of, wait_for
 
 API_VERSIONS_REQUEST = bytes.fromhex("0000000a" "0012" "0000" "00000001" "ffff")
 """Version 0: its length, the API's key and version, a correlation id, no client id."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.command_line import doubts
-from tests.command_line.test_main import FIXTURES, call
+from tests.command_line.calls import FIXTURES, call
 from tests.recordings import disturbances
 
 CHURN = FIXTURES / "recordings" / "churn-0.request.log.gz"

@@ -8,28 +8,15 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
 from group_coordinator.command_line import doubts
-from group_coordinator.command_line.main import app
 from streaming.config import StreamingConfig
+from tests.command_line.calls import FIXTURES, REQUEST_LOG, call, text_of
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
-REQUEST_LOG = FIXTURES / "recordings" / "chaos-a.request.log.gz"
 COMMANDS = [
     ("demo",), ("run",), ("import", "kafka-request-log"), ("replay",), ("verify", "recording"), ("verify", "history"), ("groups",),
     ("explain",),
 ]  # fmt: skip
-
-
-def call(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "200", "TERM": "dumb", "TZ": "UTC"})
-
-
-def text_of(result: Result) -> str:
-    """Everything printed, without colours."""
-    return re.sub(r"\x1b\[[0-9;]*m", "", result.output)
 
 
 def test_the_list_of_commands() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from group_coordinator.dashboard import ReplaySource, SourceError
 from group_coordinator.dashboard.index import Index
-from tests.command_line.test_main import REQUEST_LOG, call, text_of
+from tests.command_line.calls import REQUEST_LOG, call, text_of
 
 CONTENTS = {
     "empty": b"",

@@ -18,14 +18,8 @@ import pytest
 
 from group_coordinator.command_line import signals
 from group_coordinator.command_line.signals import asked_to_stop
-from tests.command_line.test_end_to_end import (
-    REQUEST_LOG,
-    START_TIMEOUT_S,
-    STOP_TIMEOUT_S,
-    command,
-    session_of,
-    wait_for,
-)
+from tests.command_line.calls import REQUEST_LOG
+from tests.command_line.processes import START_TIMEOUT_S, STOP_TIMEOUT_S, command, session_of, wait_for
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -17,8 +17,8 @@ from schemas.messages import DescribeGroupsRequest, JoinGroupProtocol, JoinGroup
 from streaming.config import StreamingConfig
 from streaming.events_tail import open_reader
 from tests.crash import processes
+from tests.crash.coordinators import make_topics
 from tests.crash.runner import App
-from tests.crash.test_lost_checkpoint import make_topics
 
 MEGABYTE = 1_000_000
 START_MS = 1_700_000_000_000

@@ -13,9 +13,9 @@ import pytest
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
+from tests.crash.coordinators import append, make_topics
 from tests.crash.outputs import count, events_of, expected_of, has_written, require_same, written_of
 from tests.crash.runner import App
-from tests.crash.test_lost_checkpoint import append, make_topics
 from tests.streaming.log_story import story
 
 DISK_MB = 8

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +16,13 @@ from streaming.application import Application
 from streaming.checkpoints import CheckpointError, require_checkpoints
 from streaming.config import StreamingConfig
 from streaming.session import prepare_session
-from streaming.topics import TopicReport, admin_client, ensure_topics
+from streaming.topics import admin_client
+from tests.crash.coordinators import append, make_topics, running, wait_until
 from tests.crash.outputs import count, events_of, expected_of, has_written, require_same, written_of
 from tests.streaming.log_story import START_MS, story
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-TIMEOUT_S = 90.0
 
 
 @pytest.fixture
@@ -36,45 +32,6 @@ def config(kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path) -> Streaming
         checkpoint=str(tmp_path / "checkpoint"), ticker=False, shuffle_partitions=1, max_events_per_batch=100,
         group_initial_rebalance_delay_ms=1_000,
     )  # fmt: skip
-
-
-def make_topics(config: StreamingConfig) -> TopicReport:
-    return ensure_topics(admin_client(config.bootstrap_servers, {"log_level": "0"}), config.topic_settings)
-
-
-def append(config: StreamingConfig, records: list[Record]) -> None:
-    producer = Producer({"enable.idempotence": True, "log_level": 0, **config.client_properties})
-    for record in records:
-        producer.produce(config.topic_settings.topics.events, key=record.key, value=record.value, partition=record.partition or 0)
-    assert producer.flush(30) == 0
-
-
-def wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-
-
-@contextmanager
-def running(config: StreamingConfig, spark: SparkSession, **options: Any) -> Iterator[list[BaseException]]:
-    """The app in a thread; what it raised."""
-    stop, failures = threading.Event(), list[BaseException]()
-
-    def run() -> None:
-        try:
-            Application(config, spark=spark, **options).run(stop)
-        except BaseException as failure:
-            failures.append(failure)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield failures
-    finally:
-        stop.set()
-        thread.join(TIMEOUT_S)
-    assert not failures
 
 
 def refusal(config: StreamingConfig, spark: SparkSession, **options: Any) -> str:

@@ -18,8 +18,8 @@ from streaming.clock import Standstill, TickerStatus
 from streaming.config import StreamingConfig
 from streaming.topics import admin_client
 from streaming.watcher import Watcher
+from tests.crash.coordinators import append, make_topics, running, wait_until
 from tests.crash.outputs import Outputs, count, events_of, expected_of, has_written, require_same, written_of
-from tests.crash.test_lost_checkpoint import append, make_topics, running, wait_until
 from tests.streaming.log_story import story
 
 if TYPE_CHECKING:

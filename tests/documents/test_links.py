@@ -8,15 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.documents.headings import anchors
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
-
-
-def anchors(document: Path) -> set[str]:
-    """As GitHub makes them of headings: lower case, without punctuation, hyphens for spaces."""
-    text = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
-    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def is_there(target: str, folder: Path, document: Path) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from group_coordinator.operations.gateway_metrics import GATEWAY_METRICS
 from group_coordinator.operations.metrics import METRICS
-from tests.documents.test_links import anchors
+from tests.documents.headings import anchors
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
 MARK = "<!-- generated: everything below is written by `make schemas` -->\n"

@@ -16,7 +16,8 @@ from click import Command, Group, UsageError
 
 from group_coordinator.command_line.main import app
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from tests.command_line.test_end_to_end import REQUEST_LOG, command, wait_for
+from tests.command_line.calls import REQUEST_LOG
+from tests.command_line.processes import command, wait_for
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -47,7 +47,7 @@ from streaming.replay import replay_in_process
 from streaming.rows import EventRow, OutputRecord
 from tests.coordinator_state.harness import assignment, subscription
 from tests.gateway.random_messages import MESSAGES, random_message
-from tests.operations.test_tally import bench
+from tests.operations.tally_bench import bench
 from tests.streaming.log_story import START_MS, story
 
 RESPONSES_PARTITIONS = 8

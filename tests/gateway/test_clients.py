@@ -34,7 +34,6 @@ from tests.gateway.waiting import eventually
 pytestmark = pytest.mark.end_to_end
 
 
-
 def values(*consumers: ConsumerProcess) -> list[int]:
     return sorted(int(read.value) for consumer in consumers for read in list(consumer.records))
 

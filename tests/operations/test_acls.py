@@ -25,7 +25,7 @@ from group_coordinator.members.kafka_member import Member
 from streaming.config import StreamingConfig
 from streaming.topics import Topics
 from tests.operations.test_security import wait_until
-from tests.streaming.test_application import RunningApp
+from tests.streaming.running_app import RunningApp
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
 USERS = ("coordinator", "gateway", "member", "reader", "app", "stranger")

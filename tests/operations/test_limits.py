@@ -30,7 +30,7 @@ from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
 from tests.offsets_log.live_topic import make_topics
-from tests.operations.test_tally import Bench, bench
+from tests.operations.tally_bench import Bench, bench
 
 START_MS = 1_700_000_000_000
 

@@ -2,54 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
-
 import msgspec
 import pytest
 
 from group_coordinator.operations import metrics as m
-from group_coordinator.operations.group_table import GroupTable
-from group_coordinator.operations.metrics import Metrics
 from group_coordinator.operations.repeats import Remembered, Repeats
-from group_coordinator.operations.tally import Tally
-from schemas.records_file import Record
-from streaming.rows import OutputRecord
-from tests.operations.records import APPEND_MS, CONFIG, START_MS, log, outputs
-
-TOPICS = CONFIG.topic_settings.topics
-SHARDS = frozenset({0})
-
-
-class Bench(NamedTuple):
-    metrics: Metrics
-    groups: GroupTable
-    tally: Tally
-
-    def count(self, events: Iterable[Record], written: Iterable[OutputRecord]) -> None:
-        for event in events:
-            self.tally.event(event.partition or 0, event.offset or 0, event.timestamp_ms or 0, event.key, event.value)
-        for output in written:
-            value = output.value or b""
-            if output.topic == TOPICS.responses:
-                appended_ms = START_MS + msgspec.json.decode(value)["answers_offset"]
-                self.tally.answer(output.partition, appended_ms + APPEND_MS, value)
-            elif output.topic == TOPICS.history:
-                self.tally.history(0, value)
-            elif output.topic == TOPICS.assignments:
-                self.tally.group(output.key or b"", output.value)
-            elif output.topic == TOPICS.dead_letters:
-                self.tally.dead_letter(SHARDS, output.key, output.headers)
-
-    def value(self, metric: m.Metric, suffix: str = "", **labels: str) -> float | None:
-        return self.metrics.registry.get_sample_value(metric.name + suffix, labels)
-
-
-def bench(shard: int | None = 0, top: int = 5) -> Bench:
-    metrics = Metrics()
-    groups = GroupTable(top, lambda group_id: 1_700_000_100_000, lambda: 1_000.0)
-    metrics.gauges_from(groups.values)
-    return Bench(metrics, groups, Tally(metrics, groups, lambda group_id: shard))
+from tests.operations.records import APPEND_MS, log, outputs
+from tests.operations.tally_bench import SHARDS, Bench, bench
 
 
 @pytest.fixture

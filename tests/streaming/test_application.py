@@ -6,146 +6,55 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.error_codes import ErrorCode
-from schemas.events import decode_response_event, encode_request_event
+from schemas.events import encode_request_event
 from schemas.messages import (
     DescribeGroupsRequest,
-    HeartbeatRequest,
     HeartbeatResponse,
-    JoinGroupProtocol,
-    JoinGroupRequest,
-    Request,
     Response,
-    SyncGroupAssignment,
-    SyncGroupRequest,
 )
 from schemas.records_file import Record
-from streaming.application import Application, QueryFailed, ShardProgress
+from streaming.application import QueryFailed, ShardProgress
 from streaming.config import StreamingConfig
 from streaming.event_log import RECORD_COLUMNS, records_of_topic
 from streaming.replay import replay_in_process
 from streaming.rows import NO_PARTITION, OutputRecord
-from streaming.topics import TopicError, TopicReport
+from streaming.topics import TopicError
 from tests.streaming import log_story
+from tests.streaming.running_app import BEAT, GROUP, SESSION_MS, Client, RunningApp, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SESSION_MS = 4_000
-TIMEOUT_S = 180.0
-GROUP = "steady"
-BEAT = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
-
-
-class RunningApp:
-    """The app in a thread."""
-
-    def __init__(self, config: StreamingConfig, spark: SparkSession) -> None:
-        self.progress: list[ShardProgress] = []
-        self.failure: BaseException | None = None
-        self._started = threading.Event()
-        self._stop = threading.Event()
-        self._app = Application(config, spark=spark, on_start=self._on_start, on_progress=self.progress.append)
-        self._thread = threading.Thread(target=self._run)
-
-    def _on_start(self, report: TopicReport) -> None:
-        self._started.set()
-
-    def _run(self) -> None:
-        try:
-            self._app.run(self._stop)
-        except BaseException as failure:
-            self.failure = failure
-
-    def __enter__(self) -> RunningApp:
-        self._thread.start()
-        wait_until(lambda: self._started.is_set() or not self._thread.is_alive())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self.join()
-
-    def join(self) -> None:
-        self._thread.join(TIMEOUT_S)
-        assert not self._thread.is_alive()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)
-
-
-class Client:
-    """Sends requests of a group and hears the answers."""
-
-    def __init__(self, config: StreamingConfig) -> None:
-        self._topics = config.topic_settings.topics
-        self._producer = Producer({**config.client_properties, "enable.idempotence": True, "message.max.bytes": 1_048_000})
-        self._consumer = Consumer({**config.client_properties, "group.id": "test"})
-        self._consumer.assign([TopicPartition(self._topics.responses, 1, 0)])
-        self._answers: dict[str, Response] = {}
-        self._lock = threading.Lock()
-        self.sent: list[str] = []
-
-    def join(self) -> None:
-        """One member joins and syncs: a stable group in generation 1."""
-        protocols = (JoinGroupProtocol(name="range", metadata=b""),)
-        join = JoinGroupRequest(group_id=GROUP, session_timeout_ms=SESSION_MS, protocol_type="consumer", protocols=protocols)
-        self.answer(self.send("JoinGroup", 3, join, new_member_id="m"))
-        assignments = (SyncGroupAssignment(member_id="m", assignment=b""),)
-        sync = SyncGroupRequest(group_id=GROUP, generation_id=1, member_id="m", assignments=assignments)
-        self.answer(self.send("SyncGroup", 3, sync))
-
-    def send(self, api: str, version: int, request: Request, **fields: Any) -> str:
-        request_id = f"{api}-{len(self.sent)}"
-        self.sent.append(request_id)
-        value = encode_request_event(api, version, request, request_id=request_id, reply_partition=1, client_id="test", **fields)
-        self.write(GROUP.encode(), value)
-        return request_id
-
-    def write(self, key: bytes | None, value: bytes | None) -> None:
-        self._producer.produce(self._topics.events, key=key, value=value, partition=0)
-        self._producer.flush()
-
-    def answer(self, request_id: str) -> Response:
-        wait_until(lambda: request_id in self.answers())
-        return self.answers()[request_id]
-
-    def answers(self) -> dict[str, Response]:
-        with self._lock:
-            for message in self._consumer.consume(1_000, timeout=0.1):
-                envelope, response = decode_response_event(message.value() or b"")
-                self._answers[envelope.request_id] = response
-            return dict(self._answers)
-
 
 @dataclass
-class Beats:
+class Heartbeats:
     """A member's heartbeats, whoever listens."""
 
     client: Client
     ids: list[str] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
 
-    def __enter__(self) -> Beats:
+    def __enter__(self) -> Heartbeats:
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop, if they have not stopped yet."""
         self._stop.set()
         self._thread.join()
 
@@ -184,26 +93,26 @@ def life(spark: SparkSession, kafka: EmbeddedKafka, tmp_path_factory: pytest.Tem
         assert app.failure is None
         client = Client(config)
         client.join()
-        with Beats(client) as beats:
+        with Heartbeats(client) as heartbeats:
             for key, value in log_story.POISONS:
                 client.write(key, value)
             client.write(b"large", b"x" * 1_000_000)
             nowhere = encode_request_event("Heartbeat", 4, BEAT, request_id="nowhere", reply_partition=99, client_id="test")
             client.write(GROUP.encode(), nowhere)
             described = client.answer(client.send("DescribeGroups", 5, DescribeGroupsRequest(groups=(GROUP,))))
-            app.__exit__()
+            app.stop()
             assert app.failure is None
-            before = len(beats.ids)
+            before = len(heartbeats.ids)
             time.sleep(3 * SESSION_MS / 1_000)
-            paused = len(beats.ids) - before
+            paused = len(heartbeats.ids) - before
             with RunningApp(config.model_copy(update={"max_events_per_batch": 40}), spark) as again:
-                wait_until(lambda: len(client.answers().keys() & set(beats.ids)) >= before + paused + 8)
-                beats.__exit__()
+                wait_until(lambda: len(client.answers().keys() & set(heartbeats.ids)) >= before + paused + 8)
+                heartbeats.stop()
                 # At once: who beats no more has one session left.
-                wait_until(lambda: client.answers().keys() >= set(beats.ids))
+                wait_until(lambda: client.answers().keys() >= set(heartbeats.ids))
             assert again.failure is None
     answers = client.answers()
-    found = [answers[request_id] for request_id in beats.ids]
+    found = [answers[request_id] for request_id in heartbeats.ids]
     topics = config.topic_settings.topics
     rows = records_of_topic(spark, config, topics.events).collect()
     events = [Record(**{name: _plain(row[name]) for name in RECORD_COLUMNS}) for row in rows]
@@ -322,14 +231,14 @@ def test_an_outage_of_the_broker_for_three_sessions_expires_nobody(spark: SparkS
         with RunningApp(config, spark) as app:
             client = Client(config)
             client.join()
-            with Beats(client) as beats:
-                wait_until(lambda: bool(client.answers().keys() & set(beats.ids)))
+            with Heartbeats(client) as heartbeats:
+                wait_until(lambda: bool(client.answers().keys() & set(heartbeats.ids)))
                 broker.kill()
                 time.sleep(3 * SESSION_MS / 1_000)
                 broker.start()
-                before = len(beats.ids)
-                wait_until(lambda: len(client.answers().keys() & set(beats.ids)) >= before + 5)
-            answers = [client.answer(request_id) for request_id in beats.ids]
+                before = len(heartbeats.ids)
+                wait_until(lambda: len(client.answers().keys() & set(heartbeats.ids)) >= before + 5)
+            answers = [client.answer(request_id) for request_id in heartbeats.ids]
         assert app.failure is None
     assert {getattr(answer, "error_code", None) for answer in answers} == {ErrorCode.NONE}
 

@@ -6,13 +6,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from msgspec.structs import replace
 from pyspark.sql.streaming.state import GroupState
 
-from schemas.messages import HeartbeatRequest
 from streaming.buckets import StoredGroup, bucket_operator, decode_bucket, encode_bucket
 from streaming.operator import OperatorError, streaming_operator
-from tests.streaming.test_operator import CONFIG, JOIN, JOIN_MS, event, group_state
+from tests.streaming.operator_events import CONFIG, JOIN_MS, beat, group_state, join
 
 KEPT = {b"a": StoredGroup(5, b"membership", b"offsets"), b"\xff": StoredGroup(None, b"", b"")}
 BLOB_OF_VERSION_1 = bytes.fromhex("920182c401619305c40a6d656d62657273686970c4076f666673657473c401ff93c0c400c400")
@@ -36,16 +34,6 @@ def alone(rows: list[tuple[bytes | None, int, int, bytes | None]]) -> list[dict[
         own = frame(*(row for row in rows if row[0] == key))
         found += [row for output in streaming_operator(CONFIG)((key,), [own], group_state()) for row in output.to_dict("records")]
     return found
-
-
-def join(key: bytes, offset: int, clock_ms: int = JOIN_MS) -> tuple[bytes, int, int, bytes]:
-    request = replace(JOIN, group_id=key.decode())
-    return key, offset, clock_ms, event("JoinGroup", 3, request, f"join-{offset}", new_member_id="m")
-
-
-def beat(key: bytes, offset: int) -> tuple[bytes, int, int, bytes]:
-    request = HeartbeatRequest(group_id=key.decode(), generation_id=1, member_id="m")
-    return key, offset, JOIN_MS, event("Heartbeat", 4, request, f"beat-{offset}")
 
 
 def awake(state: GroupState, watermark_ms: int) -> GroupState:

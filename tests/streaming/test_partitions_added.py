@@ -14,7 +14,7 @@ from schemas.events import decode_response_event, encode_request_event
 from schemas.messages import HeartbeatResponse
 from streaming.config import StreamingConfig
 from streaming.topics import TopicError
-from tests.streaming.test_application import BEAT, GROUP, Client, RunningApp, wait_until
+from tests.streaming.running_app import BEAT, GROUP, Client, RunningApp, wait_until
 
 ANSWER = HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
 

@@ -24,8 +24,7 @@ from streaming.session import prepare_session
 from streaming.source import with_clock
 from streaming.state_function import StateFunction
 from tests.streaming.log_story import story as story_of_a_log
-from tests.streaming.test_buckets import beat, join
-from tests.streaming.test_operator import CONFIG, JOIN_MS, group_state
+from tests.streaming.operator_events import CONFIG, JOIN_MS, beat, group_state, join
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

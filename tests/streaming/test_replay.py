@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +16,6 @@ import pytest
 
 from group_coordinator.recordings.events_import import EventsImport
 from schemas.records_file import Record, decode_record, encode_record
-from streaming.config import StreamingConfig
 from streaming.event_log import EventLogError, read_records, records_of_files
 from streaming.packed_outputs import output_records
 from streaming.replay import replay_batch, replay_in_process, replay_streaming, write_files
@@ -26,30 +23,13 @@ from streaming.rows import OutputRecord
 from streaming.session import prepare_session
 from tests.recordings.followed import FIXTURES, followed_lines, lines_of
 from tests.streaming import log_story
+from tests.streaming.replays import CONFIG, in_process, output_order, write_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CONFIG = StreamingConfig(group_initial_rebalance_delay_ms=1_000)
 RECORDINGS = FIXTURES / "recordings"
 Outputs = dict[bytes | None, list[OutputRecord]]
-
-
-def write_log(file: Path, records: Iterable[Record]) -> Path:
-    lines = b"".join(encode_record(record) + b"\n" for record in records)
-    file.write_bytes(gzip.compress(lines) if file.suffix == ".gz" else lines)
-    return file
-
-
-def in_process(records: Iterable[Record], config: StreamingConfig = CONFIG, until_ms: int = 0) -> list[OutputRecord]:
-    """All outputs, in the order in which a replay writes them."""
-    outputs = [output for _, found in replay_in_process(records, config, until_ms=until_ms) for output in found]
-    return sorted(outputs, key=_order)
-
-
-def _order(output: OutputRecord) -> Any:
-    """Any order that names an output; only equality counts."""
-    return output.topic, output.key or b"", sorted(output.headers.items()), output.value or b""
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +61,7 @@ def test_a_batch_is_the_same_in_the_same_order(
 ) -> None:
     prepare_session(spark, CONFIG)
     outputs = list(output_records(replay_batch(records_of_files(spark, [log_file]), CONFIG)))
-    assert sorted(outputs, key=_order) == expected
+    assert sorted(outputs, key=output_order) == expected
     assert outputs == [output for _, found in replay_in_process(log, CONFIG) for output in found]
 
 
@@ -97,8 +77,8 @@ def test_a_recording_is_followed_alike(spark: SparkSession, tmp_path: Path) -> N
     assert {"group_recorded", "recording_gap", "leader_elected"} <= types
     prepare_session(spark, config)
     records = records_of_files(spark, [file])
-    assert sorted(output_records(replay_batch(records, config)), key=_order) == expected
-    assert sorted(output_records(replay_streaming(records, config, tmp_path / "stream")), key=_order) == expected
+    assert sorted(output_records(replay_batch(records, config)), key=output_order) == expected
+    assert sorted(output_records(replay_streaming(records, config, tmp_path / "stream")), key=output_order) == expected
 
 
 @pytest.mark.parametrize(
@@ -113,7 +93,7 @@ def test_a_stream_is_the_same_in_any_batches(
     )
     prepare_session(spark, config)
     outputs = replay_streaming(records_of_files(spark, [log_file]), config, tmp_path)
-    assert sorted(output_records(outputs), key=_order) == expected
+    assert sorted(output_records(outputs), key=output_order) == expected
 
 
 def test_hash_seeds_make_no_difference(log_file: Path, tmp_path: Path) -> None:
@@ -168,9 +148,9 @@ def test_shards_stream_and_batch_alike(spark: SparkSession, log: list[Record], t
     prepare_session(spark, config)
     sharded = log_story.resharded(log, 3)
     records = records_of_files(spark, [write_log(tmp_path / "events.jsonl", sharded)])
-    assert sorted(output_records(replay_batch(records, config)), key=_order) == in_process(sharded, config)
+    assert sorted(output_records(replay_batch(records, config)), key=output_order) == in_process(sharded, config)
     streamed = replay_streaming(records, config, tmp_path / "work")
-    assert sorted(output_records(streamed), key=_order) == in_process(sharded, config)
+    assert sorted(output_records(streamed), key=output_order) == in_process(sharded, config)
 
 
 def test_until_moves_the_end_of_the_log(spark: SparkSession, log: list[Record], log_file: Path, tmp_path: Path) -> None:
@@ -179,9 +159,9 @@ def test_until_moves_the_end_of_the_log(spark: SparkSession, log: list[Record], 
     expected = in_process(log, until_ms=until_ms)
     assert len(expected) > len(in_process(log))
     records = records_of_files(spark, [log_file])
-    assert sorted(output_records(replay_batch(records, CONFIG, until_ms=until_ms)), key=_order) == expected
+    assert sorted(output_records(replay_batch(records, CONFIG, until_ms=until_ms)), key=output_order) == expected
     streamed = replay_streaming(records, CONFIG, tmp_path, until_ms=until_ms)
-    assert sorted(output_records(streamed), key=_order) == expected
+    assert sorted(output_records(streamed), key=output_order) == expected
 
 
 def test_files_of_both_kinds_hold_the_outputs(expected: list[OutputRecord], tmp_path: Path) -> None:

@@ -27,8 +27,7 @@ from streaming.operator import streaming_operator
 from streaming.state_function import StateFunction
 from streaming.tuning import state_worker
 from streaming.tuning.state_worker import StateFunctionSerializer
-from tests.streaming.test_buckets import beat, join
-from tests.streaming.test_operator import CONFIG, JOIN, JOIN_MS, event
+from tests.streaming.operator_events import CONFIG, JOIN, JOIN_MS, beat, event, join
 
 Row = tuple[bytes | None, int, int, bytes | None]
 """Key, offset, clock_ms, value."""

@@ -19,7 +19,7 @@ from streaming.session import java_options, prepare_session
 from streaming.tuning import worker_daemon
 from streaming.tuning.known_spark import PYSPARK_VERSION, unknown_spark
 from tests.streaming import log_story
-from tests.streaming.test_replay import _order, in_process, write_log
+from tests.streaming.replays import in_process, output_order, write_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,7 +92,7 @@ def test_the_bytes_are_the_same_without_the_patch(
     prepare_session(spark, config)
     records = records_of_files(spark, [write_log(tmp_path / "events.jsonl", log)])
     outputs = replay_streaming(records, config, tmp_path / "stream")
-    assert sorted(output_records(outputs), key=_order) == in_process(log, config)
+    assert sorted(output_records(outputs), key=output_order) == in_process(log, config)
 
 
 def state_of_the_worker(_: int) -> tuple[bool, bool]:

@@ -1,0 +1,23 @@
+"""Commands that are called in this process."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from click.testing import Result
+from typer.testing import CliRunner
+
+from group_coordinator.command_line.main import app
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+REQUEST_LOG = FIXTURES / "recordings" / "chaos-a.request.log.gz"
+
+
+def call(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "200", "TERM": "dumb", "TZ": "UTC"})
+
+
+def text_of(result: Result) -> str:
+    """Everything printed, without colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", result.output)

@@ -1,0 +1,49 @@
+"""Commands that run in processes of their own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+START_TIMEOUT_S = 180.0
+STOP_TIMEOUT_S = 90.0
+
+
+@contextmanager
+def command(tmp_path: Path, *arguments: str, cwd: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A command in a session of its own; what it prints goes to files. With `cwd` as it is installed, and there."""
+    program = [sys.executable, "-m", "group_coordinator.command_line.main"] if cwd is None else [str(Path(sys.executable).with_name("group-coordinator"))]
+    with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
+        process = subprocess.Popen([*program, *arguments], stdout=out, stderr=err, text=True, start_new_session=True, cwd=cwd)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+def wait_for(process: subprocess.Popen[str], tmp_path: Path, pattern: str) -> str:
+    """What was printed, as soon as it has this."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        text = (tmp_path / "out").read_text()
+        if re.search(pattern, text):
+            return text
+        if process.poll() is not None:
+            break
+        time.sleep(0.2)
+    pytest.fail(f"no {pattern!r}; exit code {process.poll()}\n{(tmp_path / 'out').read_text()}\n{(tmp_path / 'err').read_text()}")
+
+
+def session_of(process: subprocess.Popen[str]) -> list[str]:
+    """The processes of its session that are still alive."""
+    found = subprocess.run(["ps", "-o", "pid=,args=", "-s", str(process.pid)], capture_output=True, text=True, check=False)
+    return [line for line in found.stdout.splitlines() if "<defunct>" not in line]

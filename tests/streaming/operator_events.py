@@ -1,0 +1,65 @@
+"""Events and states for tests of the operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from coordinator_state import GroupConfig
+from schemas.events import encode_request_event
+from schemas.messages import HeartbeatRequest, JoinGroupProtocol, JoinGroupRequest, Request
+from streaming.operator_config import OperatorConfig
+from streaming.reply_partitions import ReplyPartitions
+from streaming.topics import Topics
+
+CONFIG = OperatorConfig(
+    group=GroupConfig(group_initial_rebalance_delay_ms=0),
+    topics=Topics.of_prefix("c"),
+    partition=0,
+    reply_partitions=ReplyPartitions("responses", 8),
+    offsets_partitions=50,
+    output_max_bytes=4_194_304,
+)
+
+JOIN = JoinGroupRequest(
+    group_id="g", session_timeout_ms=6_000, protocol_type="consumer", protocols=(JoinGroupProtocol(name="range", metadata=b""),)
+)
+
+JOIN_MS = 100_000
+
+
+def group_state(
+    value: tuple[bytes, bytes] | None = None, *, watermark_ms: int = 0, has_timed_out: bool = False, timeout_ms: int = -1
+) -> GroupState:
+    schema = StructType([StructField("membership", BinaryType()), StructField("offsets", BinaryType())])
+    return GroupState(
+        optionalValue=value,  # type: ignore[arg-type]
+        batchProcessingTimeMs=0,
+        eventTimeWatermarkMs=watermark_ms,
+        timeoutConf=GroupStateTimeout.EventTimeTimeout,
+        hasTimedOut=has_timed_out,
+        watermarkPresent=True,
+        defined=value is not None,
+        updated=False,
+        removed=False,
+        timeoutTimestamp=timeout_ms,
+        keyAsUnsafe=b"",
+        valueSchema=schema,
+    )
+
+
+def event(api: str, version: int, request: Request, request_id: str = "r", **fields: Any) -> bytes:
+    return encode_request_event(api, version, request, request_id=request_id, reply_partition=1, client_id="c", **fields)
+
+
+def join(key: bytes, offset: int, clock_ms: int = JOIN_MS) -> tuple[bytes, int, int, bytes]:
+    request = replace(JOIN, group_id=key.decode())
+    return key, offset, clock_ms, event("JoinGroup", 3, request, f"join-{offset}", new_member_id="m")
+
+
+def beat(key: bytes, offset: int) -> tuple[bytes, int, int, bytes]:
+    request = HeartbeatRequest(group_id=key.decode(), generation_id=1, member_id="m")
+    return key, offset, JOIN_MS, event("Heartbeat", 4, request, f"beat-{offset}")

@@ -1,0 +1,32 @@
+"""A log in a file, and its replay in this process."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from schemas.records_file import Record, encode_record
+from streaming.config import StreamingConfig
+from streaming.replay import replay_in_process
+from streaming.rows import OutputRecord
+
+CONFIG = StreamingConfig(group_initial_rebalance_delay_ms=1_000)
+
+
+def write_log(file: Path, records: Iterable[Record]) -> Path:
+    lines = b"".join(encode_record(record) + b"\n" for record in records)
+    file.write_bytes(gzip.compress(lines) if file.suffix == ".gz" else lines)
+    return file
+
+
+def in_process(records: Iterable[Record], config: StreamingConfig = CONFIG, until_ms: int = 0) -> list[OutputRecord]:
+    """All outputs, in the order in which a replay writes them."""
+    outputs = [output for _, found in replay_in_process(records, config, until_ms=until_ms) for output in found]
+    return sorted(outputs, key=output_order)
+
+
+def output_order(output: OutputRecord) -> Any:
+    """Any order that names an output; only equality counts."""
+    return output.topic, output.key or b"", sorted(output.headers.items()), output.value or b""
