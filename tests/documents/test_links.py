@@ -11,6 +11,7 @@ import pytest
 from tests.documents.headings import anchors
 
 ROOT = Path(__file__).parents[2]
+TOP_FOLDERS = {path.name for path in ROOT.iterdir() if path.is_dir()}
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -44,6 +45,8 @@ def test_pictures_are_shown() -> None:
 def test_every_decision_has_a_number_and_is_in_the_contents() -> None:
     text = (ROOT / "docs" / "decisions.md").read_text()
     contents, _, sections = text.partition("\n## ")
+    parts = re.findall(r"^## (.*)$", f"## {sections}", re.MULTILINE)
+    assert re.findall(r"^\*\*(.*)\*\*$", contents, re.MULTILINE) == parts
     headings = re.findall(r"^### (.*)$", sections, re.MULTILINE)
     assert re.findall(r"^- \[(.*)\]", contents, re.MULTILINE) == headings
     numbers = [heading.partition(". ")[0] for heading in headings]
@@ -55,3 +58,11 @@ def test_every_room_is_in_the_architecture() -> None:
     rooms = [path.parent.name for path in (ROOT / "group_coordinator").glob("*/__init__.py")]
     assert rooms
     assert [room for room in rooms if f"| `.../{room}/` |" not in text] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_files_that_a_document_names(document: Path) -> None:
+    """Paths in backticks: `streaming/parts.py`, `tests/gateway`."""
+    words = re.findall(r"`((?:\w+/)+[\w.-]*)`", document.read_text())
+    ours = [word for word in words if word.split("/")[0] in TOP_FOLDERS]
+    assert [word for word in ours if not (ROOT / word).exists()] == []
