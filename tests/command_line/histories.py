@@ -19,7 +19,7 @@ A = "a-6f1b2c3d-0000-4000-8000-00000000000a"
 
 
 def records_of(outputs: list[Output]) -> list[History]:
-    return of_type(outputs, HistoryRecord)  # type: ignore[return-value]
+    return of_type(outputs, HistoryRecord)  # type: ignore[arg-type]
 
 
 def crash() -> list[History]:

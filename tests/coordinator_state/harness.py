@@ -123,7 +123,7 @@ class GroupHarness:
         """One request at the present time; returns everything that came out."""
         self.offset += 1
         versions = {"JoinGroup": 9, "SyncGroup": 5, "Heartbeat": 4, "LeaveGroup": 5, "OffsetCommit": 9, "OffsetFetch": 9}
-        fields = {"client_id": "client", "request_id": f"r{self.offset}", "reply_partition": 0} | envelope
+        fields: dict[str, Any] = {"client_id": "client", "request_id": f"r{self.offset}", "reply_partition": 0} | envelope
         header = RequestEnvelope(
             api=api, api_version=versions.get(api, 0) if version is None else version, body=Raw(), **fields
         )
@@ -143,7 +143,7 @@ class GroupHarness:
     def join(self, member_id: str = "", **fields: Any) -> list[Output]:
         envelope = {name: fields.pop(name) for name in ("client_id", "client_host", "new_member_id", "request_id", "version") if name in fields}
         protocols = fields.pop("protocols", {"range": subscription("t")})
-        defaults = {
+        defaults: dict[str, Any] = {
             "group_id": self.group_id,
             "session_timeout_ms": 10_000,
             "rebalance_timeout_ms": 60_000,

@@ -229,6 +229,7 @@ def test_a_partition_that_is_asked_for_very_often_is_not_answered_as_often() -> 
             group_id="g", topics=(OffsetFetchRequestTopic(name="t", partition_indexes=partitions),)
         )
         (answered,) = group.answer(group.send("OffsetFetch", OffsetFetchRequest(groups=(asked,)))).groups
+        assert isinstance(answered, OffsetFetchResponseGroup)
         return answered
 
     refused = fetch(*(0,) * 160_000)

@@ -1,7 +1,10 @@
 """History: every rebalance has a cause, and the chain can be followed from record to record."""
 
-from coordinator_state import LogRecord
+from typing import TypeVar
+
+from coordinator_state import LogRecord, Output
 from schemas.history import (
+    AssignedTopic,
     AssignmentReceived,
     GroupDead,
     GroupEmpty,
@@ -23,8 +26,10 @@ from schemas.history import (
 )
 from tests.coordinator_state.harness import DAY_MS, GroupHarness, assignment, of_type, subscription
 
+T = TypeVar("T")
 
-def one(outputs: list, kind: type):
+
+def one(outputs: list[Output], kind: type[T]) -> T:
     (found,) = of_type(outputs, kind)
     return found
 
@@ -68,7 +73,7 @@ def test_a_crash_is_told_from_the_last_heartbeat_to_the_new_owner() -> None:
     group.sleep(100)
     synced = group.sync("a", 3, {"a": assignment("t", 0, 1)})
     received = one(synced, AssignmentReceived)
-    assert received.assignments[0].topics[0].partitions == (0, 1)
+    assert received.assignments[0].topics == (AssignedTopic(topic="t", partitions=(0, 1)),)
     over = one(synced, RebalanceCompleted)
     assert (over.outcome, over.duration_ms, over.join_ms, over.trigger) == ("stable", 2_100, 2_000, "member_expired")
     assert chain(group, over) == [

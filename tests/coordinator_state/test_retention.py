@@ -1,9 +1,11 @@
 """How long committed offsets are kept, and when a group without any goes."""
 
+from typing import Any
+
 from schemas.history import GroupDead, OffsetsExpired
 from tests.coordinator_state.harness import MINUTE_MS, GroupHarness, of_type
 
-HOUR = {"offsets_retention_minutes": 60, "offsets_retention_check_interval_ms": 60_000}
+HOUR: dict[str, Any] = {"offsets_retention_minutes": 60, "offsets_retention_check_interval_ms": 60_000}
 
 
 def test_in_a_group_without_members_each_offset_expires_by_its_commit() -> None:

@@ -82,7 +82,7 @@ def test_who_joins_for_the_first_time_and_who_was_handed_an_id_are_given_their_t
 def test_it_makes_no_group_and_changes_nothing_but_sessions() -> None:
     group = GroupHarness()
     assert group.renew_sessions() == []
-    assert group.group is None
+    assert group.state == "none"
     group.stable("m")
     group.add("late")
     before = group.group

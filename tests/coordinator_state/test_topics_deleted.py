@@ -8,6 +8,7 @@ from coordinator_state import (
     GroupConfig,
     GroupCoordinator,
     LogRecord,
+    Output,
     TopicsDeletedEvent,
     group_event,
 )
@@ -31,7 +32,7 @@ def stored(group: GroupHarness) -> dict[tuple[str, int], int]:
     return {} if found is None else {(topic, partition): each.offset for topic, partition, each in found.offsets}
 
 
-def tombstones(outputs: list) -> list[object]:
+def tombstones(outputs: list[Output]) -> list[object]:
     return [decode_key(each.key) for each in of_type(outputs, LogRecord) if each.value is None]
 
 
@@ -80,7 +81,7 @@ def test_several_ids_of_one_name_and_several_topics_in_one_event() -> None:
 
 
 @pytest.mark.parametrize("topics", [(), (("u", OLD),), (("t", OTHER),)])
-def test_what_the_group_has_no_offsets_of_leaves_it_as_it_is(topics: tuple) -> None:
+def test_what_the_group_has_no_offsets_of_leaves_it_as_it_is(topics: tuple[tuple[str, str], ...]) -> None:
     group = GroupHarness()
     group.commit(offsets={("t", 0): 1}, topic_ids={"t": OLD})
     before = group.group

@@ -52,7 +52,8 @@ class Scenario:
         self._topics_created = 0
 
     def _start_with(self, config: dict[str, int]) -> None:
-        self._group = GroupHarness(now_ms=0, **({"group_initial_rebalance_delay_ms": 3_000} | config))
+        settings: dict[str, Any] = {"group_initial_rebalance_delay_ms": 3_000} | config
+        self._group = GroupHarness(now_ms=0, **settings)
         self._lines = OutputLines(self._group.now_ms)
 
     def run(self, command: Command) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from coordinator_state import Answer, Coordinator, GroupConfig, RenewalEvent, RequestEvent
 from schemas.error_codes import ErrorCode
@@ -136,7 +137,7 @@ def _next_request(member: Member, chance: random.Random, now_ms: int) -> tuple[s
             protocols=protocols,
         )
         return "JoinGroup", 9, body
-    identity = {"group_id": member.group_id, "generation_id": member.generation_id, "member_id": member.member_id}
+    identity: dict[str, Any] = {"group_id": member.group_id, "generation_id": member.generation_id, "member_id": member.member_id}
     if member.must_sync:
         member.must_sync, member.waiting = False, True
         return "SyncGroup", 3, SyncGroupRequest(**identity, assignments=member.assignments)

@@ -1,5 +1,7 @@
 """JoinGroup: who is let in, when the answer comes, and what the answer says."""
 
+from typing import Any
+
 import pytest
 
 from schemas.error_codes import ErrorCode
@@ -100,7 +102,7 @@ def test_the_protocol_with_most_votes_is_chosen_among_those_that_all_support() -
 
 
 @pytest.mark.parametrize("other", [{"protocol_type": "connect"}, {"protocols": {"own": b""}}, {"protocols": {}}])
-def test_a_member_without_a_protocol_in_common_is_refused(other: dict[str, object]) -> None:
+def test_a_member_without_a_protocol_in_common_is_refused(other: dict[str, Any]) -> None:
     group = GroupHarness()
     group.stable("a")
     assert group.answer(group.join(**other)).error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL

@@ -1,5 +1,7 @@
 """SyncGroup: the leader brings everybody's assignment, and each member gets its own."""
 
+from typing import Any
+
 import pytest
 
 from coordinator_state import LogRecord
@@ -74,7 +76,7 @@ def test_a_member_that_does_not_sync_within_the_rebalance_timeout_is_dropped() -
         ({"group_instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_a_request_that_does_not_fit_the_group(fields: dict[str, str | None], error: ErrorCode) -> None:
+def test_a_request_that_does_not_fit_the_group(fields: dict[str, Any], error: ErrorCode) -> None:
     group = joined_group()
     assert group.answer(group.sync("b", 1, **fields)).error_code is error
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from io import BytesIO
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from kio.index import load_payload_module
@@ -43,6 +43,7 @@ def test_round_trip(name: str, version: int) -> None:
 def test_kio_reads_what_is_written_here(name: str, version: int) -> None:
     """A codec by another author reads our bytes and writes the same."""
     definition = definition_of(name)
+    kind: Literal[EntityType.request, EntityType.response]
     kind = EntityType.request if definition.type == "request" else EntityType.response
     try:
         cls = getattr(load_payload_module(definition.api_key or 0, version, kind), name)
