@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from group_coordinator.history.fold import GroupFold
-from group_coordinator.history.view import Departure, JoinedMember
+from group_coordinator.history.view import Departure, JoinedMember, Removal
 from schemas.group_states import NO_GROUP, UNKNOWN, GroupState
 from schemas.history import (
     AssignmentReceived,
@@ -31,7 +31,7 @@ RECENT_MAX = 64
 """Rebalances and departures that are remembered one by one."""
 TRANSITIONS_MAX = 1_024
 _WIDTH = 4
-_WITHOUT_MEMBERS = (GroupState.EMPTY.value, GroupState.DEAD.value, UNKNOWN)
+WITHOUT_MEMBERS = (GroupState.EMPTY.value, GroupState.DEAD.value, UNKNOWN)
 
 
 class Recent(NamedTuple):
@@ -157,7 +157,7 @@ class GroupFacts(GroupFold):
         if entered == (self.state, self.state_since_ms, self.generation_id):
             return  # as when a life began
         self.state, self.state_since_ms, self.generation_id = entered
-        if state in _WITHOUT_MEMBERS:
+        if state in WITHOUT_MEMBERS:
             self.members, self.waiting = {}, {}
         if state == GroupState.DEAD:
             self.offsets = {}
@@ -246,7 +246,7 @@ class GroupFacts(GroupFold):
         if not self.partitions:
             self.topics = tuple(sorted({topic for topic, _ in self.offsets}))
 
-    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted) -> None:
+    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted, how: Removal) -> None:
         for each in record.offsets:
             self.offsets.pop((each.topic, each.partition), None)
 

@@ -143,8 +143,12 @@ def _offsets_committed(view: HistoryView, record: OffsetsCommitted) -> None:
     view.offsets_committed(record)
 
 
-def _offsets_removed(view: HistoryView, record: OffsetsExpired | OffsetsDeleted) -> None:
-    view.offsets_removed(record)
+def _offsets_expired(view: HistoryView, record: OffsetsExpired) -> None:
+    view.offsets_removed(record, "expired")
+
+
+def _offsets_deleted(view: HistoryView, record: OffsetsDeleted) -> None:
+    view.offsets_removed(record, "deleted")
 
 
 def _request_refused(view: HistoryView, record: RequestRefused) -> None:
@@ -175,7 +179,7 @@ MEANINGS: Mapping[type[HistoryRecord], Meaning] = {
     AssignmentReceived: Meaning(_assignment_received),
     RebalanceCompleted: Meaning(_rebalance_completed),
     OffsetsCommitted: Meaning(_offsets_committed, is_of_life=False),
-    OffsetsExpired: Meaning(_offsets_removed, is_of_life=False),
-    OffsetsDeleted: Meaning(_offsets_removed, is_of_life=False),
+    OffsetsExpired: Meaning(_offsets_expired, is_of_life=False),
+    OffsetsDeleted: Meaning(_offsets_deleted, is_of_life=False),
     RequestRefused: Meaning(_request_refused, is_of_life=False),
 }

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from group_coordinator.history.classic import MEANINGS
-from group_coordinator.history.order import NOWHERE, Place, sort_key
+from group_coordinator.history.order import Place, sort_key, take_place
 from group_coordinator.history.view import HistoryView
 from schemas.history import History
+
+
+def tell(record: History, view: HistoryView) -> None:
+    """Say to a view what one record means by itself: to a view that counts records and follows no group."""
+    MEANINGS[type(record)].tell(view, record)
+
 
 NO_LIFE = -1
 """In place of an epoch."""
@@ -39,11 +45,7 @@ class GroupFold(HistoryView):
 
     def is_new(self, record: History) -> bool:
         """Whether the record was not there before. From now on it was."""
-        partition, place = record.cause.partition, (record.epoch, record.seq)
-        if place <= self.seen.get(partition, NOWHERE):
-            return False
-        self.seen[partition] = place
-        return True
+        return take_place(self.seen, record.cause.partition, (record.epoch, record.seq))
 
     def follow(self, record: History) -> None:
         """Say what a new record means."""

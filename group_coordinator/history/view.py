@@ -23,6 +23,10 @@ Departure = Literal["left", "expired", "dropped"]
 """How a member that was in the group went: by itself, unheard for its session timeout, or put out by a rule."""
 
 
+Removal = Literal["expired", "deleted"]
+"""How an offset went: by time, or by a request or with its topic."""
+
+
 class JoinedMember(Protocol):
     """What is known of a member that is in the group."""
 
@@ -125,7 +129,7 @@ class HistoryView:
     def offsets_committed(self, record: OffsetsCommitted) -> None:
         """Offsets were stored."""
 
-    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted) -> None:
+    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted, how: Removal) -> None:
         """Offsets are no longer stored."""
 
     def request_refused(self, record: RequestRefused) -> None:

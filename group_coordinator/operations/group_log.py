@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from group_coordinator.narrative.words import sentence
-from group_coordinator.operations.light_records import LightHistory
-from schemas.history import decode_history
+from schemas.history import History
 
 LINES_PER_WINDOW = 100
 WINDOW_S = 10.0
@@ -35,11 +34,12 @@ class GroupLog:
         self._window_ends_s = now_s() + WINDOW_S
         self._lines = 0
 
-    def history(self, record: LightHistory, value: bytes) -> None:
-        """A record of history; most kinds are not told here."""
-        level = _LEVELS.get(record.type)
+    def history(self, record: History) -> None:
+        """A record of history; most types have no line here."""
+        happened = str(type(record).__struct_config__.tag)
+        level = _LEVELS.get(happened)
         if level is not None and _log.isEnabledFor(level) and self._may_write():
-            _log.log(level, sentence(decode_history(value)), extra={"group_id": record.group_id, "happened": record.type})
+            _log.log(level, sentence(record), extra={"group_id": record.group_id, "happened": happened})
 
     def dead_letter(self, key: bytes | None, reason: str, headers: Mapping[str, str]) -> None:
         """An event that could not be read."""

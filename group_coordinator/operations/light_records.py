@@ -67,30 +67,8 @@ class LightAnswer(Struct, frozen=True, gc=False):
         return ErrorCode(code).name if code in _KNOWN else "UNKNOWN_SERVER_ERROR"
 
 
-class _Cause(Struct, frozen=True, gc=False):
-    offset: int
-
-
 class _Nothing(Struct, frozen=True, gc=False):
     pass
-
-
-class LightHistory(Struct, frozen=True, gc=False):
-    """A record of history: what any kind of them has that is counted."""
-
-    type: str
-    group_id: str
-    epoch: int
-    seq: int
-    cause: _Cause
-    trigger: str = ""
-    outcome: str = ""
-    duration_ms: int = 0
-    reason: str = ""
-    api: str = ""
-    rule: str = ""
-    error: str = ""
-    offsets: tuple[_Nothing, ...] = ()
 
 
 class LightSnapshot(Struct, frozen=True, gc=False):
@@ -106,5 +84,4 @@ _KNOWN = frozenset(ErrorCode)
 
 read_event: Callable[[bytes], LightEvent] = json_decoder(LightEvent)
 read_answer: Callable[[bytes], LightAnswer] = json_decoder(LightAnswer)
-read_history: Callable[[bytes], LightHistory] = json_decoder(LightHistory)
 read_snapshot: Callable[[bytes], LightSnapshot] = json_decoder(LightSnapshot)

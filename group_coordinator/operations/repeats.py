@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
+from group_coordinator.history.order import take_place
 from group_coordinator.operations.names import kept_name
 
 GROUPS_REMEMBERED = 100_000
@@ -22,9 +23,9 @@ class Remembered(OrderedDict[Hashable, Any]):
         super().__init__()
         self._most = most
 
-    def keep(self, key: Hashable, value: Any) -> None:
+    def __setitem__(self, key: Hashable, value: Any) -> None:
         """Remember this as the newest."""
-        self[key] = value
+        super().__setitem__(key, value)
         self.move_to_end(key)
         if len(self) > self._most:
             self.popitem(last=False)
@@ -39,10 +40,7 @@ class Repeats:
 
     def is_new(self, topic: str, partition: int, group_id: str, epoch: int, seq: int) -> bool:
         """Whether this record was not seen before; it is seen from now on."""
-        last = self._last.setdefault((topic, partition), Remembered(self._most))
-        place = epoch, seq
-        name = kept_name(group_id)
-        if place <= last.get(name, (-1, -1)):
-            return False
-        last.keep(name, place)
-        return True
+        last = self._last.get((topic, partition))
+        if last is None:
+            last = self._last[topic, partition] = Remembered(self._most)
+        return take_place(last, kept_name(group_id), (epoch, seq))

@@ -10,18 +10,29 @@ from collections.abc import Callable, Hashable, Mapping
 
 import msgspec
 
+from group_coordinator.history.fold import tell
+from group_coordinator.history.view import Departure, HistoryView, JoinedMember, Removal
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.group_table import GroupTable
 from group_coordinator.operations.light_records import (
-    LightAnswer,
-    LightHistory,
     read_answer,
     read_event,
-    read_history,
     read_snapshot,
 )
 from group_coordinator.operations.repeats import Remembered, Repeats
 from schemas.events import SESSION_RENEWAL
+from schemas.history import (
+    History,
+    HistoryRecord,
+    MemberIdentity,
+    OffsetsCommitted,
+    OffsetsDeleted,
+    OffsetsExpired,
+    RebalanceCompleted,
+    RebalanceStarted,
+    RequestRefused,
+    decode_history,
+)
 from schemas.messages import APIS
 
 _DEAD_LETTER_REASONS = frozenset(reason for (reason,) in m.DEAD_LETTERS.known)
@@ -41,18 +52,18 @@ class Tally:
         self._appended = Remembered(_EVENTS_REMEMBERED)
         """When the last requests were appended, by (shard, offset)."""
         self._letters = Remembered(_LETTERS_REMEMBERED)
-        self._commits = Remembered(_EVENTS_REMEMBERED)
+        self._counts = _HistoryCounts(metrics, groups)
 
     def event(self, shard: int, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> None:
         """A record of the events topic."""
-        self._appended.keep((shard, offset), timestamp_ms)
+        self._appended[shard, offset] = timestamp_ms
         self._metrics.add(m.EVENTS, m.TICK if key is None else _api(value))
 
     def answer(self, partition: int, timestamp_ms: int, value: bytes) -> None:
         """A record of the responses topic. Raises msgspec.DecodeError."""
         answer = read_answer(value)
         shard = self._shard_of(answer.group_id)
-        if shard is None or not self._is_new("answers", partition, answer):
+        if shard is None or not self._repeats.is_new("answers", partition, answer.group_id, answer.epoch, answer.seq):
             return
         api = answer.api if answer.api in APIS else m.UNREADABLE
         self._metrics.add(m.ANSWERS, api, answer.error)
@@ -60,12 +71,14 @@ class Tally:
         if appended_ms is not None:
             self._metrics.observe(m.ANSWER_SECONDS, max(0, timestamp_ms - appended_ms) / 1_000, api)
 
-    def history(self, partition: int, value: bytes) -> LightHistory | None:
+    def history(self, value: bytes) -> History | None:
         """A record of the history topic; None: it was counted before, or elsewhere. Raises msgspec.DecodeError."""
-        record = read_history(value)
-        if self._shard_of(record.group_id) is None or not self._is_new("history", partition, record):
+        record = decode_history(value)
+        if self._shard_of(record.group_id) is None:
             return None
-        self._count(record)
+        if not self._repeats.is_new("history", record.cause.partition, record.group_id, record.epoch, record.seq):
+            return None
+        tell(record, self._counts)
         return record
 
     def group(self, key: bytes, value: bytes | None) -> None:
@@ -82,47 +95,57 @@ class Tally:
         identity: Hashable = (key, *(headers.get(name) for name in ("topic", "partition", "offset", "epoch", "seq")))
         if identity in self._letters:
             return None
-        self._letters.keep(identity, None)
+        self._letters[identity] = None
         reason = headers.get("reason", m.UNREADABLE)
         self._metrics.add(m.DEAD_LETTERS, reason if reason in _DEAD_LETTER_REASONS else m.UNREADABLE)
         return reason
 
-    def _is_new(self, stream: str, partition: int, record: LightAnswer | LightHistory) -> bool:
-        return self._repeats.is_new(stream, partition, record.group_id, record.epoch, record.seq)
 
-    def _count(self, record: LightHistory) -> None:
-        metrics, groups = self._metrics, self._groups
-        match record.type:
-            case "rebalance_started":
-                metrics.add(m.REBALANCES, record.trigger)
-                groups.happened(groups.rebalances, record.group_id)
-            case "rebalance_completed":
-                metrics.observe(m.REBALANCE_SECONDS, record.duration_ms / 1_000, record.outcome)
-            case "member_joined":
-                metrics.add(m.MEMBERS_JOINED)
-            case "member_left":
-                metrics.add(m.MEMBERS_GONE, "left")
-            case "member_expired":
-                metrics.add(m.MEMBERS_GONE, "session_expired")
-                groups.happened(groups.expiries, record.group_id)
-            case "member_dropped":
-                metrics.add(m.MEMBERS_GONE, record.reason)
-            case "member_fenced":
-                metrics.add(m.MEMBERS_FENCED)
-            case "request_refused":
-                metrics.add(m.REFUSALS, record.api, record.rule, record.error)
-                groups.happened(groups.refusals, record.group_id)
-            case "offsets_committed" | "offsets_expired" | "offsets_deleted":
-                metrics.add(m.OFFSETS, record.type.removeprefix("offsets_"), by=len(record.offsets))
-                if record.type == "offsets_committed":
-                    self._commit(record)
+class _HistoryCounts(HistoryView):
+    """What happens in groups, counted."""
 
-    def _commit(self, record: LightHistory) -> None:
-        """A large commit is told in several records."""
+    def __init__(self, metrics: m.Metrics, groups: GroupTable) -> None:
+        self._metrics, self._groups = metrics, groups
+        self._commits = Remembered(_EVENTS_REMEMBERED)
+
+    def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
+        self._metrics.add(m.MEMBERS_JOINED)
+
+    def member_departed(
+        self, record: History, member: MemberIdentity, how: Departure, reason: str | None
+    ) -> None:
+        match how:
+            case "left":
+                self._metrics.add(m.MEMBERS_GONE, "left")
+            case "expired":
+                self._metrics.add(m.MEMBERS_GONE, "session_expired")
+                self._groups.happened(self._groups.expiries, record.group_id)
+            case "dropped":
+                self._metrics.add(m.MEMBERS_GONE, reason or "")
+
+    def member_fenced(self, record: HistoryRecord) -> None:
+        self._metrics.add(m.MEMBERS_FENCED)
+
+    def rebalance_started(self, record: RebalanceStarted) -> None:
+        self._metrics.add(m.REBALANCES, record.trigger)
+        self._groups.happened(self._groups.rebalances, record.group_id)
+
+    def rebalance_ended(self, record: RebalanceCompleted) -> None:
+        self._metrics.observe(m.REBALANCE_SECONDS, record.duration_ms / 1_000, record.outcome)
+
+    def offsets_committed(self, record: OffsetsCommitted) -> None:
+        self._metrics.add(m.OFFSETS, "committed", by=len(record.offsets))
         place = record.group_id, record.cause.offset
-        if place not in self._commits:
-            self._commits.keep(place, None)
+        if place not in self._commits:  # a large commit comes in several records
+            self._commits[place] = None
             self._metrics.add(m.COMMITS)
+
+    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted, how: Removal) -> None:
+        self._metrics.add(m.OFFSETS, how, by=len(record.offsets))
+
+    def request_refused(self, record: RequestRefused) -> None:
+        self._metrics.add(m.REFUSALS, record.api, record.rule, record.error)
+        self._groups.happened(self._groups.refusals, record.group_id)
 
 
 def _api(value: bytes | None) -> str:

@@ -149,10 +149,9 @@ class TopicsReader:
         self._tally.answer(message.partition() or 0, message.timestamp()[1], message.value() or b"")
 
     def _history(self, message: Message) -> None:
-        value = message.value() or b""
-        record = self._tally.history(message.partition() or 0, value)
+        record = self._tally.history(message.value() or b"")
         if record is not None:
-            self._group_log.history(record, value)
+            self._group_log.history(record)
 
     def _assignment(self, message: Message) -> None:
         self._tally.group(message.key() or b"", message.value())

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from group_coordinator.history.causes import Chain, extend_chain
 from group_coordinator.history.fold import NO_LIFE, GroupFold, in_order
 from group_coordinator.history.order import Place
-from group_coordinator.history.view import Departure, JoinedMember
+from group_coordinator.history.view import Departure, JoinedMember, Removal
 from group_coordinator.tables import rebalance_rows
 from group_coordinator.tables.causes import cause_text
 from group_coordinator.tables.member_rows import MemberRows
@@ -256,7 +256,7 @@ class GroupTables(GroupFold):
     def offsets_committed(self, record: OffsetsCommitted) -> None:
         self._added += commit_rows(record)
 
-    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted) -> None:
+    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted, how: Removal) -> None:
         self._added += expiry_rows(record)
 
     def request_refused(self, record: RequestRefused) -> None:

@@ -313,7 +313,7 @@ def _count(data: bytes) -> None:
     tally = _tally()
     tally.event(0, 1, START_MS, b"g", data)
     counts: tuple[Callable[[], object], ...] = (
-        lambda: tally.answer(0, START_MS, data), lambda: tally.history(0, data), lambda: tally.group(b"g", data)
+        lambda: tally.answer(0, START_MS, data), lambda: tally.history(data), lambda: tally.group(b"g", data)
     )  # fmt: skip
     for count in counts:
         with suppress(msgspec.DecodeError):

@@ -33,7 +33,7 @@ class Bench(NamedTuple):
                 appended_ms = START_MS + msgspec.json.decode(value)["answers_offset"]
                 self.tally.answer(output.partition, appended_ms + APPEND_MS, value)
             elif output.topic == TOPICS.history:
-                self.tally.history(0, value)
+                self.tally.history(value)
             elif output.topic == TOPICS.assignments:
                 self.tally.group(output.key or b"", output.value)
             elif output.topic == TOPICS.dead_letters:

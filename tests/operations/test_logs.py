@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from group_coordinator.operations.group_log import LINES_PER_WINDOW, WINDOW_S, GroupLog
-from group_coordinator.operations.light_records import read_history
 from group_coordinator.operations.logs import OURS, configure_logs
+from schemas.history import decode_history
 from tests.operations.records import CONFIG, log, outputs
 
 
@@ -31,7 +31,7 @@ def history() -> list[bytes]:
 
 def tell(group_log: GroupLog) -> None:
     for value in history():
-        group_log.history(read_history(value), value)
+        group_log.history(decode_history(value))
 
 
 def test_json_lines_have_the_group(capsys: pytest.CaptureFixture[str]) -> None:

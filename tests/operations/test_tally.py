@@ -8,7 +8,7 @@ import pytest
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.repeats import Remembered, Repeats
 from tests.operations.records import APPEND_MS, log, outputs
-from tests.operations.tally_bench import SHARDS, Bench, bench
+from tests.operations.tally_bench import SHARDS, TOPICS, Bench, bench
 
 
 @pytest.fixture
@@ -75,6 +75,17 @@ def exposition(found: Bench) -> dict[tuple[str, frozenset[tuple[str, str]]], flo
     }
 
 
+def test_a_refusal_on_another_partition_hides_nothing() -> None:
+    """A request that was sent to the wrong partition is refused there, under a larger epoch than the group's own."""
+    found, history = bench(), [output for output in outputs(log()) if output.topic == TOPICS.history]
+    refused = next(value for each in history if b'"request_refused"' in (value := each.value or b""))
+    record = msgspec.json.decode(refused)
+    stray = record | {"epoch": 10**9, "cause": record["cause"] | {"partition": 1}}
+    assert found.tally.history(msgspec.json.encode(stray)) is not None
+    found.count([], history)
+    assert found.value(m.MEMBERS_JOINED) == 2
+
+
 def test_groups_of_other_processes_are_not_counted_here() -> None:
     found = bench(shard=None)
     found.count([], outputs(log()))
@@ -84,7 +95,7 @@ def test_groups_of_other_processes_are_not_counted_here() -> None:
 
 
 def test_what_is_none_of_ours_is_an_error_of_one_kind(counted: Bench) -> None:
-    for take in (lambda: counted.tally.history(0, b"{}"), lambda: counted.tally.answer(0, 0, b"\xff"), lambda: counted.tally.group(b"g", b"[]")):
+    for take in (lambda: counted.tally.history(b"{}"), lambda: counted.tally.answer(0, 0, b"\xff"), lambda: counted.tally.group(b"g", b"[]")):
         with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
             take()
 
@@ -96,7 +107,7 @@ def test_memory_for_repeats_is_bounded() -> None:
     assert repeats.is_new("t", 1, "b", 1, 2), "partitions have no order among them"
     remembered = Remembered(2)
     for number in range(10):
-        remembered.keep(number, None)
+        remembered[number] = None
     assert list(remembered) == [8, 9]
 
 
