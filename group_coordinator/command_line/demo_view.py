@@ -15,12 +15,13 @@ from rich.text import Text
 from group_coordinator.command_line.tables import out, say
 from group_coordinator.narrative import words
 from group_coordinator.operations.printable import printable
+from schemas.group_states import GroupState
 from schemas.history import GroupSnapshot
 
 LINE_INTERVAL_S = 10.0
 _EVENTS_KEPT, _EVENTS_SHOWN_AT_LEAST = 40, 3
 _OTHER_LINES = 5
-_STYLES = {"Stable": "green", "Empty": "dim", "Dead": "red"}
+_STYLES: dict[str, str] = {GroupState.STABLE: "green", GroupState.EMPTY: "dim", GroupState.DEAD: "red"}
 
 
 class DemoView:

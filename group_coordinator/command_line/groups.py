@@ -20,13 +20,12 @@ from group_coordinator.command_line.group_tables import (
 from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
 from group_coordinator.command_line.tables import say
 from group_coordinator.command_line.topic_reader import log_bounds, partition_count, read_topic
+from schemas.group_states import REBALANCING
 from schemas.history import GroupSnapshot, decode_snapshot
 from schemas.java_hash import group_partition
 from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
 from schemas.wire import DecodeError
 from streaming.config import StreamingConfig
-
-_REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 
 
 @with_settings(*CONNECTION)
@@ -108,7 +107,7 @@ def read_offsets(config: StreamingConfig, group_id: str) -> dict[tuple[str, int]
 
 def _warn(snapshot: GroupSnapshot) -> None:
     """What kafka-consumer-groups says before its table."""
-    if snapshot.state in _REBALANCING:
+    if snapshot.state in REBALANCING:
         say(f"Warning: Consumer group '{snapshot.group_id}' is rebalancing.", error=True)
         say(error=True)
     elif not snapshot.members:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from group_coordinator.command_line.actors import Actor
 from group_coordinator.command_line.client_actors import ClientActor, JavaActor, KafkaPythonActor, LibrdkafkaActor
 from group_coordinator.members.host import MemberHost
+from schemas.group_states import GroupState
 from schemas.history import GroupSnapshot
 
 PARTITIONS = {"payments": 6, "orders": 4, "clicks": 8, "invoices": 3}
@@ -170,7 +171,7 @@ class Story:
 
         def is_so() -> bool:
             group = self._snapshots.get(group_id)
-            return group is not None and group.state == "Stable" and sorted(each.client_id for each in group.members) == names
+            return group is not None and group.state == GroupState.STABLE and sorted(each.client_id for each in group.members) == names
 
         return is_so
 

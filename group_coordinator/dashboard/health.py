@@ -11,6 +11,7 @@ from group_coordinator.dashboard.facts import GroupFacts
 from group_coordinator.dashboard.lag import Lag
 from group_coordinator.dashboard.settings import HealthSettings
 from group_coordinator.narrative import words
+from schemas.group_states import NO_GROUP, REBALANCING, UNKNOWN, GroupState
 
 VerdictKind = Literal[
     "stuck", "flapping", "storming", "expiring", "empty_with_lag", "rebalancing", "stable", "empty", "unknown", "dead"
@@ -55,7 +56,7 @@ def verdict(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSet
 
 def _stuck(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict | None:
     running_ms = now_ms - group.state_since_ms
-    if group.state == "PreparingRebalance" and group.started is not None:
+    if group.state == GroupState.PREPARING_REBALANCE and group.started is not None:
         overdue = group.deadline_ms is not None and now_ms > group.deadline_ms + settings.deadline_grace_ms
         if running_ms <= settings.stuck_after_ms and not overdue:
             return None
@@ -64,7 +65,7 @@ def _stuck(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict 
         late = ", beyond its deadline" if overdue else ""
         reason = f"{whom} to rejoin for {words.duration(running_ms)}{late}; it began because {words.because(group.started)}"
         return Verdict(kind="stuck", reason=reason, who=waiting[0] if waiting else None, holds_until_ms=now_ms + 5_000)
-    if group.state == "CompletingRebalance" and running_ms > settings.stuck_after_ms:
+    if group.state == GroupState.COMPLETING_REBALANCE and running_ms > settings.stuck_after_ms:
         leader = words.name(group.leader_id) if group.leader_id else "its leader"
         reason = f"waits for {leader}, the leader, to send the assignment for {words.duration(running_ms)}"
         return Verdict(kind="stuck", reason=reason, who=group.leader_id, holds_until_ms=now_ms + 5_000)
@@ -103,7 +104,7 @@ def _times(number: int) -> str:
 
 
 def _empty(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSettings) -> Verdict | None:
-    if group.state != "Empty":
+    if group.state != GroupState.EMPTY:
         return None
     first_ms = expires_ms(group, settings)
     if first_ms is not None and first_ms <= now_ms + settings.expiry_warning_ms:
@@ -121,14 +122,14 @@ def _empty(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSett
 def expires_ms(group: GroupFacts, settings: HealthSettings) -> int | None:
     """When the first offset of an empty group expires (KIP-211): so long after its last member went, or, where it never
     had one, after the commit."""
-    if group.state != "Empty" or not group.offsets:
+    if group.state != GroupState.EMPTY or not group.offsets:
         return None
     base_ms = group.state_since_ms if group.had_members else min(each.committed_ms for each in group.offsets.values())
     return base_ms + settings.offsets_retention_ms
 
 
 def _calm(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict:
-    if group.state in ("PreparingRebalance", "CompletingRebalance"):
+    if group.state in REBALANCING:
         due_ms = group.state_since_ms + settings.stuck_after_ms
         if group.deadline_ms is not None:
             due_ms = min(due_ms, group.deadline_ms + settings.deadline_grace_ms)
@@ -136,13 +137,13 @@ def _calm(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict:
         because = f": {words.because(group.started)}" if group.started is not None else ""
         reason = f"rebalancing{because}{waits}"
         return Verdict(kind="rebalancing", reason=reason, holds_until_ms=due_ms + 1)
-    if group.state == "Stable":
+    if group.state == GroupState.STABLE:
         reason = f"{words.count(len(group.members), 'member')}, {words.count(group.partitions, 'partition')}"
         idle = f"; {words.count(group.idle, 'member')} without a partition" if group.idle else ""
         return Verdict(kind="stable", reason=reason + idle)
-    if group.state == "none":
+    if group.state == NO_GROUP:
         refused = words.count(group.refusals, "request")
         return Verdict(kind="dead", reason=f"there is no such group; {refused} for it refused")
-    if group.state == "unknown":
+    if group.state == UNKNOWN:
         return Verdict(kind="unknown", reason="the recording does not tell what became of the group")
     return Verdict(kind="dead", reason="the group is gone")

@@ -19,6 +19,7 @@ from group_coordinator.dashboard.ring import Chunk, RecordRing, values
 from group_coordinator.dashboard.rows import GroupRow, group_row
 from group_coordinator.dashboard.settings import DashboardSettings
 from group_coordinator.tables.fold import GroupTables
+from schemas.group_states import GroupState
 from schemas.history import History, OffsetsCommitted, decode_history
 
 Frozen = tuple[tuple[Chunk, ...], tuple[bytes, ...]]
@@ -174,7 +175,7 @@ class Index:
                     "members": moment.members,
                 }
                 for group_id, moment in found
-                if moment is not None and moment.state != "Dead"
+                if moment is not None and moment.state != GroupState.DEAD
             ]
 
     def take_changed(self, now_ms: int) -> list[GroupRow]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from group_coordinator.dashboard.facts import Moment
+from group_coordinator.dashboard.facts import WITHOUT_MEMBERS, Moment
 from group_coordinator.tables.rows import Ownership
 from schemas.history import AssignmentReceived
 
@@ -83,7 +83,7 @@ def unowned_ms(found: Iterable[Lane], end_ms: int) -> int:
 def _empty_spans(moments: Sequence[Moment], end_ms: int) -> list[Span]:
     spans = []
     for number, moment in enumerate(moments):
-        if moment.state in ("Empty", "Dead", "unknown"):
+        if moment.state in WITHOUT_MEMBERS:
             to_ms = moments[number + 1].since_ms if number + 1 < len(moments) else end_ms
             spans.append((moment.since_ms, to_ms))
     return spans

@@ -19,11 +19,12 @@ from msgspec import Struct
 from group_coordinator.gateway.digests import digest
 from group_coordinator.gateway.published_groups import PublishedGroup
 from schemas.error_codes import ErrorCode
+from schemas.group_states import GroupState
 from schemas.messages import HeartbeatRequest
 
 _MEMBERS_MAX = 100_000
-_REBALANCING = "PreparingRebalance"
-_SETTLED = frozenset({"CompletingRebalance", "Stable"})
+_REBALANCING = GroupState.PREPARING_REBALANCE.value
+_SETTLED = frozenset({GroupState.COMPLETING_REBALANCE.value, GroupState.STABLE.value})
 
 
 class _Member(Struct):
