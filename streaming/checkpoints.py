@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import OffsetSpec
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from streaming.config import StreamingConfig
-from streaming.events_tail import POLL_TIMEOUT_S, last_tick_ms, open_reader
-from streaming.topics import TopicReport, admin_client
+from streaming.events_tail import last_tick_ms, open_reader
+from streaming.topics import TopicReport
 
 _PROBE = b"group-coordinator " * 256
 """Larger than what a full file system may still take in passing."""
@@ -34,8 +31,6 @@ REMEDY = (
 _FAILURES = (Py4JJavaError, PySparkException)
 """PySpark makes exceptions of its own of some of Java's."""
 _VERSION = re.compile(r"v\d+")
-RETRY_INTERVAL_S = 0.1
-_NOT_YET = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
 class CheckpointError(RuntimeError):
@@ -192,30 +187,19 @@ def _has_run(config: StreamingConfig, report: TopicReport, shard: int) -> bool:
 
 def _hold_records(config: StreamingConfig, partitions: Mapping[str, int]) -> bool:
     """Whether any record was ever written to these topics, deleted ones included."""
-    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    ends = {TopicPartition(topic, number): latest for topic, count in partitions.items() for number in range(count)}
-    admin = admin_client(config.bootstrap_servers, config.client_properties)
-    deadline = time.monotonic() + POLL_TIMEOUT_S
-    while ends:
-        try:
-            futures = admin.list_offsets(ends, request_timeout=POLL_TIMEOUT_S)
-            return any(future.result().offset > 0 for future in futures.values())
-        except KafkaException as problem:
-            # A broker that has just started, or a topic that somebody has just made.
-            if problem.args[0].code() not in _NOT_YET or time.monotonic() >= deadline:
-                raise
-            time.sleep(RETRY_INTERVAL_S)
-    return False
+    places = [(topic, number) for topic, count in partitions.items() for number in range(count)]
+    with open_reader(config.client_properties) as reader:
+        return any(reader.bounds_when_led(*place).end > 0 for place in places)
 
 
 def _has_ticks(config: StreamingConfig, topic: str, partition: int) -> bool:
-    with open_reader(config.client_properties) as consumer:
-        return last_tick_ms(consumer, topic, partition, config.group.tick_ahead_bound_ms) is not None
+    with open_reader(config.client_properties) as reader:
+        return last_tick_ms(reader, topic, partition, config.group.tick_ahead_bound_ms) is not None
 
 
 def _require_whole_log(config: StreamingConfig, topic: str, partition: int) -> None:
-    with open_reader(config.client_properties) as consumer:
-        low, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=POLL_TIMEOUT_S)
+    with open_reader(config.client_properties) as reader:
+        low, _ = reader.bounds(topic, partition)
     if low > 0:
         raise CheckpointError(
             f"The lost checkpoint of shard {partition} cannot be rebuilt: {topic}, partition {partition}, begins at offset "

@@ -10,11 +10,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Message
 
+from group_coordinator.kafka_topics.reader import Bounds, TopicReader, offset_of
 from schemas.records import GroupMetadataKey, OffsetCommitKey, decode_key, decode_offset_commit_value
 from schemas.wire import DecodeError
-from streaming.events_tail import POLL_INTERVAL_S, POLL_TIMEOUT_S, offset_of
 
 KEPT_BYTES_MAX = 33_554_432
 _ENTRY_BYTES = 400
@@ -44,10 +44,10 @@ class CommittedTopics:
         self._is_too_large = False
         self._ids: dict[str | None, Ids] = {}
 
-    def of(self, consumer: Consumer, names: Collection[str], is_wanted: Callable[[], bool] = lambda: True) -> Iterator[Found]:
+    def of(self, reader: TopicReader, names: Collection[str], is_wanted: Callable[[], bool] = lambda: True) -> Iterator[Found]:
         """The groups that have offsets of these topics, in pieces of bounded size. Raises KafkaException."""
         if not self._is_too_large:
-            for message in self._read(consumer, self._next, is_wanted):
+            for message in self._read(reader, self._next, is_wanted):
                 self._take(message, None)
                 self._next[message.partition() or 0] = offset_of(message) + 1
                 if self._bytes > self._max_bytes:
@@ -61,7 +61,7 @@ class CommittedTopics:
                     if topics.keys() & names
                 }
                 return
-        for message in self._read(consumer, {}, is_wanted):
+        for message in self._read(reader, {}, is_wanted):
             self._take(message, names)
             if self._bytes > self._max_bytes:
                 yield self._forget_all()
@@ -128,36 +128,13 @@ class CommittedTopics:
         for name in list(self._found.get(group_id, ())):
             self._forget(group_id, name)
 
-    def _read(self, consumer: Consumer, since: dict[int, int], is_wanted: Callable[[], bool]) -> Iterator[Message]:
+    def _read(self, reader: TopicReader, since: dict[int, int], is_wanted: Callable[[], bool]) -> Iterator[Message]:
         """The records of all partitions from `since` (where nothing is said, the beginning) to the ends that they have now."""
-        ends: dict[int, int] = {}
-        begin = []
+        stretches = {}
         for partition in range(self._partitions):
-            low, high = consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=POLL_TIMEOUT_S)
-            start = max(low, since.get(partition, 0))
-            if start < high:
-                ends[partition] = high
-                begin.append(TopicPartition(self._topic, partition, start))
-        if not begin:
-            return
-        consumer.assign(begin)
-        silent_s = 0.0
-        try:
-            while ends:
-                polled = consumer.consume(num_messages=1_000, timeout=POLL_INTERVAL_S)
-                silent_s = 0.0 if polled else silent_s + POLL_INTERVAL_S
-                if silent_s > POLL_TIMEOUT_S or not is_wanted():
-                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-                for message in polled:
-                    error, partition = message.error(), message.partition() or 0
-                    if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                        raise KafkaException(error)
-                    if error is None and partition in ends and offset_of(message) < ends[partition]:
-                        yield message
-                    if error is not None or offset_of(message) + 1 >= ends.get(partition, 0):
-                        ends.pop(partition, None)
-        finally:
-            consumer.unassign()
+            begin, end = reader.bounds(self._topic, partition)
+            stretches[self._topic, partition] = Bounds(max(begin, since.get(partition, 0)), end)
+        return reader.read(stretches, is_wanted)
 
 
 def _size(group_id: str, name: str) -> int:

@@ -2,47 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Message
 
+from group_coordinator.kafka_topics.reader import Bounds, TopicReader
 from schemas.events import EventError, decode_group_id
-from schemas.isolation import READER_PROPERTIES
 from schemas.ticks import read_tick
 
 TAIL_RECORDS = 5_000
 """How much of the log's end is read at least to find the last tick: one that went back must not be taken for it."""
-POLL_INTERVAL_S, POLL_TIMEOUT_S = 0.05, 10.0
+POLL_TIMEOUT_S = 10.0
 KEPT_BYTES_MAX = 16_777_216
 """Of groups' ids, which may have 32 KB each: what is kept from one pause of the clock to the next."""
 
 
-@contextmanager
-def open_reader(client_properties: Mapping[str, str]) -> Iterator[Consumer]:
-    """A consumer for the functions below."""
-    consumer = Consumer(
-        {
-            "group.id": "group-coordinator-tail",  # librdkafka wants one; it is never joined
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            # A broker answers a connection's requests one after the other: at the end of the log whatever is asked next
-            # would wait as long as the fetch of what has not come yet.
-            "fetch.wait.max.ms": 10,
-            # What it has read ahead lies in the driver's memory.
-            "queued.max.messages.kbytes": 16_384,
-            "log_level": 0,
-            **client_properties,
-            **READER_PROPERTIES,
-        }
-    )
-    try:
-        yield consumer
-    finally:
-        consumer.close()
+def open_reader(client_properties: Mapping[str, str]) -> TopicReader:
+    """A reader for the functions below. A context manager."""
+    return TopicReader(client_properties, "tail", timeout_s=POLL_TIMEOUT_S)
 
 
 class Standing(NamedTuple):
@@ -56,23 +34,23 @@ class Standing(NamedTuple):
     """The log reaches back to its beginning."""
 
 
-def find_standing(consumer: Consumer, topic: str, partition: int, ahead_max_ms: int) -> Standing | None:
+def find_standing(reader: TopicReader, topic: str, partition: int, ahead_max_ms: int) -> Standing | None:
     """Where the clock of a log stands; None: it is empty. Raises KafkaException when the log cannot be read."""
-    tick_ms = last_tick_ms(consumer, topic, partition, ahead_max_ms)
-    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=POLL_TIMEOUT_S)
+    tick_ms = last_tick_ms(reader, topic, partition, ahead_max_ms)
+    low, high = reader.bounds(topic, partition)
     if tick_ms is not None:
         return Standing(tick_ms, True, low == 0)
-    first = next(read_events(consumer, topic, partition, low, high), None)
+    first = next(reader.read({(topic, partition): Bounds(low, high)}), None)
     return None if first is None else Standing(first.timestamp()[1], False, low == 0)
 
 
-def last_tick_ms(consumer: Consumer, topic: str, partition: int, ahead_max_ms: int) -> int | None:
+def last_tick_ms(reader: TopicReader, topic: str, partition: int, ahead_max_ms: int) -> int | None:
     """The last tick of a log, which is read from its end backwards; None if there is none. Raises KafkaException."""
-    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=POLL_TIMEOUT_S)
+    low, high = reader.bounds(topic, partition)
     end, count = high, TAIL_RECORDS
     while end > low:
         start = max(low, end - count)
-        events = read_events(consumer, topic, partition, start, end)
+        events = reader.read({(topic, partition): Bounds(start, end)})
         tick_ms = max((tick for message in events if (tick := tick_of(message, ahead_max_ms)) is not None), default=None)
         if tick_ms is not None:
             return tick_ms
@@ -88,22 +66,21 @@ class RecentGroups:
 
     def __init__(self, topic: str, partition: int, window_ms: int | None, ahead_max_ms: int) -> None:
         """`window_ms`: how long ago they may have been heard of; None: all groups of the log. `ahead_max_ms`: see `read_tick`."""
-        self._topic, self._partition, self._window_ms = topic, partition, window_ms
+        self._place, self._window_ms = (topic, partition), window_ms
         self._ahead_max_ms = ahead_max_ms
         self._heard: dict[bytes, int] = {}
         """Key of a group's events -> the clock when it was last heard of."""
         self._end = 0
 
-    def read(self, consumer: Consumer, clock_ms: int, is_wanted: Callable[[], bool] = lambda: True) -> list[bytes]:
+    def read(self, reader: TopicReader, clock_ms: int, is_wanted: Callable[[], bool] = lambda: True) -> list[bytes]:
         """The keys, where the clock stands at `clock_ms`. Raises KafkaException; ends early when it is no more wanted."""
-        place = TopicPartition(self._topic, self._partition)
-        low, high = consumer.get_watermark_offsets(place, timeout=POLL_TIMEOUT_S)
+        low, high = reader.bounds(*self._place)
         since_ms = 0 if self._window_ms is None else clock_ms - self._window_ms
         start = max(self._end, low)
         if self._window_ms is not None:
-            start = self._before(consumer, since_ms, start, high)
+            start = self._before(reader, since_ms, start, high)
         ticked_ms = 0
-        for message in read_events(consumer, self._topic, self._partition, start, high):
+        for message in reader.read({self._place: Bounds(start, high)}):
             key, tick_ms = message.key(), tick_of(message, self._ahead_max_ms)
             if tick_ms is not None:
                 ticked_ms = max(ticked_ms, tick_ms)  # one that goes back changes nothing
@@ -120,11 +97,11 @@ class RecentGroups:
         if sum(map(len, self._heard)) > KEPT_BYTES_MAX:
             self._heard, self._end = {}, 0
 
-    def _before(self, consumer: Consumer, since_ms: int, low: int, high: int) -> int:
+    def _before(self, reader: TopicReader, since_ms: int, low: int, high: int) -> int:
         """An offset not far before the first record at whose place the clock had come to `since_ms`."""
         while high - low > TAIL_RECORDS:
             middle = (low + high) // 2
-            events = read_events(consumer, self._topic, self._partition, middle, min(high, middle + TAIL_RECORDS))
+            events = reader.read({self._place: Bounds(middle, min(high, middle + TAIL_RECORDS))})
             # The largest: one that went back says nothing of where the clock stood.
             tick_ms = max((tick for message in events if (tick := tick_of(message, self._ahead_max_ms)) is not None), default=since_ms)
             if tick_ms < since_ms:
@@ -140,40 +117,6 @@ def _names_a_group(key: bytes) -> bool:
     except EventError:
         return False
     return True
-
-
-def read_events(consumer: Consumer, topic: str, partition: int, start: int, end: int) -> Iterator[Message]:
-    """The records of [start, end). The consumer must tell the end of a partition. Raises KafkaException."""
-    if start >= end:
-        return
-    consumer.assign([TopicPartition(topic, partition, start)])
-    heard_s = time.monotonic()
-    try:
-        while True:
-            # `consume` waits for all that it is asked for: a short time, so that the end of the log is not waited for.
-            polled = consumer.consume(num_messages=10_000, timeout=POLL_INTERVAL_S)
-            if polled:
-                heard_s = time.monotonic()
-            elif time.monotonic() - heard_s > POLL_TIMEOUT_S:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-            for message in polled:
-                error = message.error()
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    raise KafkaException(error)
-                if error is not None or offset_of(message) >= end:
-                    return
-                yield message
-                if offset_of(message) == end - 1:
-                    return
-    finally:
-        consumer.unassign()
-
-
-def offset_of(message: Message) -> int:
-    """Where a record lies in its partition."""
-    offset = message.offset()
-    assert offset is not None
-    return offset
 
 
 def tick_of(message: Message, ahead_max_ms: int) -> int | None:

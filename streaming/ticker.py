@@ -11,14 +11,13 @@ from datetime import UTC, datetime
 
 from confluent_kafka import (
     TIMESTAMP_LOG_APPEND_TIME,
-    Consumer,
     KafkaError,
     KafkaException,
     Message,
     Producer,
-    TopicPartition,
 )
 
+from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, encode_tick
 from streaming.clock import Asked, Renewal, Standstill, Step, Taken, TickClock, TickerStatus
 from streaming.events_tail import RecentGroups, find_standing, open_reader
@@ -123,24 +122,24 @@ class Ticker:
                 "message.timeout.ms": DELIVERY_TIMEOUT_MS,
             }
         )
-        with open_reader(self._properties) as consumer:
+        with open_reader(self._properties) as reader:
             while not self._stopping.is_set():
                 if self._clock.is_at_rest(_monotonic_ms()):
-                    self._look(consumer, self._clock)
+                    self._look(reader, self._clock)
                 self._tick(producer, self._clock)
                 self._stopping.wait(self._interval_ms / 1_000)
 
-    def _look(self, consumer: Consumer, clock: TickClock) -> None:
+    def _look(self, reader: TopicReader, clock: TickClock) -> None:
         """Has anybody come to the log that was at rest?"""
         end: int | None = None
         with suppress(KafkaException):
-            end = consumer.get_watermark_offsets(TopicPartition(self._topic, self._partition), timeout=LOOK_TIMEOUT_S)[1]
+            end = reader.bounds(self._topic, self._partition, LOOK_TIMEOUT_S).end
         with self._lock:
             clock.found_end(end, _monotonic_ms())
 
     def _continue(self) -> TickClock:
-        with open_reader(self._properties) as consumer:
-            found = find_standing(consumer, self._topic, self._partition, self._ahead_max_ms)
+        with open_reader(self._properties) as reader:
+            found = find_standing(reader, self._topic, self._partition, self._ahead_max_ms)
         return TickClock(
             _wall_ms() if found is None else found.clock_ms,
             _monotonic_ms() if found is None else None,
@@ -190,9 +189,9 @@ class Ticker:
         renewed: dict[bytes, None] = {}
         written: list[Taken] = []
         try:
-            with open_reader(self._properties) as consumer:
+            with open_reader(self._properties) as reader:
                 # Who comes while it is read and written has the old time as well: until nobody new has come.
-                while keys := [key for key in groups.read(consumer, clock_ms, self._is_wanted) if key not in renewed]:
+                while keys := [key for key in groups.read(reader, clock_ms, self._is_wanted) if key not in renewed]:
                     taken = self._write(producer, [(key, value) for key in keys])
                     if taken is None:
                         return None

@@ -14,14 +14,15 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
+from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.events import DeletedTopic, TopicsDeleted, encode_json
 from schemas.java_hash import group_partition
 from schemas.known_topics import KnownTopic, decode_known_topic, topic_id_text
 from streaming.committed_topics import CommittedTopics, Ids
-from streaming.events_tail import POLL_TIMEOUT_S, open_reader, read_events
+from streaming.events_tail import open_reader
 from streaming.topic_knowledge import Burial, Look, TopicKnowledge
 from streaming.topics import Topics
 
@@ -174,10 +175,9 @@ class TopicWatcher:
     def _load(self, cluster_id: str) -> dict[str, str]:
         """What the topics topic says: id -> name. Raises KafkaException."""
         known: dict[str, KnownTopic | None] = {}
-        with open_reader(self._properties) as consumer:
-            place = TopicPartition(self._topics.topics, self._shard)
-            low, high = consumer.get_watermark_offsets(place, timeout=POLL_TIMEOUT_S)
-            for message in read_events(consumer, self._topics.topics, self._shard, low, high):
+        with open_reader(self._properties) as reader:
+            place = (self._topics.topics, self._shard)
+            for message in reader.read({place: reader.bounds(*place)}):
                 key, value = message.key(), message.value()
                 topic_id = key.decode(errors="replace") if isinstance(key, bytes) else ""
                 try:
@@ -210,14 +210,13 @@ class TopicWatcher:
         without_end = [each for each in self._burials.values() if each.wants_end(now_s)]
         if not without_end and not any(each.is_ready(self._handled) for each in self._burials.values()):
             return
-        with open_reader(self._properties) as consumer:
+        with open_reader(self._properties) as reader:
             if without_end:
-                place = TopicPartition(self._topics.events, self._shard)
-                _, end = consumer.get_watermark_offsets(place, timeout=POLL_TIMEOUT_S)
+                end = reader.bounds(self._topics.events, self._shard).end
                 for burial in without_end:
                     burial.log_ends_at(end)
             ready = [each for each in self._burials.values() if each.is_ready(self._handled)]
-            if not ready or not self._tell_groups(consumer, producer, ready):
+            if not ready or not self._tell_groups(reader, producer, ready):
                 return
         assert self._knowledge is not None
         for burial in ready:
@@ -226,13 +225,13 @@ class TopicWatcher:
                 self._unsaved[burial.topic_id] = None
                 del self._burials[burial.topic_id]
 
-    def _tell_groups(self, consumer: Consumer, producer: Producer, burials: list[Burial]) -> bool:
+    def _tell_groups(self, reader: TopicReader, producer: Producer, burials: list[Burial]) -> bool:
         """Whether every group that has offsets of these topics has been told. Told twice, nothing happens."""
         by_name: dict[str, list[Burial]] = {}
         for burial in burials:
             by_name.setdefault(burial.name, []).append(burial)
         told = 0
-        for found in self._committed.of(consumer, by_name, lambda: not self._stopping.is_set()):
+        for found in self._committed.of(reader, by_name, lambda: not self._stopping.is_set()):
             entries = {group_id: self._entries(topics, by_name) for group_id, topics in found.items()}
             concerned = {group_id: gone for group_id, gone in entries.items() if gone}
             if not self._write(producer, self._topics.events, self._events(concerned)):

@@ -11,6 +11,7 @@ from group_coordinator.embedded_kafka.broker import EmbeddedKafkaError
 from group_coordinator.gateway.config import GatewayError
 from group_coordinator.jars.java import JavaError
 from group_coordinator.jars.resolving import JarsError
+from group_coordinator.kafka_topics.errors import TopicReadError
 from streaming.config import ConfigError
 from streaming.topics import TopicError
 
@@ -27,6 +28,7 @@ class CommandError(RuntimeError):
 
 EXPECTED = (
     CommandError, ConfigError, EmbeddedKafkaError, GatewayError, JarsError, JavaError, KafkaException, OSError, TopicError,
+    TopicReadError,
 )  # fmt: skip
 
 

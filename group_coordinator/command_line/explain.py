@@ -16,8 +16,8 @@ from group_coordinator.command_line.explanation import explanation
 from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
 from group_coordinator.command_line.replay_output import read_history_files
 from group_coordinator.command_line.tables import say
-from group_coordinator.command_line.topic_reader import read_topic
 from group_coordinator.dashboard.sources import doubts_of
+from group_coordinator.kafka_topics.reader import read_topic
 from group_coordinator.narrative import words
 from group_coordinator.narrative.rebalances import Rebalance, headline, rebalances
 from group_coordinator.operations.printable import printable

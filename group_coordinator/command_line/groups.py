@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated
 
 import msgspec
@@ -19,13 +20,16 @@ from group_coordinator.command_line.group_tables import (
 )
 from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
 from group_coordinator.command_line.tables import say
-from group_coordinator.command_line.topic_reader import log_bounds, partition_count, read_topic
+from group_coordinator.dashboard.lag import Bounds
+from group_coordinator.kafka_topics.log_bounds import log_bounds
+from group_coordinator.kafka_topics.reader import Partition, partition_count, read_topic
 from schemas.group_states import REBALANCING
 from schemas.history import GroupSnapshot, decode_snapshot
 from schemas.java_hash import group_partition
 from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
 from schemas.wire import DecodeError
 from streaming.config import StreamingConfig
+from streaming.topics import admin_client
 
 
 @with_settings(*CONNECTION)
@@ -58,7 +62,7 @@ def groups(
         if found is None:
             raise CommandError(f"Consumer group '{group}' does not exist.")
         offsets = read_offsets(config, group) if not (members or state) else {}
-        bounds = log_bounds(config.client_properties, offsets.keys() | owners_of(found).keys()) if not (members or state) else {}
+        bounds = _bounds(config, offsets.keys() | owners_of(found).keys()) if not (members or state) else {}
         if as_json:
             lines = iter([json_with_offsets(found, offsets, bounds)])
         else:
@@ -103,6 +107,11 @@ def read_offsets(config: StreamingConfig, group_id: str) -> dict[tuple[str, int]
             else:
                 offsets.pop((key.topic, key.partition), None)
     return offsets
+
+
+def _bounds(config: StreamingConfig, partitions: Collection[Partition]) -> dict[Partition, Bounds]:
+    admin = admin_client(config.bootstrap_servers, config.client_properties)
+    return {partition: Bounds(*bounds) for partition, bounds in log_bounds(admin, partitions).items()}
 
 
 def _warn(snapshot: GroupSnapshot) -> None:

@@ -18,7 +18,7 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
 from group_coordinator.command_line.progress import bytes_progress
 from group_coordinator.command_line.tables import say
-from group_coordinator.command_line.topic_reader import partition_count
+from group_coordinator.kafka_topics.reader import partition_count
 from group_coordinator.narrative import words
 from group_coordinator.recordings.events_import import EventsImport
 from group_coordinator.recordings.following import follow

@@ -8,7 +8,8 @@ from typing import Self
 import msgspec
 from confluent_kafka import Message
 
-from group_coordinator.command_line.topic_reader import TopicFollower
+from group_coordinator.kafka_topics.errors import explaining
+from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.history import GroupSnapshot, History, decode_history, decode_snapshot
 from streaming.config import StreamingConfig
 
@@ -24,17 +25,26 @@ class LiveGroups:
         topics = config.topic_settings.topics
         self._history_topic = topics.history
         wanted = [topics.assignments, topics.history] if with_history else [topics.assignments]
-        self._follower = TopicFollower(config.client_properties, wanted, self._take, from_beginning=True)
+        properties = config.client_properties
+        self._reader = TopicReader(properties, "reader", reports_ends=False, waits_at_the_end=True)
+        with explaining(properties):
+            partitions = [partition for topic in wanted for partition in self._reader.partitions(topic)]
+            self._reader.assign({partition: self._reader.bounds(*partition).begin for partition in partitions})
 
     def poll(self, timeout_s: float) -> None:
         """Take in what is new, waiting for it at most this long."""
-        self._follower.poll(timeout_s)
+        messages = self._reader.poll(timeout_s)
+        while messages:
+            for message in messages:
+                if message.error() is None:
+                    self._take(message)
+            messages = self._reader.poll(0.0)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._follower.close()
+        self._reader.close()
 
     def _take(self, message: Message) -> None:
         value = message.value()

@@ -27,8 +27,9 @@ from group_coordinator.command_line.options import CONNECTION, Settings, with_se
 from group_coordinator.command_line.replay_output import read_output_files
 from group_coordinator.command_line.tables import aligned, say
 from group_coordinator.command_line.times import parse_moment_ms
-from group_coordinator.command_line.topic_reader import asking, read_topic
 from group_coordinator.dashboard.sources import doubts_of
+from group_coordinator.kafka_topics.errors import explaining
+from group_coordinator.kafka_topics.reader import read_topic
 from group_coordinator.operations.printable import printable, printable_lines
 from schemas.history import decode_history
 from schemas.wire import DecodeError
@@ -103,7 +104,7 @@ def load(
         raise CommandError(f"{file}: {problem}.", WRONG_USE) from None
     properties = settings.config.client_properties
     target = Target(properties)
-    with asking(properties):
+    with explaining(properties):
         plan = target.plan(offsets)
     for text in _lines(plan):
         say(text)

@@ -29,11 +29,11 @@ from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, quiet_
 from group_coordinator.command_line.summary import Summary
 from group_coordinator.command_line.tables import say
 from group_coordinator.command_line.times import parse_moment_ms
-from group_coordinator.command_line.topic_reader import partition_count
 from group_coordinator.command_line.what_if import ReplayedLog
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.report import report_of_index
 from group_coordinator.jars.java import require_java
+from group_coordinator.kafka_topics.reader import partition_count
 from group_coordinator.narrative import words
 from schemas.history import History, decode_history
 from streaming.config import StreamingConfig

@@ -21,11 +21,13 @@ from msgspec.structs import replace
 from group_coordinator.gateway.answer_sizes import SIZED, AnswerSizes
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.gateway.door import GroupEvent
+from group_coordinator.gateway.handover import Handover, TopicRecord, topic_records
 from group_coordinator.gateway.late_beats import LateBeats, name_of_beat
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.refusals import refusal
 from group_coordinator.gateway.shard_count import ShardCount
-from group_coordinator.gateway.topic_reader import Handover, TopicReader, TopicRecord
+from group_coordinator.kafka_topics.errors import TopicReadError
+from group_coordinator.kafka_topics.follower import TopicFollower
 from schemas.error_codes import ErrorCode
 from schemas.events import (
     MEMBER_ID_SUFFIX_BYTES,
@@ -84,7 +86,7 @@ class EventsClient:
         self._shards = 0
         self._reply_partition = 0
         self._producer: Producer | None = None
-        self._reader: TopicReader | None = None
+        self._reader: TopicFollower | None = None
         self._handover: Handover | None = None
         self._shard_count: ShardCount | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -103,8 +105,14 @@ class EventsClient:
         self._reply_partition = random.randrange(counts[responses_topic])
         self._loop = loop
         self._handover = Handover(loop, self._take)
-        self._reader = TopicReader(properties, responses_topic, [self._reply_partition], self._read, on_failure=self._on_failure)
-        self._reader.start()
+        self._reader = TopicFollower(
+            properties, "gateway", lambda messages: self._read(topic_records(messages)),
+            on_failure=lambda problem: self._on_failure(reading_ended(problem)),
+        )  # fmt: skip
+        try:
+            self._reader.start(from_end=[(responses_topic, self._reply_partition)])
+        except TopicReadError as problem:
+            raise GatewayError(str(problem)) from problem
         self._producer = Producer(
             {
                 **properties,
@@ -311,6 +319,11 @@ def _without_bulk(event: GroupEvent) -> GroupEvent:
 
 class _RequestId(Struct):
     request_id: str
+
+
+def reading_ended(problem: TopicReadError) -> GatewayError:
+    """What ends the gateway when a thread of it reads no more."""
+    return GatewayError(f"{problem} Start the gateway again.")
 
 
 def partition_counts(properties: dict[str, str], topics: list[str]) -> dict[str, int]:

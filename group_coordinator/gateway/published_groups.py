@@ -9,7 +9,7 @@ from sys import intern
 import msgspec
 from msgspec import Struct
 
-from group_coordinator.gateway.topic_reader import TopicRecord
+from group_coordinator.gateway.handover import TopicRecord
 from schemas.messages import ListedGroup
 
 _GROUP_BYTES = 300
@@ -52,7 +52,7 @@ _decode = msgspec.json.Decoder(PublishedGroup).decode
 
 
 class PublishedGroups:
-    """Fed by a `TopicReader`; asked by the door."""
+    """Fed by a `TopicFollower`; asked by the door."""
 
     def __init__(self, bytes_max: int, *, keeps_members: bool = True) -> None:
         """`bytes_max`: groups that find no room in it are not known here, so they are not listed."""

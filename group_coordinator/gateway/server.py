@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from confluent_kafka import Message
+
 from group_coordinator.gateway.answer_sizes import AnswerSizes
 from group_coordinator.gateway.asked import Asked
 from group_coordinator.gateway.authorization import Authorizer, RulesError, parse_rules
@@ -16,9 +18,10 @@ from group_coordinator.gateway.broker_topics import BrokerTopics
 from group_coordinator.gateway.checked_commits import CheckedCommits
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.gateway.connection import Connection
-from group_coordinator.gateway.coordinator_client import EventsClient, partition_counts
+from group_coordinator.gateway.coordinator_client import EventsClient, partition_counts, reading_ended
 from group_coordinator.gateway.door import Door, Reply
 from group_coordinator.gateway.front import Front
+from group_coordinator.gateway.handover import Handover, topic_records
 from group_coordinator.gateway.ports import Ports
 from group_coordinator.gateway.published_groups import PublishedGroups
 from group_coordinator.gateway.request_bounds import cost_of_listing
@@ -26,8 +29,9 @@ from group_coordinator.gateway.rewriting import Locate
 from group_coordinator.gateway.topic_access import TopicAccess
 from group_coordinator.gateway.topic_book import TopicBook
 from group_coordinator.gateway.topic_gate import TopicGate
-from group_coordinator.gateway.topic_reader import Handover, TopicReader, TopicRecord
 from group_coordinator.gateway.versions import taken
+from group_coordinator.kafka_topics.errors import TopicReadError
+from group_coordinator.kafka_topics.follower import TopicFollower
 from schemas.http_host import is_loopback
 from schemas.messages import JoinGroupRequest, SyncGroupRequest
 
@@ -44,7 +48,7 @@ class Gateway(Front):
         self._sizes = AnswerSizes()
         self._events = EventsClient(config, self.metrics, self._sizes, self.give_up)
         self._published = PublishedGroups(config.bounds.listed_bytes_max, keeps_members=config.answers_heartbeats)
-        self._assignments: TopicReader | None = None
+        self._assignments: TopicFollower | None = None
         self._door: Door | None = None
         self._topics: TopicAccess | None = None
 
@@ -103,21 +107,24 @@ class Gateway(Front):
     def _read_assignments(self, loop: asyncio.AbstractEventLoop, are_read: asyncio.Event) -> None:
         properties = self._config.coordinator_client_properties
         topic = f"{self._config.topic_prefix}.assignments"
-        partitions = list(range(partition_counts(properties, [topic])[topic]))
+        partitions = [(topic, number) for number in range(partition_counts(properties, [topic])[topic])]
 
         handover = Handover(loop, self._published.take)
 
-        def take(records: list[TopicRecord]) -> None:
-            handover.give(records, lambda: self._assignments is None or self._assignments.is_stopping)
+        def take(messages: list[Message]) -> None:
+            handover.give(topic_records(messages), lambda: self._assignments is None or self._assignments.is_stopping)
 
         def complete() -> None:
             handover.when_taken(self._published.complete)
             handover.when_taken(are_read.set)
 
-        self._assignments = TopicReader(
-            properties, topic, partitions, take, from_beginning=True, on_caught_up=complete, on_failure=self.give_up
+        self._assignments = TopicFollower(
+            properties, "gateway", take, on_caught_up=complete, on_failure=lambda problem: self.give_up(reading_ended(problem))
         )
-        self._assignments.start()
+        try:
+            self._assignments.start(from_beginning=partitions)
+        except TopicReadError as problem:
+            raise GatewayError(str(problem)) from problem
 
 
 def run_gateway(config: GatewayConfig, stop: threading.Event, on_ready: Callable[[Gateway], None] = lambda gateway: None) -> None:

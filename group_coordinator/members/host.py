@@ -14,15 +14,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from itertools import count
 from types import TracebackType
 from typing import Self, TypeVar
 from uuid import uuid4, uuid5
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from group_coordinator.assignors import load_assignors
+from group_coordinator.kafka_topics.errors import NoSuchTopicError, TopicReadError, explaining
+from group_coordinator.kafka_topics.reader import TopicReader
 from group_coordinator.members.agenda import Agenda
 from group_coordinator.members.cluster import Cluster
 from group_coordinator.members.config import MemberConfig
@@ -42,13 +43,11 @@ from group_coordinator.members.requests import request_ids
 from group_coordinator.members.topic_watch import TopicWatch
 from schemas.consumer_protocol import TopicPartition as Partition
 from schemas.events import EventError, decode_response_event, encode_request_event
-from schemas.isolation import READER_PROPERTIES
 from schemas.shards import partitions_were_added, problem_of_ends
 
 Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
 
-_READ_AT_ONCE = 1_000
 _WAIT_MAX_S = 0.05
 """Longest wait for answers: what a program asks of its member meanwhile may have made another deadline the next."""
 _START_TIMEOUT_S = 30.0
@@ -115,11 +114,14 @@ class MemberHost:
             self._cluster, self.changed, self._topics_of_interest, self._tell_counts, self._later
         )
         self._producer = Producer({"linger.ms": 5, **self.properties, "enable.idempotence": True})
-        self._reader = Consumer({**self.properties, "group.id": "group-coordinator-member", "enable.auto.commit": False, **READER_PROPERTIES})
-        self._shard_count = self._partition_count(self._events)
-        self._reply_partition = self._namespace.int % self._partition_count(self._responses)
-        self._insist_on_ends()
-        self._read_from_now_on()
+        self._reader = TopicReader(
+            self.properties, "member", timeout_s=_START_TIMEOUT_S, reports_ends=False, waits_at_the_end=True
+        )
+        try:
+            with explaining(self.properties, _START_TIMEOUT_S):
+                self._find_topics()
+        except TopicReadError as problem:
+            raise HostError(str(problem)) from None
         self._thread = threading.Thread(target=self._run, name="member-host", daemon=True)
         self._thread.start()
 
@@ -300,8 +302,7 @@ class MemberHost:
 
     def _carry_on(self) -> None:
         while self._running:
-            first = self._reader.poll(self._wait_s())
-            messages = [first, *self._reader.consume(_READ_AT_ONCE, timeout=0)] if first is not None else []
+            messages = self._reader.poll(self._wait_s())
             with self.changed:
                 for message in messages:
                     self._deliver(message)
@@ -333,18 +334,25 @@ class MemberHost:
 
     # ------------------------------------------------------------------------------------------------------ the start
 
+    def _find_topics(self) -> None:
+        """Fix where answers are read from before anything is asked, lest an answer comes first."""
+        self._shard_count = self._partition_count(self._events)
+        self._reply_partition = self._namespace.int % self._partition_count(self._responses)
+        self._insist_on_ends()
+        place = (self._responses, self._reply_partition)
+        self._reader.assign({place: self._reader.bounds_when_led(*place).end})
+
     def _partition_count(self, topic: str) -> int:
-        found = self._patiently(lambda: self._reader.list_topics(topic, timeout=_START_TIMEOUT_S)).topics[topic]
-        if found.error is not None or not found.partitions:
-            raise HostError(f"There is no topic {topic}: has the coordinator been started, with this prefix?")
-        return len(found.partitions)
+        try:
+            return len(self._reader.partitions(topic))
+        except NoSuchTopicError:
+            raise HostError(f"There is no topic {topic}: has the coordinator been started, with this prefix?") from None
 
     def _insist_on_ends(self) -> None:
         """Each partition must be a shard; one that is just starting may take a moment."""
         give_up_s = time.monotonic() + _START_TIMEOUT_S
         while True:
-            places = [TopicPartition(self._events, number) for number in range(self._shard_count)]
-            ends = [self._patiently(partial(self._reader.get_watermark_offsets, each, timeout=_START_TIMEOUT_S))[1] for each in places]
+            ends = [self._reader.bounds_when_led(self._events, number).end for number in range(self._shard_count)]
             problem = problem_of_ends(self._events, ends)
             if problem is None:
                 return
@@ -352,24 +360,6 @@ class MemberHost:
                 self._reader.close()
                 raise HostError(problem)
             time.sleep(_START_PAUSE_S)
-
-    def _read_from_now_on(self) -> None:
-        """Fix where to read from before anything is asked, lest an answer comes first."""
-        partition = TopicPartition(self._responses, self._reply_partition)
-        _, end = self._patiently(lambda: self._reader.get_watermark_offsets(partition, timeout=_START_TIMEOUT_S))
-        self._reader.assign([TopicPartition(self._responses, self._reply_partition, end)])
-
-    def _patiently(self, ask: Callable[[], Answer]) -> Answer:
-        """Ask until there is an answer: a partition that has just been made has no leader yet."""
-        give_up_s = time.monotonic() + _START_TIMEOUT_S
-        while True:
-            try:
-                return ask()
-            except KafkaException as error:
-                if time.monotonic() >= give_up_s:
-                    where = self.properties["bootstrap.servers"]
-                    raise HostError(f"Kafka at {where} does not answer within {_START_TIMEOUT_S:g} s: {error.args[0].str()}.") from None
-                time.sleep(_START_PAUSE_S)
 
 
 def _report_delivery(error: KafkaError | None, _: Message) -> None:

@@ -1,30 +1,24 @@
-"""The thread that reads the coordinator's topics and has their records counted.
+"""Reads the coordinator's topics in a thread and has their records counted.
 
-It joins no group and commits nothing. It begins at the ends of the topics, before the queries start, so that everything
+It begins at the ends of the topics, before the queries start, so that everything
 which this process writes is counted; the groups themselves it knows from the beginning of the compacted assignments topic.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Message
 
+from group_coordinator.kafka_topics.follower import TopicFollower
+from group_coordinator.kafka_topics.reader import Partition, offset_of, partition_of
 from group_coordinator.operations.group_log import GroupLog
 from group_coordinator.operations.metrics import READER_LAG, Value
 from group_coordinator.operations.tally import Tally
-from schemas.isolation import READER_PROPERTIES
 from streaming.topics import Topics
 
-TIMEOUT_S = 15.0
-RETRY_S = 0.1
-POLL_S = 0.5
-BATCH = 2_000
 _log = logging.getLogger(__name__)
 
 
@@ -54,54 +48,25 @@ class TopicsReader:
                 topics.responses: self._answer,
                 topics.assignments: self._assignment,
             }
-        self._positions: dict[tuple[str, int], int] = {}
-        self._ends: dict[tuple[str, int], int] = {}
-        self._stopping = threading.Event()
-        self._consumer = Consumer(
-            {
-                "group.id": "group-coordinator-metrics",  # librdkafka wants one; it is never joined
-                "enable.auto.commit": False,
-                "auto.offset.reset": "latest",
-                "queued.max.messages.kbytes": 16_384,
-                "reconnect.backoff.max.ms": 1_000,
-                "log_level": 0,
-                **client_properties,
-                **READER_PROPERTIES,
-            }
-        )
-        self._thread = threading.Thread(target=self._run, name="metrics-reader", daemon=True)
+        self._positions: dict[Partition, int] = {}
+        self._ends: dict[Partition, int] = {}
+        self._follower = TopicFollower(client_properties, "metrics", self._read, on_poll=self._note_ends)
 
     def start(self, partitions: Mapping[str, int]) -> None:
-        """Begin, at the ends that the topics have now. `partitions`: how many each has. Raises KafkaException."""
-        try:
-            for topic in self._take:
-                numbers = sorted(self._shards) if topic == self._topics.events else range(partitions[topic])
-                for number in numbers:
-                    low, high = self._bounds(topic, number)
-                    self._positions[topic, number] = low if topic == self._topics.assignments else high
-            self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._positions.items()])
-        except KafkaException:
-            self._consumer.close()
-            raise
-        self._thread.start()
-
-    def _bounds(self, topic: str, number: int) -> tuple[int, int]:
-        give_up_at_s = time.monotonic() + TIMEOUT_S
-        while True:
-            try:
-                low, high = self._consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=TIMEOUT_S)
-                return int(low), int(high)
-            except KafkaException:
-                # A topic that has just been created has no leader for a moment.
-                if time.monotonic() >= give_up_at_s:
-                    raise
-                time.sleep(RETRY_S)
+        """Begin, at the ends that the topics have now. `partitions`: how many each has. Raises TopicReadError."""
+        wanted = [
+            (topic, number)
+            for topic in self._take
+            for number in (sorted(self._shards) if topic == self._topics.events else range(partitions[topic]))
+        ]
+        whole = [partition for partition in wanted if partition[0] == self._topics.assignments]
+        self._positions = self._follower.start(
+            from_beginning=whole, from_end=[partition for partition in wanted if partition not in whole]
+        )
 
     def stop(self) -> None:
         """Stop reading; returns when the thread has ended."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._follower.stop()
 
     def end_offset(self, shard: int) -> int | None:
         """The end of a shard's events, as of the last fetch; None while it is not known."""
@@ -114,33 +79,21 @@ class TopicsReader:
             lags[place[0]] += max(0, self._ends.get(place, 0) - position)
         yield from (Value(READER_LAG, (topic,), lag) for topic, lag in lags.items())
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            first = self._consumer.poll(POLL_S)  # consume() alone would wait for a full batch
-            for message in [] if first is None else [first, *self._consumer.consume(BATCH, 0.0)]:
-                self._read(message)
-            self._note_ends()
-        self._consumer.close()
-
     def _note_ends(self) -> None:
-        """From what the last fetches said, which costs no request. Only in this thread: calls of several threads deadlock."""
+        """From what the last fetches said, which costs no request."""
         for place in self._positions:
-            with suppress(KafkaException):
-                bounds = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
-                if bounds is not None and bounds[1] >= 0:
-                    self._ends[place] = int(bounds[1])
+            end = self._follower.reader.last_known_end(*place)
+            if end is not None:
+                self._ends[place] = end
 
-    def _read(self, message: Message) -> None:
-        error, topic, number, offset = message.error(), message.topic(), message.partition(), message.offset()
-        if error is not None or topic is None or number is None or offset is None:
-            if error is not None and error.code() == KafkaError.OFFSET_OUT_OF_RANGE:
-                _log.warning("%s: records were deleted before they were counted", error.str())
-            return
-        self._positions[topic, number] = offset + 1
-        try:
-            self._take[topic](message)
-        except (msgspec.DecodeError, ValueError):  # of a value; of a key or header
-            _log.debug("%s, partition %d, offset %d is none of our records", topic, number, offset)
+    def _read(self, messages: list[Message]) -> None:
+        for message in messages:
+            place, offset = partition_of(message), offset_of(message)
+            self._positions[place] = offset + 1
+            try:
+                self._take[place[0]](message)
+            except (msgspec.DecodeError, ValueError):  # of a value; of a key or header
+                _log.debug("%s, partition %d, offset %d is none of our records", *place, offset)
 
     def _event(self, message: Message) -> None:
         self._tally.event(message.partition() or 0, message.offset() or 0, message.timestamp()[1], message.key(), message.value())

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from group_coordinator.command_line.topic_reader import read_topic
+from group_coordinator.kafka_topics.reader import read_topic
 from schemas.records import UnknownKey, decode_key
 from schemas.records_file import Record
 from streaming.config import StreamingConfig

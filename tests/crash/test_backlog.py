@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_request_event, encode_tick
@@ -113,8 +113,8 @@ def resident_mb(pid: int) -> int:
 
 
 def ends(config: StreamingConfig, topic: str) -> int:
-    with open_reader(config.client_properties) as consumer:
-        return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1])
+    with open_reader(config.client_properties) as reader:
+        return reader.bounds(topic, 0).end
 
 
 def wait_until(app: App, done: Callable[[], bool]) -> None:

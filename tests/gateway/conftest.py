@@ -18,7 +18,7 @@ from group_coordinator.gateway.server import Gateway
 from streaming.topics import TopicSettings
 from tests.gateway.clients.consumers import Consumers, compile_java, consumers_of
 from tests.gateway.pump import Pump
-from tests.kafka_topics import make_topic
+from tests.making_topics import make_topic
 
 PARTITIONS = 6
 Produce = Callable[[int, int], None]

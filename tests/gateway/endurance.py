@@ -21,11 +21,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
 from confluent_kafka.admin import NewTopic
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
-from group_coordinator.gateway.topic_reader import TopicReader, TopicRecord
+from group_coordinator.kafka_topics.follower import TopicFollower
 from schemas.events import encode_json
 from schemas.history import History, RebalanceStarted, decode_history
 from streaming.topics import admin_client
@@ -161,8 +161,8 @@ class Endurance:
         for command in (self._run, self._gateway):
             command.start()
             stack.callback(command.kill)
-        reader = TopicReader({"bootstrap.servers": servers}, "coordinator.history", [0], self._hear, from_beginning=True)
-        reader.start()
+        reader = TopicFollower({"bootstrap.servers": servers}, "endurance", self._hear)
+        reader.start(from_beginning=[("coordinator.history", 0)])
         stack.callback(reader.stop)
         self._groups = []
         for number in range(groups):
@@ -274,8 +274,8 @@ class Endurance:
     def _doings(self) -> dict[str, Doings]:
         return {group.name: group.doings for group in self._groups}
 
-    def _hear(self, records: list[TopicRecord]) -> None:
-        self.history += [decode_history(record.value) for record in records if record.value is not None]
+    def _hear(self, messages: list[Message]) -> None:
+        self.history += [decode_history(value) for message in messages if (value := message.value()) is not None]
 
 
 def say(text: str) -> None:

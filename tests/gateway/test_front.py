@@ -17,7 +17,6 @@ from group_coordinator.gateway.door import Reply
 from group_coordinator.gateway.front import Front
 from group_coordinator.gateway.rewriting import Locate
 from group_coordinator.gateway.session import Session
-from group_coordinator.gateway.topic_reader import TopicReader
 from group_coordinator.gateway.versions import taken
 from schemas.messages import HeartbeatResponse, ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tests.gateway import wire
@@ -140,21 +139,6 @@ def test_a_gateway_that_cannot_go_on_says_why_and_is_not_ready() -> None:
     gateway._thread.join(10)
     with pytest.raises(GatewayError, match="No event can be written"):
         gateway.check()
-
-
-def test_a_reader_that_ends_by_itself_says_so() -> None:
-    class Broken:
-        def poll(self, _: float) -> None:
-            raise RuntimeError("no more")
-
-        def close(self) -> None: ...
-
-    failures: list[GatewayError] = []
-    reader = TopicReader({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}, "t", [0], lambda records: None, on_failure=failures.append)
-    reader._consumer.close()
-    reader._consumer = Broken()  # type: ignore[assignment]
-    reader._run()
-    assert [str(failure) for failure in failures] == ["t is read no more: RuntimeError('no more'). Start the gateway again."]
 
 
 def test_the_kernel_watches_over_connections() -> None:

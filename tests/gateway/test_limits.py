@@ -12,15 +12,15 @@ from contextlib import suppress
 
 import pytest
 
-from group_coordinator.gateway import handed_out, topic_reader
+from group_coordinator.gateway import handed_out
 from group_coordinator.gateway.answer_sizes import UNKNOWN_BYTES, AnswerSizes
 from group_coordinator.gateway.buffered import Buffered
 from group_coordinator.gateway.config import Bounds
 from group_coordinator.gateway.digests import digest
 from group_coordinator.gateway.handed_out import HandedOutIds
+from group_coordinator.gateway.handover import Handover, TopicRecord
 from group_coordinator.gateway.published_groups import PublishedGroups
 from group_coordinator.gateway.room import LIGHT_BYTES, Room
-from group_coordinator.gateway.topic_reader import Handover, TopicRecord
 from group_coordinator.gateway.translation import GroupResponse
 from group_coordinator.gateway.turns import Turns
 from schemas.events import encode_json
@@ -548,8 +548,8 @@ def test_published_groups_are_bounded_in_bytes_and_those_that_go_make_room(caplo
 
 
 def test_a_reader_waits_while_the_loop_does_not_follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_reader, "_HANDED_OVER_BYTES_MAX", 1_000)
-    monkeypatch.setattr(topic_reader, "_SLICE_BYTES", 300)
+    monkeypatch.setattr("group_coordinator.gateway.handover._HANDED_OVER_BYTES_MAX", 1_000)
+    monkeypatch.setattr("group_coordinator.gateway.handover._SLICE_BYTES", 300)
     taken: list[TopicRecord] = []
     outstanding = []
 
@@ -578,8 +578,8 @@ def test_a_reader_waits_while_the_loop_does_not_follow(monkeypatch: pytest.Monke
 
 
 def test_a_reader_that_is_told_to_end_does_not_wait_for_a_loop_that_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_reader, "_HANDED_OVER_BYTES_MAX", 1_000)
-    monkeypatch.setattr(topic_reader, "_SLICE_BYTES", 300)
+    monkeypatch.setattr("group_coordinator.gateway.handover._HANDED_OVER_BYTES_MAX", 1_000)
+    monkeypatch.setattr("group_coordinator.gateway.handover._SLICE_BYTES", 300)
 
     class Busy:
         def call_soon_threadsafe(self, call: Callable[[], None]) -> None:

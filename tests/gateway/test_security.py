@@ -22,7 +22,7 @@ from streaming.topics import TopicSettings, admin_client
 from tests.gateway.clients.consumers import Library, consumers_of, share, with_kafka_python
 from tests.gateway.pump import Pump
 from tests.gateway.waiting import eventually
-from tests.kafka_topics import make_topic
+from tests.making_topics import make_topic
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.kafka]
 

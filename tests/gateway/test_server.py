@@ -24,7 +24,7 @@ from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.pump import Pump
 from tests.gateway.test_clients import reads, values
 from tests.gateway.waiting import eventually
-from tests.kafka_topics import make_topic
+from tests.making_topics import make_topic
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.kafka]
 

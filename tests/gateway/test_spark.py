@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.command_line.groups import read_snapshots
-from group_coordinator.command_line.topic_reader import read_topic
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.gateway.server import Gateway
+from group_coordinator.kafka_topics.reader import read_topic
 from schemas.history import GroupSnapshot, History, MemberExpired, OffsetsCommitted, decode_history
 from streaming.config import StreamingConfig
 from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share, with_kafka_python

@@ -35,7 +35,7 @@ from streaming.topics import TopicSettings
 from tests.gateway import wire
 from tests.gateway.pump import Pump
 from tests.gateway.test_topic_gate import fetch_request
-from tests.kafka_topics import make_topic
+from tests.making_topics import make_topic
 
 REFUSED = KafkaError.TOPIC_AUTHORIZATION_FAILED
 NO_LEADER = KafkaError._NOENT

@@ -17,17 +17,17 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.command_line.topic_reader import read_topic
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.gateway.server import Gateway
+from group_coordinator.kafka_topics.reader import read_topic
 from schemas.history import OffsetsDeleted, decode_history
 from streaming.config import StreamingConfig
 from tests.gateway.commands import Command
 from tests.gateway.conftest import PARTITIONS
 from tests.gateway.test_tools import rows, tool
 from tests.gateway.waiting import eventually
-from tests.kafka_topics import make_topic
+from tests.making_topics import make_topic
 
 pytestmark = pytest.mark.end_to_end
 

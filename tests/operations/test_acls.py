@@ -15,12 +15,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from group_coordinator.command_line.topic_reader import read_topic
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.gateway.server import Gateway
 from group_coordinator.jars.java import SHORT_LIVED, find_java
 from group_coordinator.jars.resolving import tools_jars
+from group_coordinator.kafka_topics.reader import read_topic
 from group_coordinator.members.kafka_member import Member
 from streaming.config import StreamingConfig
 from streaming.topics import Topics

@@ -12,9 +12,9 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from group_coordinator.command_line.topic_reader import TopicFollower, read_topic
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.gateway.topic_reader import TopicReader
+from group_coordinator.kafka_topics.follower import TopicFollower
+from group_coordinator.kafka_topics.reader import read_topic
 from schemas.events import encode_tick
 from schemas.isolation import ISOLATION_LEVEL, READER_PROPERTIES
 from streaming.config import StreamingConfig
@@ -24,7 +24,9 @@ from streaming.source import events_stream
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("streaming", "group_coordinator")
-DATA_OF_THE_APPLICATION = "group_coordinator/members/partition_reader.py"
+READER = "group_coordinator/kafka_topics/reader.py"
+APPLICATIONS = ("group_coordinator/members/partition_reader.py", "group_coordinator/command_line/client_actors.py")
+"""Their consumers read an application's topics, by its own isolation level."""
 ABORTED, OPEN, LATER = b"aborted", b"open", b"later"
 KEYS = [ABORTED, OPEN, LATER]
 AHEAD_MAX_MS = 3_000
@@ -82,43 +84,38 @@ def test_the_tickers_reader(config: StreamingConfig, events: str) -> None:
 def test_the_commands(config: StreamingConfig, events: str) -> None:
     """`export`, `groups`, `explain` read so."""
     assert [message.key() for message in read_topic(config.client_properties, events) if message.key()] == KEYS
+
+
+def test_those_that_follow(config: StreamingConfig, events: str) -> None:
+    """The gateway, the dashboard and the metrics read so."""
     keys: list[bytes | None] = []
-    with TopicFollower(config.client_properties, [events], lambda message: keys.append(message.key()), from_beginning=True) as follower:
-        while len(keys) < 5:
-            follower.poll(10)
-    assert [key for key in keys if key] == KEYS
-
-
-def test_the_gateways_reader(config: StreamingConfig, events: str) -> None:
-    keys: list[bytes] = []
     caught_up = threading.Event()
-    reader = TopicReader(
-        config.client_properties, events, [0], lambda records: keys.extend(record.key for record in records), from_beginning=True,
-        on_caught_up=caught_up.set,
-    )  # fmt: skip
-    reader.start()
+    follower = TopicFollower(
+        config.client_properties, "test", lambda messages: keys.extend(message.key() for message in messages), on_caught_up=caught_up.set
+    )
+    follower.start(from_beginning=[(events, 0)])
     assert caught_up.wait(30)
-    reader.stop()
+    follower.stop()
     assert [key for key in keys if key] == KEYS
 
 
 def test_each_consumer_that_is_made() -> None:
-    """A reader that somebody adds is found here."""
-    found = 0
+    """One class makes the consumers of our topics; a second one is found here."""
+    makers = set()
     for file in sorted(file for room in ROOMS for file in (ROOT / room).glob("**/*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Consumer":
                 name = str(file.relative_to(ROOT))
-                if name in (DATA_OF_THE_APPLICATION, "group_coordinator/command_line/client_actors.py"):
+                makers.add(name)
+                if name != READER:
                     continue
                 (settings,) = node.args
-                assert isinstance(settings, ast.Dict), name
+                assert isinstance(settings, ast.Dict)
                 last = settings.values[-1]
-                assert settings.keys[-1] is None, f"{name}: the isolation level comes last, so that no setting is above it"
-                assert isinstance(last, ast.Name), name
-                assert last.id == "READER_PROPERTIES", name
-                found += 1
-    assert found >= 6
+                assert settings.keys[-1] is None, "the isolation level comes last, so that no setting is above it"
+                assert isinstance(last, ast.Name)
+                assert last.id == "READER_PROPERTIES"
+    assert makers == {READER, *APPLICATIONS}
 
 
 def test_both_clients_understand_it(config: StreamingConfig) -> None:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from group_coordinator.command_line.main import app
-from group_coordinator.command_line.topic_reader import read_topic
+from group_coordinator.kafka_topics.reader import read_topic
 from group_coordinator.members.kafka_member import Member
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.group_log import GroupLog

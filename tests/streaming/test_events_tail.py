@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.events import encode_tick
 from streaming.events_tail import TAIL_RECORDS, RecentGroups, Standing, find_standing, open_reader
 
@@ -20,26 +21,20 @@ def producer(kafka: EmbeddedKafka) -> Producer:
 
 
 @pytest.fixture
-def reader(kafka: EmbeddedKafka) -> Iterator[Consumer]:
-    with open_reader({"bootstrap.servers": kafka.bootstrap_servers}) as consumer:
-        yield consumer
+def reader(kafka: EmbeddedKafka) -> Iterator[TopicReader]:
+    with open_reader({"bootstrap.servers": kafka.bootstrap_servers}) as reader:
+        yield reader
 
 
 @pytest.fixture
-def partition(admin: AdminClient, reader: Consumer, topic_prefix: str) -> str:
+def partition(admin: AdminClient, reader: TopicReader, topic_prefix: str) -> str:
     """A topic with one partition, which has its leader."""
     admin.create_topics([NewTopic(topic_prefix, 1, config={"message.timestamp.type": "LogAppendTime"})])[topic_prefix].result()
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            reader.get_watermark_offsets(TopicPartition(topic_prefix, 0), timeout=5)
-            return topic_prefix
-        except KafkaException:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+    reader.bounds_when_led(topic_prefix, 0)
+    return topic_prefix
 
 
-def test_the_clock_of_a_log_is_its_last_tick(producer: Producer, reader: Consumer, partition: str) -> None:
+def test_the_clock_of_a_log_is_its_last_tick(producer: Producer, reader: TopicReader, partition: str) -> None:
     assert find_standing(reader, partition, 0, 3_000) is None
     before_ms = time.time_ns() // 1_000_000
     producer.produce(partition, key="group", value=b"{}")
@@ -63,7 +58,7 @@ def test_the_clock_of_a_log_is_its_last_tick(producer: Producer, reader: Consume
     assert find_standing(reader, partition, 0, 3_000) == Standing(7_000, True, True), "that was no valid tick"
 
 
-def test_groups_that_were_heard_within_the_window(producer: Producer, reader: Consumer, partition: str) -> None:
+def test_groups_that_were_heard_within_the_window(producer: Producer, reader: TopicReader, partition: str) -> None:
     seconds = 4 * TAIL_RECORDS // 10
     for second in range(seconds):
         producer.produce(partition, value=encode_tick(1_000 * (second + 1)))
@@ -90,7 +85,7 @@ def test_groups_that_were_heard_within_the_window(producer: Producer, reader: Co
     assert RecentGroups(partition, 0, 10**12, 3_000).read(reader, 1_000 * seconds, lambda: False) == [], "it is no more wanted"
 
 
-def test_a_tick_that_went_back_hides_no_group(producer: Producer, reader: Consumer, partition: str) -> None:
+def test_a_tick_that_went_back_hides_no_group(producer: Producer, reader: TopicReader, partition: str) -> None:
     """Strangers can write such ticks; they change nothing."""
     records = 6 * TAIL_RECORDS
     for number in range(records):

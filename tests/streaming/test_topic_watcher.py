@@ -322,9 +322,9 @@ def test_who_has_offsets_of_a_topic(cluster: Cluster, kept_bytes_max: int) -> No
     committed = CommittedTopics(cluster.topics.offsets, OFFSETS_PARTITIONS, lambda group_id: group_id != "not ours", kept_bytes_max)
 
     def of(*names: str) -> dict[str, dict[str, frozenset[str | None]]]:
-        with open_reader(cluster.properties) as consumer:
+        with open_reader(cluster.properties) as reader:
             merged: dict[str, dict[str, frozenset[str | None]]] = {}
-            for found in committed.of(consumer, names):
+            for found in committed.of(reader, names):
                 for group_id, topics in found.items():
                     for name, ids in topics.items():
                         mine = merged.setdefault(group_id, {})

@@ -1,0 +1,95 @@
+"""What a reader's thread hands over to the event loop's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from confluent_kafka import Message
+
+_POLL_S = 0.5
+_HANDED_OVER_BYTES_MAX = 8_388_608
+"""What the event loop may not have taken yet, after which no more is read."""
+_SLICE_BYTES = 262_144
+_SLICE_RECORDS = 100
+"""What the event loop takes in one go, before it looks what else there is to do."""
+
+
+class TopicRecord(NamedTuple):
+    """One record, as far as it matters here."""
+
+    key: bytes
+    value: bytes | None
+    timestamp_ms: int
+
+
+def topic_records(messages: list[Message]) -> list[TopicRecord]:
+    """What matters here of the records of a topic."""
+    return [TopicRecord(message.key() or b"", message.value(), message.timestamp()[1]) for message in messages]
+
+
+class Handover:
+    """From a reader's thread to the event loop's: in slices, and the reader waits while the loop does not follow."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, take: Callable[[list[TopicRecord]], None]) -> None:
+        """`take` is called in the loop's thread."""
+        self._loop = loop
+        self._take = take
+        self._pieces: deque[tuple[int, Callable[[], None]]] = deque()
+        """How large, and what is done with it."""
+        self._bytes = 0
+        self._changed = threading.Condition()
+
+    def give(self, records: list[TopicRecord], is_over: Callable[[], bool]) -> None:
+        """In the reader's thread; returns without having handed over everything when `is_over`."""
+        for size, piece in _slices(records):
+            with self._changed:
+                while self._bytes and self._bytes + size > _HANDED_OVER_BYTES_MAX:
+                    if is_over():
+                        return
+                    self._changed.wait(_POLL_S)
+            self._append(size, partial(self._take, piece))
+
+    def when_taken(self, call: Callable[[], None]) -> None:
+        """Have it called in the loop's thread when everything up to here was taken."""
+        self._append(0, call)
+
+    def _append(self, size: int, call: Callable[[], None]) -> None:
+        with self._changed:
+            self._bytes += size
+            self._pieces.append((size, call))
+            is_first = len(self._pieces) == 1
+        if is_first:
+            self._loop.call_soon_threadsafe(self._next)
+
+    def _next(self) -> None:
+        """One piece; the next when the loop has looked what else there is to do."""
+        size, call = self._pieces[0]
+        try:
+            call()
+        finally:
+            with self._changed:
+                self._pieces.popleft()
+                self._bytes -= size
+                self._changed.notify()
+                are_more = bool(self._pieces)
+            if are_more:
+                self._loop.call_soon(self._next)
+
+
+def _slices(records: list[TopicRecord]) -> Iterator[tuple[int, list[TopicRecord]]]:
+    """(bytes, records)."""
+    piece: list[TopicRecord] = []
+    size = 0
+    for record in records:
+        piece.append(record)
+        size += len(record.key) + len(record.value or b"")
+        if size >= _SLICE_BYTES or len(piece) >= _SLICE_RECORDS:
+            yield size, piece
+            piece, size = [], 0
+    if piece:
+        yield size, piece
