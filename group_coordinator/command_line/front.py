@@ -12,7 +12,7 @@ from group_coordinator.command_line.signals import asked_to_stop
 from group_coordinator.command_line.voice import Voice
 from group_coordinator.narrative import words
 from group_coordinator.operations.gateway_metrics import GatewayHealth, gateway_registry
-from group_coordinator.operations.server import OperationsServer
+from group_coordinator.operations.server import operations_server
 
 if TYPE_CHECKING:
     from group_coordinator.gateway.front import Front
@@ -28,7 +28,7 @@ def serve(
     with ExitStack() as stack:
         asked = stack.enter_context(asked_to_stop())
         if settings.metrics_port:
-            endpoint = OperationsServer(
+            endpoint = operations_server(
                 settings.metrics_host, settings.metrics_port, gateway_registry(front.metrics), GatewayHealth(lambda: front.is_ready)
             )
             url = stack.enter_context(endpoint).url

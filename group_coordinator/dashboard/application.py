@@ -14,12 +14,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from group_coordinator.dashboard.access import Access, App
 from group_coordinator.dashboard.documents import Documents, NotFound
 from group_coordinator.dashboard.news import News
 from group_coordinator.dashboard.page import MEDIA_TYPES, script_hashes, server_page, static_names, static_text
 from group_coordinator.dashboard.sources import Source
 from group_coordinator.dashboard.what_if import Change
+from group_coordinator.http_server.access import Access, App
 
 _GZIP_MIN_BYTES = 1_000
 _KEEP_ALIVE_S = 15.0
@@ -42,7 +42,7 @@ def application(documents: Documents, source: Source, news: News, token: str | N
                 await gathering
 
     routes = [*_page_routes(), *_document_routes(_Requests(documents, source)), Route("/api/stream", stream)]
-    return Access(Starlette(routes=routes, lifespan=lifespan), token)
+    return Access(Starlette(routes=routes, lifespan=lifespan), name="dashboard", token=token, local_only=token is None)
 
 
 def _page_routes() -> list[Route]:

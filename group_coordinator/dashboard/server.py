@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import secrets
-import socket
-import threading
 import time
 from collections.abc import Callable
-
-import uvicorn
 
 from group_coordinator.dashboard.application import application
 from group_coordinator.dashboard.documents import Documents
@@ -17,29 +13,28 @@ from group_coordinator.dashboard.news import News
 from group_coordinator.dashboard.settings import DashboardSettings
 from group_coordinator.dashboard.sources import Source, SourceError
 from group_coordinator.dashboard.what_if import ReplayFunction
+from group_coordinator.http_server.server import HttpServer, ServerError, listen
 from schemas.http_host import is_loopback
 
 DEFAULT_PORT = 8450
-LISTEN_BACKLOG = 1_024
-"""Connections that wait to be accepted: many that come at once must not turn an honest one away."""
-_START_TIMEOUT_S = 15.0
+CONNECTIONS_MAX = 512
+"""Each page that is open holds one."""
 
 
 class RunningServer:
     """A server in a thread of its own. `stop` ends it; `with` does, too."""
 
-    def __init__(self, server: uvicorn.Server, source: Source, address: str, index: Index) -> None:
+    def __init__(self, server: HttpServer, source: Source, address: str, index: Index) -> None:
         self.address = address
         """Where to look, with the token where one is needed."""
         self.index = index
         self._server = server
         self._source = source
-        self._thread = threading.Thread(target=server.run, daemon=True, name="dashboard")
 
     @property
     def is_running(self) -> bool:
         """Whether it serves in its thread."""
-        return self._thread.is_alive()
+        return self._server.is_running
 
     def run(self) -> None:
         """Serve in this thread, until SIGINT, SIGTERM or `stop`."""
@@ -50,17 +45,13 @@ class RunningServer:
 
     def start(self) -> None:
         """Serve in a thread. Raises SourceError when the server does not come up."""
-        self._thread.start()
-        deadline_s = time.monotonic() + _START_TIMEOUT_S
-        while not self._server.started:
-            if not self._thread.is_alive() or time.monotonic() > deadline_s:
-                raise SourceError("The dashboard's server did not start.")
-            time.sleep(0.02)
+        try:
+            self._server.start()
+        except ServerError as problem:
+            raise SourceError(str(problem)) from problem
 
     def stop(self) -> None:
-        self._server.should_exit = True
-        if self._thread.is_alive():
-            self._thread.join(_START_TIMEOUT_S)
+        self._server.stop()
         self._source.stop()
 
     def __enter__(self) -> RunningServer:
@@ -115,15 +106,10 @@ def _prepare(
 ) -> RunningServer:
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(24)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((host, port))
+        listening = listen(host, port)
     except OSError as problem:
-        listening.close()
         raise SourceError(f"Cannot listen on {host}, port {port}: {problem.strerror}.") from problem
-    listening.listen(LISTEN_BACKLOG)
     index = Index(settings)
     try:
         source.start(index)
@@ -133,23 +119,6 @@ def _prepare(
     documents = Documents(index, (lambda: time.time_ns() // 1_000_000) if source.is_live else None, what_if)
     news = News(documents)
     app = application(documents, source, news, token)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
-    shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
-    address = f"http://{shown}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
-    return RunningServer(_Server(config, listening, news), source, address, index)
-
-
-class _Server(uvicorn.Server):
-    """A server on a socket that is bound already."""
-
-    def __init__(self, config: uvicorn.Config, listening: socket.socket, news: News) -> None:
-        super().__init__(config)
-        self._listening = listening
-        self._news = news
-
-    def run(self, sockets: list[socket.socket] | None = None) -> None:
-        super().run(sockets or [self._listening])
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._news.close()  # streams never end by themselves
-        await super().shutdown(sockets)
+    server = HttpServer(app, listening, name="dashboard", connections_max=CONNECTIONS_MAX, before_shutdown=news.close)
+    address = server.url + "/" + (f"?token={token}" if token else "")
+    return RunningServer(server, source, address, index)

@@ -13,7 +13,7 @@ from group_coordinator.operations.group_log import GroupLog
 from group_coordinator.operations.group_table import GroupTable
 from group_coordinator.operations.health import Health
 from group_coordinator.operations.metrics import Metrics, Value
-from group_coordinator.operations.server import OperationsServer
+from group_coordinator.operations.server import operations_server
 from group_coordinator.operations.shards import Shards
 from group_coordinator.operations.tally import Tally
 from group_coordinator.operations.topics_reader import TopicsReader
@@ -47,7 +47,7 @@ class Operations(Watcher):
             self.metrics.gauges_from(self._shards.values)
             self.metrics.gauges_from(self._groups.values)
             self.metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if self.health.not_ready() else 1.0)])
-            server = OperationsServer(self._config.metrics_host, port, self.metrics.registry, self.health)
+            server = operations_server(self._config.metrics_host, port, self.metrics.registry, self.health)
             self.url = self._stack.enter_context(server).url
         return self
 

@@ -14,10 +14,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from group_coordinator.dashboard.access import Access, App, Receive, Scope, Send
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.server import RunningServer, serve, start_server
 from group_coordinator.dashboard.sources import SourceError, ValuesSource
+from group_coordinator.http_server.access import Access, App, Receive, Scope, Send
 from schemas.events import encode_json
 from schemas.history import Cause, GroupCreated
 from tests.dashboard import scene
@@ -106,7 +106,7 @@ def test_cookies_of_others_lock_nobody_out(other: str, token: str) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
-    access = Access(app, token)
+    access = Access(app, name="dashboard", token=token, local_only=False)
     visit = {"type": "http", "method": "GET", "path": "/", "query_string": urlencode({"token": token}).encode(), "headers": []}
     _, headers = _request(access, visit)
     own = headers[b"set-cookie"].split(b";")[0]
@@ -133,7 +133,7 @@ def test_the_way_on_from_the_first_visit_stays_on_this_host(path: str, location:
         raise AssertionError("nobody is let in by the address alone")
 
     scope = {"type": "http", "method": "GET", "path": path, "query_string": b"token=t", "headers": []}
-    status, headers = _request(Access(app, "t"), scope)
+    status, headers = _request(Access(app, name="dashboard", token="t", local_only=False), scope)
     assert (status, headers[b"location"].decode()) == (303, location)
 
 

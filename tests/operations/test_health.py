@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from group_coordinator.http_server.server import HttpServer
 from group_coordinator.operations.health import STALE_AFTER_S, START_LIMIT_S, Health
 from group_coordinator.operations.metrics import Metrics
-from group_coordinator.operations.server import CONNECTIONS_MAX, OperationsServer
+from group_coordinator.operations.server import CONNECTIONS_MAX, operations_server
 
 
 class Clock:
@@ -104,7 +105,7 @@ def get(url: str) -> tuple[int, str, bytes]:
 def test_the_endpoint() -> None:
     clock = Clock()
     health = working(clock)
-    with OperationsServer("127.0.0.1", 0, Metrics().registry, health) as server:
+    with operations_server("127.0.0.1", 0, Metrics().registry, health) as server:
         status, kind, body = get(f"{server.url}/metrics")
         assert status == 200
         assert kind.startswith("text/plain")
@@ -118,12 +119,12 @@ def test_the_endpoint() -> None:
         assert get(f"{server.url}/etc/passwd")[0] == 404
         # The port is taken: told by an error, before anything else starts.
         with pytest.raises(OSError, match="in use"):
-            OperationsServer("127.0.0.1", int(server.url.rpartition(":")[2]), Metrics().registry, health)
+            operations_server("127.0.0.1", int(server.url.rpartition(":")[2]), Metrics().registry, health)
 
 
 @pytest.fixture
-def endpoint() -> Iterator[OperationsServer]:
-    with OperationsServer("127.0.0.1", 0, Metrics().registry, working(Clock())) as server:
+def endpoint() -> Iterator[HttpServer]:
+    with operations_server("127.0.0.1", 0, Metrics().registry, working(Clock())) as server:
         yield server
 
 
@@ -135,14 +136,14 @@ def status_of(url: str, path: str, host: str | None) -> int:
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/health/live", "/health/ready", "/"])
-def test_a_name_that_points_here_from_elsewhere_is_not_answered(endpoint: OperationsServer, path: str) -> None:
+def test_a_name_that_points_here_from_elsewhere_is_not_answered(endpoint: HttpServer, path: str) -> None:
     for host in ("localhost", "LOCALHOST:1", "127.0.0.1:9090", "[::1]", "[::1]:1", None):
         assert status_of(endpoint.url, path, host) != 403, host
     for host in ("evil.example", "evil.example:8450", "127.0.0.1.evil.example", "localhost.evil.example", "", "127.0.0.1@evil.example"):
         assert status_of(endpoint.url, path, host) == 403, host
 
 
-def test_silent_connections_keep_no_probe_out(endpoint: OperationsServer) -> None:
+def test_silent_connections_keep_no_probe_out(endpoint: HttpServer) -> None:
     address = urllib.parse.urlsplit(endpoint.url)
     silent = [socket.create_connection((address.hostname, address.port), 10) for _ in range(3 * CONNECTIONS_MAX)]
     try:

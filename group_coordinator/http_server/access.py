@@ -1,4 +1,4 @@
-"""Who may look: on loopback whoever is on this machine, elsewhere whoever has the token."""
+"""Who may look: whoever has the token, or on loopback whoever is on this machine."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ COOKIE = "group_coordinator_dashboard"
 
 
 class Access:
-    """Lets requests through, or answers 401, 403 and 405.
+    """Lets requests that only read through, or answers 401, 403 and 405.
 
-    Without a token the Host header must name this machine: a page elsewhere that had its name point here (DNS rebinding)
-    is refused. With one, it comes as `Authorization: Bearer ...`, or once in the address; from then on a cookie with the
-    token's hash says that it was there.
+    Where only this machine may look, the Host header must name it: a page elsewhere that had its name point here (DNS
+    rebinding) is refused. A request without the header comes from no browser. A token comes as `Authorization: Bearer ...`,
+    or once in the address; from then on a cookie with the token's hash says that it was there.
     """
 
-    def __init__(self, app: App, token: str | None) -> None:
+    def __init__(self, app: App, *, name: str, token: str | None = None, local_only: bool) -> None:
+        """`name`: how the refusals call what is behind. With a token, `local_only` does not matter."""
         self._app = app
+        self._name = name
+        self._local_only = local_only
         self._token = token
         # A token may have characters that no cookie can hold, and need not lie in the browser's store.
         self._cookie = None if token is None else hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()
@@ -38,12 +41,12 @@ class Access:
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         if scope["method"] not in ("GET", "HEAD"):
-            await _answer(send, 405, "This dashboard only shows; it changes nothing.")
+            await _answer(send, 405, f"This {self._name} only shows; it changes nothing.")
         elif self._token is None:
-            if names_this_machine(headers.get("host", "")):
+            if not self._local_only or names_this_machine(headers.get("host", "localhost")):
                 await self._app(scope, receive, send)
             else:
-                await _answer(send, 403, "This dashboard answers to localhost only.")
+                await _answer(send, 403, f"This {self._name} answers to localhost only.")
         elif self._is_token(_bearer(headers)) or _same(_cookie(headers), self._cookie):
             await self._app(scope, receive, send)
         else:
@@ -53,7 +56,7 @@ class Access:
         query = parse_qs(scope["query_string"].decode("latin-1"))
         given = query.pop("token", [""])[0]
         if not self._is_token(given):
-            await _answer(send, 401, "This dashboard needs its token: open the address that was printed when it started.")
+            await _answer(send, 401, f"This {self._name} needs its token: open the address that was printed when it started.")
             return
         # The token leaves the address, so that it is in no history and no screenshot.
         rest = urlencode(query, doseq=True)
