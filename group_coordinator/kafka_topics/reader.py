@@ -33,9 +33,9 @@ class Bounds(NamedTuple):
 
 
 class TopicReader:
-    """Reads partitions from given offsets on. A context manager. `poll`, `read` and `assign` belong to one thread.
+    """Reads partitions from given offsets on. A context manager.
 
-    Methods raise `KafkaException` when Kafka refuses, or is silent for too long; `explaining` makes a sentence of it.
+    It belongs to one thread: a consumer deadlocks when one thread asks for bounds while another one polls. Methods raise `KafkaException` when Kafka refuses, or is silent for too long; `explaining` makes a sentence of it.
     """
 
     def __init__(
@@ -108,10 +108,7 @@ class TopicReader:
                 time.sleep(_RETRY_S)
 
     def last_known_end(self, topic: str, number: int) -> int | None:
-        """The end as of the last fetch of an assigned partition, which asks Kafka nothing; None: not known.
-
-        To be called in the thread that polls: librdkafka deadlocks otherwise.
-        """
+        """The end as of the last fetch of an assigned partition, which asks Kafka nothing; None: not known."""
         try:
             bounds = self._consumer.get_watermark_offsets(TopicPartition(topic, number), cached=True)
         except KafkaException:
