@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from group_coordinator.gateway.frames import RequestHead
-from group_coordinator.gateway.translation import GroupRequest
 from group_coordinator.gateway.versions import GROUP_APIS
+from schemas.message_versions import GroupRequest
 
 
 class Asked(Struct, frozen=True, kw_only=True):

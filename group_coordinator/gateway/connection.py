@@ -29,8 +29,9 @@ from group_coordinator.gateway.request_bounds import (
 from group_coordinator.gateway.rewriting import Locate, Rewrite, refuse_api_versions, rewrite_of
 from group_coordinator.gateway.sasl import ANONYMOUS, SaslSession
 from group_coordinator.gateway.topic_gate import TopicGate
-from group_coordinator.gateway.translation import GroupRequest, GroupResponse, read_request, write_response
+from group_coordinator.gateway.translation import read_request, write_response
 from group_coordinator.gateway.versions import API_VERSIONS_MAX, GROUP_APIS, OtherApi, Versions
+from schemas.message_versions import GroupRequest, GroupResponse
 from schemas.messages import ApiKey, FindCoordinatorRequest, JoinGroupRequest, SyncGroupRequest
 from schemas.wire import DecodeError, EncodeError
 

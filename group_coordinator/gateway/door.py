@@ -25,9 +25,9 @@ from group_coordinator.gateway.gathering import Gathering
 from group_coordinator.gateway.handed_out import HandedOutIds
 from group_coordinator.gateway.held_requests import HeldRequests, key_of
 from group_coordinator.gateway.refusals import refusal
-from group_coordinator.gateway.translation import GroupResponse
 from schemas.error_codes import ErrorCode
 from schemas.events import groups_named
+from schemas.message_versions import GroupResponse
 from schemas.messages import (
     Coordinator,
     DeleteGroupsRequest,

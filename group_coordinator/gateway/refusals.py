@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import overload
 
-from group_coordinator.gateway.translation import GroupRequest, GroupResponse
 from schemas.error_codes import ErrorCode
+from schemas.message_versions import GroupRequest, GroupResponse
 from schemas.messages import (
     ListGroupsRequest,
     ListGroupsResponse,

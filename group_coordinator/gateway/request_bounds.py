@@ -5,9 +5,9 @@ from __future__ import annotations
 from group_coordinator.gateway.config import Bounds
 from group_coordinator.gateway.frames import FrameError, RequestHead
 from group_coordinator.gateway.produce import BEGINNING_BYTES_MAX
-from group_coordinator.gateway.translation import GroupRequest
 from group_coordinator.gateway.versions import GROUP_APIS, TOPIC_APIS, OtherApi
 from schemas.events import groups_named
+from schemas.message_versions import GroupRequest
 from schemas.messages import FindCoordinatorRequest, ListGroupsRequest
 
 SASL_APIS = frozenset({OtherApi.SASL_HANDSHAKE, OtherApi.SASL_AUTHENTICATE})

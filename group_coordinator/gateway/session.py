@@ -20,8 +20,8 @@ from group_coordinator.gateway.door import Reply
 from group_coordinator.gateway.few_lines import FewLines
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.room import Room
-from group_coordinator.gateway.translation import GroupResponse
 from group_coordinator.gateway.turns import SLICE_S, Turns
+from schemas.message_versions import GroupResponse
 
 _CONNECT_TIMEOUT_S = 10.0
 _LAST_WORDS_S = 10.0

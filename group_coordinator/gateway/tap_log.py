@@ -16,9 +16,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from group_coordinator.gateway.asked import Asked
-from group_coordinator.gateway.translation import GroupResponse
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json, encode_request_event, encode_tick, groups_named
+from schemas.message_versions import GroupResponse
 from schemas.messages import (
     APIS,
     DeleteGroupsRequest,

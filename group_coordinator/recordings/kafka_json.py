@@ -11,16 +11,15 @@ names, by the id as text with hyphens (`topic_id_from_kafka`).
 
 from __future__ import annotations
 
-from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
-from uuid import UUID
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
 
-from group_coordinator.recordings.kafka_versions import Field, fields_of
 from schemas.error_codes import ErrorCode
+from schemas.kafka.json_form import JsonFormError, from_json, to_json, uuid_from_json, uuid_to_json
+from schemas.message_versions import LIST_GROUPS, GroupResponse, request_of, response_of, response_values, topic_id_text
 from schemas.messages import (
     APIS,
     DeleteGroupsRequest,
@@ -29,21 +28,21 @@ from schemas.messages import (
     DescribeGroupsResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
-    LeaveGroupResponse,
     ListGroupsRequest,
-    ListGroupsResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
     Request,
     Response,
 )
+from schemas.wire import encode_uuid
 
-LIST_GROUPS = "ListGroups"
 LIST_GROUPS_VERSION_MAX = 5
+TOPIC_IDS_FROM = 10
+"""The first version of commits and fetches that names topics by id."""
 
-_NO_TOPIC_ID = UUID(int=0)
+_THROTTLE_TIME = "throttleTimeMs"
 _NO_NAMES: Mapping[str, str] = {}
-_Struct = TypeVar("_Struct", bound=Struct)
+_NO_TOPIC_ID = bytes(16)
 
 
 class KafkaJsonError(ValueError):
@@ -57,47 +56,36 @@ def request_from_kafka(
 
     Every API of `APIS`; for ListGroups see `list_groups_from_kafka`. Raises `KafkaJsonError`.
     """
-    _insist_on_version(api, version)
-    message = _read(APIS[api].request, api, version, _newest_request(api, version, _object(body)), topic_names)
-    return _one_per_group(cast(Request, message))
+    return _one_per_group(cast(Request, request_of(api, version, _values(api, "Request", version, body, topic_names))))
 
 
 def list_groups_from_kafka(version: int, body: object) -> ListGroupsRequest:
     """ListGroups, which spans all groups. Raises `KafkaJsonError`."""
-    _insist_on_version(LIST_GROUPS, version)
-    return _read(ListGroupsRequest, LIST_GROUPS, version, _object(body), _NO_NAMES)
+    request = request_of(LIST_GROUPS, version, _values(LIST_GROUPS, "Request", version, body, _NO_NAMES))
+    return cast(ListGroupsRequest, request)
 
 
 def response_from_kafka(
     api: str, version: int, body: object, topic_names: Mapping[str, str] = _NO_NAMES
-) -> Response | ListGroupsResponse:
+) -> GroupResponse:
     """What a broker answered; what its version does not say has our default, or is empty. Raises `KafkaJsonError`."""
-    _insist_on_version(api, version)
-    newest = _newest_response(api, version, _object(body))
-    if api == LIST_GROUPS:
-        return _read(ListGroupsResponse, api, version, newest, topic_names)
-    return cast(Response, _read(APIS[api].response, api, version, newest, topic_names))
+    values = _values(api, "Response", version, body, topic_names)
+    try:
+        return response_of(api, version, values)
+    except ValueError as error:  # an error code that is none of Kafka's
+        raise KafkaJsonError(f"{api} version {version}: {error}") from None
 
 
-def response_to_kafka(api: str, version: int, response: Response | ListGroupsResponse) -> dict[str, Any]:
+def response_to_kafka(api: str, version: int, response: GroupResponse) -> dict[str, Any]:
     """The JSON that a broker would print for this answer.
 
     Versions that know one group or one key only take a response of one. Raises `KafkaJsonError` for a version that
     is not spoken, ValueError for a response that the version cannot say.
     """
     _insist_on_version(api, version)
-    body = _write(response, version)
-    if api == "FindCoordinator" and version < 4:
-        (coordinator,) = body["coordinators"]
-        names = ("errorCode", "errorMessage", "nodeId", "host", "port")
-        return {name: coordinator[name] for name in names if name in coordinator}
-    if api == "OffsetFetch" and version < 8:
-        (group,) = body["groups"]
-        return {name: value for name, value in group.items() if name != "groupId"}
-    if api == "JoinGroup" and version < 7:
-        body["protocolName"] = body["protocolName"] or ""
-    if isinstance(response, LeaveGroupResponse) and version < 3:
-        body["errorCode"] = int(_only_error(response))
+    values = {name: _plain(name, value) for name, value in response_values(api, version, response).items()}
+    body = to_json(f"{api}Response", version, values)
+    body.pop(_THROTTLE_TIME, None)
     return body
 
 
@@ -121,50 +109,14 @@ def merge(api: str, responses: Sequence[Response]) -> Response:
 def topic_id_from_kafka(text: str) -> str | None:
     """A topic id as text with hyphens; None for Kafka's zero uuid. Raises `KafkaJsonError`."""
     try:
-        topic_id = UUID(bytes=urlsafe_b64decode(text + "=="))
-    except ValueError:
-        raise KafkaJsonError(f"not a uuid of Kafka's: {text!r}") from None
-    return None if topic_id == _NO_TOPIC_ID else str(topic_id)
+        return topic_id_text(uuid_from_json(text))
+    except JsonFormError as error:
+        raise KafkaJsonError(str(error)) from None
 
 
 def topic_id_to_kafka(topic_id: str | None) -> str:
     """The reverse of `topic_id_from_kafka`."""
-    encoded = (UUID(topic_id) if topic_id else _NO_TOPIC_ID).bytes
-    return urlsafe_b64encode(encoded).decode("ascii").rstrip("=")
-
-
-# -------------------------------------------------------------------------------------------------------- old versions
-
-
-def _newest_request(api: str, version: int, body: dict[str, Any]) -> dict[str, Any]:
-    """The newest shape of a request; fields that do not belong there are left for the reader to ignore."""
-    if api == "FindCoordinator" and version < 4:
-        return {**body, "coordinatorKeys": [_value(body, "key")]}
-    if api == "LeaveGroup" and version < 3:
-        return {**body, "members": [{"memberId": _value(body, "memberId")}]}
-    if api == "OffsetFetch" and version < 8:
-        return {**body, "groups": [body]}
-    if api == "OffsetCommit" and "generationIdOrMemberEpoch" not in body and "generationId" in body:
-        return {**body, "generationIdOrMemberEpoch": body["generationId"]}  # its name before Kafka 3.5
-    return body
-
-
-def _newest_response(api: str, version: int, body: dict[str, Any]) -> dict[str, Any]:
-    if api == "FindCoordinator" and version < 4:
-        return {"coordinators": [{**body, "key": ""}]}
-    if api == "OffsetFetch" and version < 8:
-        return {"groups": [{**body, "groupId": ""}]}
-    if api == "JoinGroup" and version < 7:
-        return {**body, "protocolName": _value(body, "protocolName") or None}
-    return body
-
-
-def _only_error(response: LeaveGroupResponse) -> ErrorCode:
-    """Old versions have one error code: that of the request, or else that of the one member that left."""
-    if response.error_code or not response.members:
-        return response.error_code
-    (member,) = response.members
-    return member.error_code
+    return uuid_to_json(_topic_id_bytes(topic_id))
 
 
 def _one_per_group(request: Request) -> tuple[tuple[str, Request], ...]:
@@ -188,7 +140,7 @@ def _joined(response_type: type[Struct], field: str, responses: Sequence[Respons
     return tuple(part for response in responses for part in getattr(response, field))
 
 
-# ------------------------------------------------------------------------------------------------------ fields by table
+# ------------------------------------------------------------------------------------------------------------- values
 
 
 def _insist_on_version(api: str, version: int) -> None:
@@ -202,68 +154,42 @@ def _insist_on_version(api: str, version: int) -> None:
         raise KafkaJsonError(f"{api} version {version} is not spoken, only {versions.start} to {versions.stop - 1}")
 
 
-def _object(body: object) -> dict[str, Any]:
-    if not isinstance(body, dict):
-        raise KafkaJsonError(f"expected an object, got {type(body).__name__}")
-    return body
-
-
-def _value(body: dict[str, Any], name: str) -> Any:
+def _values(api: str, kind: str, version: int, body: object, topic_names: Mapping[str, str]) -> dict[str, Any]:
+    """The values of what Kafka printed, with the names of topics that it names by id only. Raises `KafkaJsonError`."""
+    _insist_on_version(api, version)
+    if isinstance(body, dict):
+        if kind == "Response":
+            body = {_THROTTLE_TIME: 0, **body}
+        elif api == "OffsetCommit" and "generationId" in body:
+            body = {"generationIdOrMemberEpoch": body["generationId"], **body}  # its name before Kafka 3.5
     try:
-        return body[name]
-    except KeyError:
-        raise KafkaJsonError(f"field {name} is missing") from None
-
-
-def _read(
-    message: type[_Struct], api: str, version: int, body: dict[str, Any], topic_names: Mapping[str, str]
-) -> _Struct:
-    try:
-        return msgspec.convert(_snake_case(message, version, body, topic_names), message)
-    except (msgspec.ValidationError, ValueError) as error:
+        values = from_json(api + kind, version, body)
+    except JsonFormError as error:
         raise KafkaJsonError(f"{api} version {version}: {error}") from None
+    if api in ("OffsetCommit", "OffsetFetch") and version >= TOPIC_IDS_FROM:
+        for holder in values.get("groups", (values,)):
+            for topic in holder["topics"] or ():
+                topic["name"] = _topic_name(api, version, topic["topic_id"], topic_names)
+    return values
 
 
-def _snake_case(message: type[Struct], version: int, body: object, topic_names: Mapping[str, str]) -> dict[str, Any]:
-    """Our names for the fields that this version has; all of them must be there, others are ignored."""
-    source = _object(body)
-    read: dict[str, Any] = {}
-    for field in fields_of(message):
-        if version in field.versions:
-            value = _value(source, field.kafka_name)
-            if field.is_topic_id:
-                read[field.name], read["name"] = _topic(value, topic_names)
-            elif field.item is not None and isinstance(value, list):
-                item = field.item
-                read[field.name] = [_snake_case(item, version, element, topic_names) for element in value]
-            else:
-                read[field.name] = value
-    return read
+def _topic_name(api: str, version: int, topic_id: bytes, topic_names: Mapping[str, str]) -> str:
+    name = topic_names.get(topic_id_text(topic_id) or "")
+    if name is None:
+        raise KafkaJsonError(f"{api} version {version}: no name is known for the topic with id {uuid_to_json(topic_id)}")
+    return name
 
 
-def _topic(topic_id: object, topic_names: Mapping[str, str]) -> tuple[str, str]:
-    """A topic's id and name, from its id alone."""
-    if not isinstance(topic_id, str):
-        raise KafkaJsonError(f"not a uuid of Kafka's: {topic_id!r}")
-    ours = topic_id_from_kafka(topic_id)
-    if ours is None or ours not in topic_names:
-        raise KafkaJsonError(f"no name is known for the topic with id {topic_id}")
-    return ours, topic_names[ours]
-
-
-def _write(message: Struct, version: int) -> dict[str, Any]:
-    return {
-        field.kafka_name: _plain(field, getattr(message, field.name), version)
-        for field in fields_of(type(message))
-        if version in field.versions
-    }
-
-
-def _plain(field: Field, value: Any, version: int) -> Any:
-    if field.is_topic_id:
-        return topic_id_to_kafka(value)
+def _plain(name: str, value: Any) -> Any:
+    """A value of ours as the definitions have it."""
     if isinstance(value, tuple):
-        return [_write(element, version) if field.item else element for element in value]
-    if isinstance(value, bytes):
-        return b64encode(value).decode("ascii")
+        return tuple([_plain(name, each) for each in value])
+    if isinstance(value, Struct):
+        return {field: _plain(field, getattr(value, field)) for field in value.__struct_fields__}
+    if name == "topic_id":
+        return _topic_id_bytes(value)
     return int(value) if isinstance(value, ErrorCode) else value
+
+
+def _topic_id_bytes(topic_id: str | None) -> bytes:
+    return encode_uuid(topic_id) if topic_id else _NO_TOPIC_ID

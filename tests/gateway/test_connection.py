@@ -12,9 +12,9 @@ from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorRequest,
 
 from group_coordinator.gateway.config import Address, Bounds
 from group_coordinator.gateway.connection import Connection
-from group_coordinator.gateway.translation import GroupResponse
 from group_coordinator.gateway.versions import taken
 from schemas.error_codes import ErrorCode
+from schemas.message_versions import GroupResponse
 from schemas.messages import DescribeGroupsResponse, HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
 from schemas.messages import FindCoordinatorRequest as OurFindCoordinatorRequest
 from tests.gateway import wire

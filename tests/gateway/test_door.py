@@ -14,10 +14,11 @@ from group_coordinator.gateway.brokers import Node, coordinator_of
 from group_coordinator.gateway.config import Address
 from group_coordinator.gateway.door import Door, GroupEvent
 from group_coordinator.gateway.refusals import refusal
-from group_coordinator.gateway.translation import GroupRequest, GroupResponse, write_response
+from group_coordinator.gateway.translation import write_response
 from group_coordinator.gateway.versions import GROUP_APIS, GROUP_VERSIONS
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
+from schemas.message_versions import GroupRequest, GroupResponse
 from schemas.messages import (
     APIS,
     DeletableGroupResult,

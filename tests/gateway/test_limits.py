@@ -21,10 +21,10 @@ from group_coordinator.gateway.handed_out import HandedOutIds
 from group_coordinator.gateway.handover import Handover, TopicRecord
 from group_coordinator.gateway.published_groups import PublishedGroups
 from group_coordinator.gateway.room import LIGHT_BYTES, Room
-from group_coordinator.gateway.translation import GroupResponse
 from group_coordinator.gateway.turns import Turns
 from schemas.events import encode_json
 from schemas.history import GroupSnapshot, SnapshotMember
+from schemas.message_versions import GroupResponse
 from schemas.messages import HeartbeatResponse, OffsetCommitResponse
 from tests.gateway import wire
 from tests.gateway.test_connection import connection, fed

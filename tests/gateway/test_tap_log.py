@@ -8,9 +8,9 @@ import msgspec
 
 from group_coordinator.gateway.asked import Asked
 from group_coordinator.gateway.tap_log import TapLog, TappedAnswer, TappedEvent
-from group_coordinator.gateway.translation import GroupRequest
 from schemas.error_codes import ErrorCode
 from schemas.events import decode_request_event, decode_response_event, decode_tick
+from schemas.message_versions import GroupRequest
 from schemas.messages import (
     DescribedGroup,
     DescribeGroupsRequest,

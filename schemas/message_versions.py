@@ -1,0 +1,122 @@
+"""Kafka's many versions of group requests and responses, and our messages, which have one shape: that of the newest version.
+
+The values on Kafka's side are those of `schemas.kafka.codec` and `schemas.kafka.json_form`. Old shapes: FindCoordinator v0-3 has
+one key, LeaveGroup v0-2 one member, OffsetFetch v1-7 one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, TypeVar, cast, get_args
+
+import msgspec
+from msgspec import Struct
+
+from schemas.error_codes import ErrorCode
+from schemas.messages import APIS, LeaveGroupResponse, ListGroupsRequest, ListGroupsResponse, Message, Request, Response
+from schemas.wire import EncodeError
+
+LIST_GROUPS = "ListGroups"
+GroupRequest = Request | ListGroupsRequest
+GroupResponse = Response | ListGroupsResponse
+ErrorOf = Callable[[int], ErrorCode]
+
+_REQUESTS: dict[str, type[Message]] = {LIST_GROUPS: ListGroupsRequest} | {name: api.request for name, api in APIS.items()}
+_RESPONSES: dict[str, type[Message]] = {LIST_GROUPS: ListGroupsResponse} | {name: api.response for name, api in APIS.items()}
+_NO_TOPIC_ID = bytes(16)
+_Struct = TypeVar("_Struct", bound=Struct)
+
+
+def request_of(api: str, version: int, values: Mapping[str, Any]) -> GroupRequest:
+    """The request that these values are. What this version does not have keeps our default."""
+    if api == "FindCoordinator" and version < 4:
+        values = {**values, "coordinator_keys": (values["key"],)}
+    elif api == "LeaveGroup" and version < 3:
+        values = {**values, "members": ({"member_id": values["member_id"]},)}
+    elif api == "OffsetFetch" and version < 8:
+        values = {**values, "groups": ({"group_id": values["group_id"], "topics": values["topics"]},)}
+    return cast(GroupRequest, _build(_REQUESTS[api], values, ErrorCode))
+
+
+def response_of(api: str, version: int, values: Mapping[str, Any], error_of: ErrorOf = ErrorCode) -> GroupResponse:
+    """The response that these values are. What this version does not have keeps our default, or is empty.
+
+    `error_of` says what an error code is; by default one that is none of ours is a ValueError.
+    """
+    if api == "FindCoordinator" and version < 4:
+        values = {"coordinators": ({**values, "key": ""},)}
+    elif api == "OffsetFetch" and version < 8:
+        values = {"groups": ({**values, "group_id": ""},)}
+    elif api == "JoinGroup" and version < 7:
+        values = {**values, "protocol_name": values["protocol_name"] or None}
+    return cast(GroupResponse, _build(_RESPONSES[api], values, error_of))
+
+
+def response_values(api: str, version: int, response: GroupResponse) -> dict[str, Any]:
+    """The values of a response in this version's shape; structs in it are ours. Raises `EncodeError` for one that it cannot say."""
+    values = _fields(response)
+    if api == "FindCoordinator" and version < 4:
+        values |= _fields(_only(values["coordinators"]))
+    elif api == "OffsetFetch" and version < 8:
+        values |= _fields(_only(values["groups"]))
+    elif api == "JoinGroup" and version < 7:
+        values["protocol_name"] = values["protocol_name"] or ""
+    elif isinstance(response, LeaveGroupResponse) and version < 3:
+        values["error_code"] = _only_error(response)
+    return values
+
+
+def topic_id_text(topic_id: bytes) -> str | None:
+    """A topic's id as text with hyphens; None for Kafka's zero uuid."""
+    digits = topic_id.hex()
+    return None if topic_id == _NO_TOPIC_ID else f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def struct_inside(annotation: Any) -> type[Struct] | None:
+    """The struct that a field of this type holds, or holds an array of."""
+    if isinstance(annotation, type) and issubclass(annotation, Struct):
+        return annotation
+    return next(filter(None, map(struct_inside, get_args(annotation))), None)
+
+
+def _only_error(response: LeaveGroupResponse) -> ErrorCode:
+    """Old versions have one error code: that of the request, or else that of the one member."""
+    if response.error_code or not response.members:
+        return response.error_code
+    return _only(response.members).error_code
+
+
+def _only(items: tuple[_Struct, ...]) -> _Struct:
+    if len(items) != 1:
+        raise EncodeError(f"{len(items)} answers in a version that takes one")
+    return items[0]
+
+
+def _fields(item: Struct) -> dict[str, Any]:
+    return {name: getattr(item, name) for name in item.__struct_fields__}
+
+
+@cache
+def _plan(message: type[Struct]) -> tuple[tuple[str, type[Struct] | None, bool, bool], ...]:
+    """For each field: its name, the struct of which it holds an array, whether it is an error code, whether a topic's id."""
+    return tuple(
+        (field.name, struct_inside(field.type), field.type is ErrorCode, field.name == "topic_id")
+        for field in msgspec.structs.fields(message)
+    )
+
+
+def _build(message: type[_Struct], values: Mapping[str, Any], error_of: ErrorOf) -> _Struct:
+    """Our message of what was read; what is missing keeps our default."""
+    built: dict[str, Any] = {}
+    for name, item, is_error, is_topic_id in _plan(message):
+        if name in values:
+            value = values[name]
+            if item is not None and value is not None:
+                value = tuple([_build(item, each, error_of) for each in value])
+            elif is_error:
+                value = error_of(value)
+            elif is_topic_id:
+                value = topic_id_text(value)
+            built[name] = value
+    return message(**built)
