@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from schemas.error_codes import ErrorCode
 from schemas.messages import APIS, LeaveGroupResponse, ListGroupsRequest, ListGroupsResponse, Message, Request, Response
-from schemas.wire import EncodeError
+from schemas.wire import EncodeError, uuid_text
 
 LIST_GROUPS = "ListGroups"
 GroupRequest = Request | ListGroupsRequest
@@ -69,8 +69,7 @@ def response_values(api: str, version: int, response: GroupResponse) -> dict[str
 
 def topic_id_text(topic_id: bytes) -> str | None:
     """A topic's id as text with hyphens; None for Kafka's zero uuid."""
-    digits = topic_id.hex()
-    return None if topic_id == _NO_TOPIC_ID else f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    return None if topic_id == _NO_TOPIC_ID else uuid_text(topic_id)
 
 
 def struct_inside(annotation: Any) -> type[Struct] | None:

@@ -1,5 +1,6 @@
-"""Records of `__consumer_offsets`: typed keys and values, and their bytes.
+"""Records of `__consumer_offsets` of classic groups: typed keys and values, and their bytes.
 
+Values are read by Kafka's definitions; tests hold what is written against them. (`schemas.kafka.records` has every type.)
 A key starts with the record type, a value with its version. A null value is a tombstone: it deletes its key.
 Source: Kafka's OffsetCommitKey/Value.json and GroupMetadataKey/Value.json; KIP-211, KIP-320, KIP-345, KIP-915.
 """
@@ -10,9 +11,11 @@ import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct as Layout
+from typing import Any
 
 from msgspec import Struct
 
+from schemas.kafka.codec import decode
 from schemas.wire import (
     INT16,
     INT32,
@@ -26,6 +29,7 @@ from schemas.wire import (
     encode_string,
     encode_uuid,
     pack,
+    uuid_text,
 )
 
 OFFSET_COMMIT_TYPE = 1
@@ -40,13 +44,10 @@ NO_TIMEOUT = -1
 
 _EXPIRING_VERSION = 1
 _FLEXIBLE_VERSION = 4
-_TOPIC_ID_TAG = 0
 _TOPIC_ID_TAG_HEAD = b"\x01\x00\x10"
 """One tagged field: tag 0, 16 bytes."""
-_NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
+_NO_TOPIC_ID = bytes(16)
 _NO_TAGS = b"\x00"
-_MEMBER_SIZE_MIN = 15
-"""A member of version 4 with nothing in it; those of other versions are larger."""
 
 _OFFSET = Layout(">hq")
 _OFFSET_AND_EPOCH = Layout(">hqi")
@@ -115,7 +116,7 @@ class GroupMetadataValue(Struct, frozen=True, kw_only=True):
 
 
 class UnknownKey(Struct, frozen=True):
-    """Key of a record type that is not ours, such as those of the new consumer protocol: to be skipped."""
+    """Key of a record type that is not ours, such as those of consumer groups (`schemas.kafka.records`): to be skipped."""
 
     type: int
 
@@ -285,38 +286,29 @@ def decode_key(data: bytes) -> Key | UnknownKey:
 
 def decode_offset_commit_value(data: bytes) -> OffsetCommitValue:
     """Read version 0-4; `DecodeError` for others and for damaged bytes."""
-    reader = Reader(data)
-    version = _read_version(reader)
-    flexible = version >= _FLEXIBLE_VERSION
-    value = OffsetCommitValue(
-        offset=reader.int64(),
-        leader_epoch=reader.int32() if version >= 3 else NO_LEADER_EPOCH,
-        metadata=reader.string(flexible),
-        commit_timestamp_ms=reader.int64(),
-        expire_timestamp_ms=reader.int64() if version == _EXPIRING_VERSION else NO_TIMESTAMP,
-        topic_id=_read_topic_id(reader) if flexible else None,
+    values = _decode_value("OffsetCommitValue", data)
+    topic_id = values.get("topic_id", _NO_TOPIC_ID)
+    return OffsetCommitValue(
+        offset=values["offset"],
+        leader_epoch=values.get("leader_epoch", NO_LEADER_EPOCH),
+        metadata=values["metadata"],
+        commit_timestamp_ms=values["commit_timestamp"],
+        expire_timestamp_ms=values.get("expire_timestamp", NO_TIMESTAMP),
+        topic_id=None if topic_id == _NO_TOPIC_ID else uuid_text(topic_id),
     )
-    reader.end()
-    return value
 
 
 def decode_group_metadata_value(data: bytes) -> GroupMetadataValue:
     """Read version 0-4; `DecodeError` for others and for damaged bytes."""
-    reader = Reader(data)
-    version = _read_version(reader)
-    flexible = version >= _FLEXIBLE_VERSION
-    value = GroupMetadataValue(
-        protocol_type=reader.string(flexible),
-        generation=reader.int32(),
-        protocol=reader.nullable_string(flexible),
-        leader=reader.nullable_string(flexible),
-        current_state_timestamp_ms=reader.int64() if version >= 2 else NO_TIMESTAMP,
-        members=tuple(reader.array(lambda: _read_member(reader, version), _MEMBER_SIZE_MIN, flexible)),
+    values = _decode_value("GroupMetadataValue", data)
+    return GroupMetadataValue(
+        protocol_type=values["protocol_type"],
+        generation=values["generation"],
+        protocol=values["protocol"],
+        leader=values["leader"],
+        current_state_timestamp_ms=values.get("current_state_timestamp", NO_TIMESTAMP),
+        members=tuple(map(_member_metadata, values["members"])),
     )
-    if flexible:
-        reader.tagged_fields()
-    reader.end()
-    return value
 
 
 def decode_record(key: bytes, value: bytes | None) -> tuple[Key | UnknownKey, Value | None]:
@@ -334,41 +326,27 @@ def _insist_on_version(version: int) -> None:
         raise EncodeError(f"value version {version}")
 
 
-def _read_version(reader: Reader) -> int:
+def _decode_value(name: str, data: bytes) -> dict[str, Any]:
+    reader = Reader(data)
     version = reader.int16()
     if not 0 <= version <= VALUE_VERSION_MAX:
         raise DecodeError(f"value version {version}", reader.position)
-    return version
+    return decode(name, version, data, reader.position)
+
+
+def _member_metadata(values: dict[str, Any]) -> MemberMetadata:
+    return MemberMetadata(
+        member_id=values["member_id"],
+        group_instance_id=values.get("group_instance_id"),
+        client_id=values["client_id"],
+        client_host=values["client_host"],
+        rebalance_timeout_ms=values.get("rebalance_timeout", NO_TIMEOUT),
+        session_timeout_ms=values["session_timeout"],
+        subscription=values["subscription"],
+        assignment=values["assignment"],
+    )
 
 
 def _encode_topic_id(topic_id: str | None) -> bytes:
-    if topic_id is None or topic_id == _NO_TOPIC_ID:
-        return _NO_TAGS
-    return _TOPIC_ID_TAG_HEAD + encode_uuid(topic_id)
-
-
-def _read_topic_id(reader: Reader) -> str | None:
-    encoded = reader.tagged_fields().get(_TOPIC_ID_TAG)
-    if encoded is None:
-        return None
-    topic_id_reader = Reader(encoded)
-    topic_id = topic_id_reader.uuid()
-    topic_id_reader.end()
-    return None if topic_id == _NO_TOPIC_ID else topic_id
-
-
-def _read_member(reader: Reader, version: int) -> MemberMetadata:
-    flexible = version >= _FLEXIBLE_VERSION
-    member = MemberMetadata(
-        member_id=reader.string(flexible),
-        group_instance_id=reader.nullable_string(flexible) if version >= 3 else None,
-        client_id=reader.string(flexible),
-        client_host=reader.string(flexible),
-        rebalance_timeout_ms=reader.int32() if version >= 1 else NO_TIMEOUT,
-        session_timeout_ms=reader.int32(),
-        subscription=reader.blob(flexible),
-        assignment=reader.blob(flexible),
-    )
-    if flexible:
-        reader.tagged_fields()
-    return member
+    encoded = _NO_TOPIC_ID if topic_id is None else encode_uuid(topic_id)
+    return _NO_TAGS if encoded == _NO_TOPIC_ID else _TOPIC_ID_TAG_HEAD + encoded

@@ -124,8 +124,7 @@ class Reader:
 
     def uuid(self) -> str:
         """A uuid as text: lower case, with hyphens."""
-        digits = self._take(_UUID_SIZE).hex()
-        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+        return uuid_text(self._take(_UUID_SIZE))
 
     def string(self, compact: bool = False) -> str:
         return self._present(self.nullable_string(compact), "string")
@@ -266,6 +265,12 @@ def encode_unsigned_varint(value: int) -> bytes:
         value >>= 7
     encoded.append(value)
     return bytes(encoded)
+
+
+def uuid_text(encoded: bytes) -> str:
+    """The text of the 16 bytes of a uuid: lower case, with hyphens."""
+    digits = encoded.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def encode_uuid(text: str) -> bytes:
