@@ -49,7 +49,7 @@ class Ticker:
         """Append a tick if the clock may go on; after a pause every session begins anew before it."""
         if self._clock is None:
             return
-        if self._clock.is_new:
+        if self._clock.is_unsure:
             self.start(wall_ms, monotonic_ms)
         log = self._log.partitions[self._shard]
         if self._clock.is_at_rest(monotonic_ms):

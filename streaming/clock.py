@@ -127,8 +127,7 @@ class TickClock:
         self._interval_ms, self._lead_ms, self._pause_ms = interval_ms, lead_ms, pause_ms
         self._ahead_max_ms = ahead_max_ms
         self.is_new = reached_ms is not None
-        """The log was empty, and has not taken a tick since. Look again before the next one: if something else has come, the
-        clock stands there."""
+        """The log was empty, and has not taken a tick since."""
         self._holds_tick = has_ticks and not self.is_new
         self._has_ticks, self._is_whole = has_ticks or self.is_new, is_whole
         self._owes_renewal = not self.is_new
@@ -146,6 +145,14 @@ class TickClock:
     def skew_ms(self) -> int | None:
         """How far the wall clock was ahead of the brokers' at least, when they were last asked; None: not yet."""
         return None if self._broker is None else self._broker[1].wall_ms - self._broker[0]
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether the log had no tick when it was read, and has not taken one since.
+
+        It is to be read again before the next tick: the clock stands at what somebody else has written meanwhile.
+        """
+        return self.is_new or not (self._has_ticks or self._broker is not None)
 
     def next_step(self, wall_ms: int, monotonic_ms: int) -> Step | None:
         """What to write now; None: nothing."""

@@ -32,25 +32,34 @@ class Standing(NamedTuple):
     has_ticks: bool
     is_whole: bool
     """The log reaches back to its beginning."""
+    end: int
+    """So far the log was read."""
 
 
-def find_standing(reader: TopicReader, topic: str, partition: int, ahead_max_ms: int) -> Standing | None:
-    """Where the clock of a log stands; None: it is empty. Raises KafkaException when the log cannot be read."""
-    tick_ms = last_tick_ms(reader, topic, partition, ahead_max_ms)
+def find_standing(reader: TopicReader, topic: str, partition: int, ahead_max_ms: int, tickless_until: int = 0) -> Standing | None:
+    """Where the clock of a log stands; None: it is empty. Raises KafkaException when the log cannot be read.
+
+    `tickless_until`: before this offset there is no tick, as an earlier look has found.
+    """
     low, high = reader.bounds(topic, partition)
+    tick_ms = _last_tick_ms(reader, (topic, partition), Bounds(max(low, tickless_until), high), ahead_max_ms)
     if tick_ms is not None:
-        return Standing(tick_ms, True, low == 0)
+        return Standing(tick_ms, True, low == 0, high)
     first = next(reader.read({(topic, partition): Bounds(low, high)}), None)
-    return None if first is None else Standing(first.timestamp()[1], False, low == 0)
+    return None if first is None else Standing(first.timestamp()[1], False, low == 0, high)
 
 
 def last_tick_ms(reader: TopicReader, topic: str, partition: int, ahead_max_ms: int) -> int | None:
     """The last tick of a log, which is read from its end backwards; None if there is none. Raises KafkaException."""
-    low, high = reader.bounds(topic, partition)
-    end, count = high, TAIL_RECORDS
+    return _last_tick_ms(reader, (topic, partition), reader.bounds(topic, partition), ahead_max_ms)
+
+
+def _last_tick_ms(reader: TopicReader, place: tuple[str, int], bounds: Bounds, ahead_max_ms: int) -> int | None:
+    low, end = bounds
+    count = TAIL_RECORDS
     while end > low:
         start = max(low, end - count)
-        events = reader.read({(topic, partition): Bounds(start, end)})
+        events = reader.read({place: Bounds(start, end)})
         tick_ms = max((tick for message in events if (tick := tick_of(message, ahead_max_ms)) is not None), default=None)
         if tick_ms is not None:
             return tick_ms

@@ -58,6 +58,8 @@ class Ticker:
         # Who was last heard while it waited to join has a session from the end of that wait: one longer than from when it spoke.
         self._recent = RecentGroups(topic, partition, 2 * session_max_ms, ahead_max_ms)
         self._clock: TickClock | None = None
+        self._tickless_until = 0
+        """Before this offset the log has no tick, as far as it was read."""
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._log_answers = True
@@ -139,7 +141,9 @@ class Ticker:
 
     def _continue(self) -> TickClock:
         with open_reader(self._properties) as reader:
-            found = find_standing(reader, self._topic, self._partition, self._ahead_max_ms)
+            found = find_standing(reader, self._topic, self._partition, self._ahead_max_ms, self._tickless_until)
+        if found is not None and not found.has_ticks:
+            self._tickless_until = found.end
         return TickClock(
             _wall_ms() if found is None else found.clock_ms,
             _monotonic_ms() if found is None else None,
@@ -152,7 +156,7 @@ class Ticker:
         )
 
     def _tick(self, producer: Producer, clock: TickClock) -> None:
-        if clock.is_new:
+        if clock.is_unsure:
             try:
                 clock = self._clock = self._continue()
             except KafkaException:

@@ -258,12 +258,21 @@ def test_what_can_be_caught_up_and_what_is_not_whole_is_not_left_behind() -> Non
 def test_a_new_log_is_looked_at_again_until_it_has_taken_a_tick() -> None:
     """What others have written meanwhile says where the clock stands; to jump from there would end sessions."""
     ticker = clock()
-    assert ticker.is_new
+    assert ticker.is_unsure
     assert ticker.next_step(100_000, 0) == Step(100_000), "at once, before anybody else writes"
     write(ticker, 100_000, 0, skew_ms=AHEAD_MS + 1)
-    assert ticker.is_new
+    assert ticker.is_unsure
     write(ticker, 102_000, 2_000)
-    assert not ticker.is_new
+    assert not ticker.is_unsure
+
+
+def test_a_log_without_ticks_is_looked_at_again_before_its_first() -> None:
+    """The ticker asks for the brokers' time by a tick of the first record's time: after one of long ago that would be a jump."""
+    ticker = continued(100_000, has_ticks=False)
+    assert ticker.is_unsure
+    write(ticker, 101_000, 0, skew_ms=20_000)
+    assert not ticker.is_unsure, "a tick that was refused has told the brokers' time, and the next one renews all groups"
+    assert not continued(100_000).is_unsure
 
 
 def test_a_log_without_ticks_has_no_clock_that_a_refused_tick_could_name() -> None:

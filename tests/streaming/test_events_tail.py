@@ -46,16 +46,17 @@ def test_the_clock_of_a_log_is_its_last_tick(producer: Producer, reader: TopicRe
     found = find_standing(reader, partition, 0, 3_000)
     assert found is not None
     assert before_ms - 1_000 <= found.clock_ms <= first_ms, "the first record's time"
-    assert (found.has_ticks, found.is_whole) == (False, True)
+    assert (found.has_ticks, found.is_whole, found.end) == (False, True, 7_001)
     producer.produce(partition, value=encode_tick(7_000))
     producer.produce(partition, value=encode_tick(5_000))
     for _ in range(7_000):
         producer.produce(partition, key="group", value=b"{}")
     producer.flush()
-    assert find_standing(reader, partition, 0, 3_000) == Standing(7_000, True, True)
+    assert find_standing(reader, partition, 0, 3_000) == Standing(7_000, True, True, 14_003)
+    assert find_standing(reader, partition, 0, 3_000, found.end) == Standing(7_000, True, True, 14_003), "what has come since is read"
     producer.produce(partition, value=encode_tick(time.time_ns() // 1_000_000 + 86_400_000))
     producer.flush()
-    assert find_standing(reader, partition, 0, 3_000) == Standing(7_000, True, True), "that was no valid tick"
+    assert find_standing(reader, partition, 0, 3_000) == Standing(7_000, True, True, 14_004), "that was no valid tick"
 
 
 def test_groups_that_were_heard_within_the_window(producer: Producer, reader: TopicReader, partition: str) -> None:
