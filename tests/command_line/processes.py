@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from tests.waiting import wait_until
 
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 90.0
@@ -32,15 +31,16 @@ def command(tmp_path: Path, *arguments: str, cwd: Path | None = None) -> Iterato
 
 def wait_for(process: subprocess.Popen[str], tmp_path: Path, pattern: str) -> str:
     """What was printed, as soon as it has this."""
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline:
-        text = (tmp_path / "out").read_text()
-        if re.search(pattern, text):
-            return text
-        if process.poll() is not None:
-            break
-        time.sleep(0.2)
-    pytest.fail(f"no {pattern!r}; exit code {process.poll()}\n{(tmp_path / 'out').read_text()}\n{(tmp_path / 'err').read_text()}")
+    def printed() -> str:
+        return (tmp_path / "out").read_text()
+
+    def otherwise() -> str:
+        return f"no {pattern!r}; exit code {process.poll()}\n{printed()}\n{(tmp_path / 'err').read_text()}"
+
+    wait_until(lambda: re.search(pattern, printed()) or process.poll() is not None, START_TIMEOUT_S, otherwise, interval_s=0.2)
+    text = printed()
+    assert re.search(pattern, text), otherwise()
+    return text
 
 
 def session_of(process: subprocess.Popen[str]) -> list[str]:

@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import socket
-import time
 import urllib.request
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from streaming.settings import ConfigError
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 from tests.command_line.calls import call, text_of
 from tests.command_line.processes import STOP_TIMEOUT_S, command, session_of, wait_for
+from tests.waiting import wait_until
 
 API_VERSIONS_REQUEST = bytes.fromhex("0000000a" "0012" "0000" "00000001" "ffff")
 """Version 0: its length, the API's key and version, a correlation id, no client id."""
@@ -167,10 +167,7 @@ def test_run_with_a_gateway_of_its_own_ends_cleanly(tmp_path: Path, kafka_jars: 
 
 def wait_for_log(tmp_path: Path, pattern: str) -> None:
     """As `wait_for`, in the log."""
-    deadline = time.monotonic() + 60
-    while not re.search(pattern, (tmp_path / "err").read_text()):
-        assert time.monotonic() < deadline, (tmp_path / "err").read_text()
-        time.sleep(0.1)
+    wait_until(lambda: re.search(pattern, (tmp_path / "err").read_text()), 60, (tmp_path / "err").read_text)
 
 
 def scrape(url: str) -> str:

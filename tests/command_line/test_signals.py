@@ -20,6 +20,7 @@ from group_coordinator.command_line import signals
 from group_coordinator.command_line.signals import asked_to_stop
 from tests.command_line.calls import REQUEST_LOG
 from tests.command_line.processes import START_TIMEOUT_S, STOP_TIMEOUT_S, command, session_of, wait_for
+from tests.waiting import wait_until
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -110,10 +111,9 @@ def test_a_coordinator_that_is_killed_leaves_nothing_behind(tmp_path: Path, kafk
 
 def wait_for_workers(process: subprocess.Popen[str], *, program: str = "worker_daemon", count: int = 2) -> None:
     """Until a batch has called Python, by the daemon and a worker."""
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while sum(program in line for line in session_of(process)) < count:
-        assert time.monotonic() < deadline, f"no {program} has started"
-        time.sleep(0.1)
+    wait_until(
+        lambda: sum(program in line for line in session_of(process)) >= count, START_TIMEOUT_S, f"no {program} has started", interval_s=0.1
+    )
 
 
 @pytest.mark.end_to_end

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +30,6 @@ def append(config: StreamingConfig, records: list[Record]) -> None:
     for record in records:
         producer.produce(config.topic_settings.topics.events, key=record.key, value=record.value, partition=record.partition or 0)
     assert producer.flush(30) == 0
-
-
-def wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 @contextmanager

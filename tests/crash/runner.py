@@ -30,6 +30,7 @@ from tests.crash.outputs import count, events_of, expected_of, has_written, reco
 from tests.crash.promises import require_promises
 from tests.offsets_log.readers import require_kafka_reads_as_we_do, require_the_log_tells_the_groups
 from tests.streaming.log_story import story
+from tests.waiting import wait_until
 
 KINDS = ("driver", "worker", "broker", "command", "everything")
 """Whom to kill: Spark's JVM, a Python worker, the broker, the command (Spark's Python side), or all processes of the app."""
@@ -263,12 +264,14 @@ class CrashRun:
         return None
 
     def _wait(self, done: Callable[[], bool], otherwise: str, *, supervise: bool = True, timeout_s: float = TIMEOUT_S) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not done():
-            assert time.monotonic() < deadline, f"{otherwise}\n{self._app.said()}"
+        def look() -> bool:
+            if done():
+                return True
             if supervise:
                 self._app.supervise()
-            time.sleep(0.05)
+            return False
+
+        wait_until(look, timeout_s, lambda: f"{otherwise}\n{self._app.said()}")
 
     def _settle(self) -> None:
         """Until all that an undisturbed run writes is there; then look at all of it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from streaming.events_tail import open_reader
 from tests.crash import processes
 from tests.crash.coordinators import make_topics
 from tests.crash.runner import App
+from tests.waiting import wait_until
 
 MEGABYTE = 1_000_000
 START_MS = 1_700_000_000_000
@@ -64,7 +64,7 @@ def test_a_batch_of_any_size_is_worked_off_after_a_kill(kafka: EmbeddedKafka, to
     app = App(config, tmp_path)
     app.start()
     try:
-        wait_until(app, lambda: batches(shard / "offsets") >= 1)
+        wait_while_it_runs(app, lambda: batches(shard / "offsets") >= 1)
         app.kill()
         planned = json.loads((shard / "offsets" / "0").read_text().splitlines()[-1])
         assert planned == {config.topic_settings.topics.events: {"0": events}}
@@ -78,7 +78,7 @@ def test_a_batch_of_any_size_is_worked_off_after_a_kill(kafka: EmbeddedKafka, to
             worker_mb = max([worker_mb, *map(resident_mb, processes.workers_of(app.pid))])
             return batches(shard / "commits") >= 1
 
-        wait_until(app, has_ended)
+        wait_while_it_runs(app, has_ended)
         assert worker_mb < WORKER_MB
         topics = config.topic_settings.topics
         assert ends(config, topics.dead_letters) == ONE_GROUP + MANY_GROUPS + WITHOUT_KEY
@@ -116,10 +116,6 @@ def ends(config: StreamingConfig, topic: str) -> int:
     with open_reader(config.client_properties) as reader:
         return reader.bounds(topic, 0).end
 
-
-def wait_until(app: App, done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not done():
-        assert app.exit_code() is None, app.said()
-        assert time.monotonic() < deadline, app.said()
-        time.sleep(0.1)
+def wait_while_it_runs(app: App, done: Callable[[], bool]) -> None:
+    wait_until(lambda: app.exit_code() is not None or done(), TIMEOUT_S, app.said)
+    assert app.exit_code() is None, app.said()

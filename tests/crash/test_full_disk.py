@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tests.crash.coordinators import append, make_topics
 from tests.crash.outputs import count, events_of, expected_of, has_written, require_same, written_of
 from tests.crash.runner import App
 from tests.streaming.log_story import story
+from tests.waiting import wait_until
 
 DISK_MB = 8
 TIMEOUT_S = 120.0
@@ -40,13 +40,6 @@ def fill(disk: Path) -> None:
             file.write(bytes(512))
 
 
-def wait_until(app: App, done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not done():
-        assert time.monotonic() < deadline, app.said()
-        time.sleep(0.3)
-
-
 @pytest.mark.end_to_end
 @pytest.mark.spark
 def test_a_full_disk_is_told_and_nothing_is_lost(kafka: EmbeddedKafka, topic_prefix: str, small_disk: Path, tmp_path: Path) -> None:
@@ -61,23 +54,23 @@ def test_a_full_disk_is_told_and_nothing_is_lost(kafka: EmbeddedKafka, topic_pre
     app = App(config, tmp_path)
     app.start()
     try:
-        wait_until(app, lambda: app.exit_code() is not None or has_written(config, 21))
+        wait_until(lambda: app.exit_code() is not None or has_written(config, 21), TIMEOUT_S, app.said)
         fill(small_disk)
         append(config, log[60:])
-        wait_until(app, lambda: app.exit_code() is not None)
+        wait_until(lambda: app.exit_code() is not None, TIMEOUT_S, app.said)
         assert app.exit_code() == 1
         assert "No space left on device" in app.said()
         assert len(app.said().split("The query of shard 0 failed.")[1].splitlines()) < 30
 
         app.start()
-        wait_until(app, lambda: app.exit_code() is not None)
+        wait_until(lambda: app.exit_code() is not None, TIMEOUT_S, app.said)
         assert app.exit_code() == 1
         assert f"The checkpoint directory {small_disk}/checkpoint/shard-0 cannot be written: No space left on device" in app.said()
 
         (small_disk / "filler").unlink()
         expected = expected_of(config, events_of(config))
         app.start()
-        wait_until(app, lambda: has_written(config, count(expected)))
+        wait_until(lambda: has_written(config, count(expected)), TIMEOUT_S, app.said)
         require_same(written_of(config).outputs, expected)
         assert app.stop() == 0
     finally:

@@ -17,9 +17,10 @@ from streaming.checkpoints import CheckpointError, require_checkpoints
 from streaming.config import StreamingConfig
 from streaming.session import prepare_session
 from streaming.topics import admin_client
-from tests.crash.coordinators import append, make_topics, running, wait_until
+from tests.crash.coordinators import TIMEOUT_S, append, make_topics, running
 from tests.crash.outputs import count, events_of, expected_of, has_written, require_same, written_of
 from tests.streaming.log_story import START_MS, story
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +48,7 @@ def test_a_rebuild_writes_the_same_and_goes_on(spark: SparkSession, config: Stre
     append(config, log[: len(log) // 2])
     first = count(expected_of(config, events_of(config)))
     with running(config, spark) as failures:
-        wait_until(lambda: bool(failures) or has_written(config, first))
+        wait_until(lambda: bool(failures) or has_written(config, first), TIMEOUT_S)
     before = written_of(config)
     assert (count(before.outputs), before.repeated) == (first, 0)
 
@@ -62,7 +63,7 @@ def test_a_rebuild_writes_the_same_and_goes_on(spark: SparkSession, config: Stre
     append(config, log[len(log) // 2 :])
     expected = expected_of(config, events_of(config))
     with running(lost, spark, rebuild=True) as failures:
-        wait_until(lambda: bool(failures) or has_written(config, count(expected)))
+        wait_until(lambda: bool(failures) or has_written(config, count(expected)), TIMEOUT_S)
     after = written_of(config)
     require_same(after.outputs, expected)
     assert after.repeated == first
@@ -75,7 +76,7 @@ def test_a_rebuild_writes_the_same_and_goes_on(spark: SparkSession, config: Stre
     append(config, [Record(partition=0, key=None, value=encode_tick(START_MS + 10_000_000))])
     expected = expected_of(config, events_of(config))
     with running(lost, spark, rebuild=True) as failures:
-        wait_until(lambda: bool(failures) or has_written(config, count(expected)))
+        wait_until(lambda: bool(failures) or has_written(config, count(expected)), TIMEOUT_S)
     require_same(written_of(config).outputs, expected)
     assert written_of(config).repeated == first
 

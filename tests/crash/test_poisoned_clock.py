@@ -18,9 +18,10 @@ from streaming.clock import Standstill, TickerStatus
 from streaming.config import StreamingConfig
 from streaming.topics import admin_client
 from streaming.watcher import Watcher
-from tests.crash.coordinators import append, make_topics, running, wait_until
+from tests.crash.coordinators import TIMEOUT_S, append, make_topics, running
 from tests.crash.outputs import Outputs, count, events_of, expected_of, has_written, require_same, written_of
 from tests.streaming.log_story import story
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,13 +78,13 @@ def test_a_log_that_was_poisoned_before_is_read_anew(spark: SparkSession, config
     assert histories(believed, "member_expired") > histories(right, "member_expired")
     assert reasons(right) == ["malformed_tick"] * 3
     with running(older, spark) as failures:
-        wait_until(lambda: bool(failures) or has_written(config, count(believed)))
+        wait_until(lambda: bool(failures) or has_written(config, count(believed)), TIMEOUT_S)
     require_same(written_of(config).outputs, believed)
 
     # This release, on that checkpoint: its clock stands still, and says so.
     watcher = TickerWatcher()
     with running(config.model_copy(update={"ticker": True}), spark, watcher=watcher) as failures:
-        wait_until(lambda: bool(failures) or watcher.status.standstill is Standstill.LOG_AHEAD)
+        wait_until(lambda: bool(failures) or watcher.status.standstill is Standstill.LOG_AHEAD, TIMEOUT_S)
 
     # As docs/recovery.md says: without the outputs of the wrong story, from the beginning of the log.
     topics, admin = config.topic_settings.topics, admin_client(config.bootstrap_servers, {"log_level": "0"})
@@ -96,12 +97,12 @@ def test_a_log_that_was_poisoned_before_is_read_anew(spark: SparkSession, config
     expected = expected_of(anew, events_of(anew))
     assert reasons(expected) == ["malformed_tick"] * 3
     with running(anew, spark, rebuild=True) as failures:
-        wait_until(lambda: bool(failures) or has_written(anew, count(expected)))
+        wait_until(lambda: bool(failures) or has_written(anew, count(expected)), TIMEOUT_S)
     require_same(written_of(anew).outputs, expected)
 
     # And with its ticker the clock goes on.
     watcher = TickerWatcher()
     began_ms = time.time_ns() // 1_000_000
     with running(anew.model_copy(update={"ticker": True}), spark, watcher=watcher) as failures:
-        wait_until(lambda: bool(failures) or max(ticks(anew)) >= began_ms)
+        wait_until(lambda: bool(failures) or max(ticks(anew)) >= began_ms, TIMEOUT_S)
     assert watcher.status.standstill is None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +25,7 @@ from schemas.history import MemberExpired
 from streaming.application import Application, ShardProgress
 from streaming.config import StreamingConfig
 from tests.dashboard.pages import owner_at, owners_shown
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -78,7 +78,7 @@ def live(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, spark: Spa
     with ExitStack() as stack:
         stack.callback(thread.join, TIMEOUT_S)
         stack.callback(stop.set)
-        wait_until(lambda: started.is_set() or bool(failures))
+        wait_until(lambda: started.is_set() or bool(failures), TIMEOUT_S)
         dashboard = stack.enter_context(start_dashboard(config, "127.0.0.1:0"))
         host = stack.enter_context(MemberHost(config.bootstrap_servers, prefix=topic_prefix, client_properties={"log_level": "0"}))
         settings = {"session_timeout_ms": 8_000, "heartbeat_interval_ms": 1_000, "partition_assignment_strategy": ("range",)}
@@ -92,13 +92,6 @@ def live(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, spark: Spa
     assert failures == []
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < until_s, "it did not happen in time"
-        time.sleep(0.05)
-
-
 def test_a_crash_as_it_happens(live: Scene, spark: SparkSession, page: Page) -> None:
     page.set_default_timeout(TIMEOUT_S * 1_000)
     address, index = live.dashboard.address, live.dashboard.index
@@ -107,7 +100,7 @@ def test_a_crash_as_it_happens(live: Scene, spark: SparkSession, page: Page) -> 
     page.goto(f"{address}#/groups")
     row = page.locator(".rows .row:has(a:text-is('payments'))")
     row.locator(".state:text-is('Stable')").wait_for()
-    wait_until(lambda: {each.client_id for each in index.facts("payments").members.values()} == {f"payments-{name}" for name in "abc"})  # type: ignore[union-attr]
+    wait_until(lambda: {each.client_id for each in index.facts("payments").members.values()} == {f"payments-{name}" for name in "abc"}, TIMEOUT_S)  # type: ignore[union-attr]
     row.locator("a").click()
     page.wait_for_selector("tr[data-key]")
 
@@ -116,20 +109,20 @@ def test_a_crash_as_it_happens(live: Scene, spark: SparkSession, page: Page) -> 
     shown_after = live.batches[-1].batch_id
     gone = [told.record for told in index.feed() if isinstance(told.record, MemberExpired)]
     expired = next(record for record in gone if record.member.client_id == "payments-b")
-    wait_until(lambda: live.batches[-1].clock_ms >= expired.time_ms)  # a batch is told when it has ended
+    wait_until(lambda: live.batches[-1].clock_ms >= expired.time_ms, TIMEOUT_S)  # a batch is told when it has ended
     decided_in = next(batch.batch_id for batch in live.batches if batch.clock_ms >= expired.time_ms)
     assert shown_after <= decided_in + 2, "within two batches"
     page.locator("tr[data-key]:has-text('expired')").click()
     assert "payments-b" in page.locator(".panel.rebalance .because").inner_text()
 
     # Any moment: the owners are those of the table.
-    wait_until(lambda: index.facts("payments").state == "Stable")  # type: ignore[union-attr]
+    wait_until(lambda: index.facts("payments").state == "Stable", TIMEOUT_S)  # type: ignore[union-attr]
     settled_ms = index.facts("payments").last_ms  # type: ignore[union-attr]
     sink = open_sink(spark, str(live.tables), "parquet")
-    wait_until(lambda: sink.read(TABLES["events"]).count() >= index.records)
+    wait_until(lambda: sink.read(TABLES["events"]).count() >= index.records, TIMEOUT_S)
     checkpoint = live.tables / CHECKPOINT
     batch = max((path.name for path in (checkpoint / "offsets").iterdir() if path.name.isdigit()), key=int)
-    wait_until((checkpoint / "commits" / batch).exists)  # all tables of that batch are written
+    wait_until((checkpoint / "commits" / batch).exists, TIMEOUT_S)  # all tables of that batch are written
     rows = [each.asDict() for each in sink.read(TABLES["ownership"]).collect()]
     for at_ms in (expired.timestamp_ms - 3_000, expired.timestamp_ms + 1, settled_ms):
         page.goto(f"{address}#/group/payments?at={at_ms}")

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from group_coordinator.embedded_kafka import broker_properties
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, EmbeddedKafkaError, free_port
 from group_coordinator.jars.java import find_java
 from group_coordinator.jars.resolving import tools_jars
+from tests.waiting import wait_until
 
 
 def produce(bootstrap_servers: str, topic: str, value: bytes) -> None:
@@ -35,15 +35,6 @@ def values(bootstrap_servers: str, topic: str) -> list[bytes]:
     messages = consumer.consume(end, timeout=20) if end else []
     consumer.close()
     return [message.value() for message in messages]
-
-
-def eventually(condition: Callable[[], bool], timeout_s: float = 10) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def lives(pid: int) -> bool:
@@ -117,7 +108,7 @@ def test_data_cluster_and_port_survive_stop_and_kill(kafka_jars: Path, tmp_path:
         assert values(again.bootstrap_servers, "kept") == [b"before the stop", b"before the kill"]
         assert again.pid is not None
         os.kill(again.pid, signal.SIGKILL)
-        assert eventually(lambda: not again.running)
+        wait_until(lambda: not again.running, 10)
         with pytest.raises(EmbeddedKafkaError, match="ended by itself with exit code -9"):
             again.check()
 
@@ -141,7 +132,7 @@ def test_the_program_stops_on_sigterm_and_its_broker_dies_with_it(kafka_jars: Pa
     broker = listening_child(process)
     process.kill()
     process.wait()
-    assert eventually(lambda: not lives(broker)), "the broker outlived its killed parent"
+    wait_until(lambda: not lives(broker), 10, "the broker outlived its killed parent")
 
 
 @pytest.mark.kafka

@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
+
+from tests.waiting import wait_until
 
 START_TIMEOUT_S = 240.0
 
@@ -30,12 +31,14 @@ class Command:
 
     def wait_for(self, words: str) -> None:
         """Wait until it has said them since its start."""
-        assert self._process is not None
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while words not in self._output.read_text(errors="replace"):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(self._output.read_text(errors="replace"))
-            time.sleep(0.1)
+        process = self._process
+        assert process is not None
+
+        def said() -> str:
+            return self._output.read_text(errors="replace")
+
+        wait_until(lambda: words in said() or process.poll() is not None, START_TIMEOUT_S, said, interval_s=0.1)
+        assert words in said(), said()
 
     def stop(self) -> None:
         """Ask it to end, and wait."""

@@ -29,7 +29,7 @@ from tests.gateway.clients.consumers import (
 )
 from tests.gateway.conftest import PARTITIONS, Produce, produce_to
 from tests.gateway.pump import Pump
-from tests.gateway.waiting import eventually
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.end_to_end
 
@@ -40,9 +40,9 @@ def values(*consumers: ConsumerProcess) -> list[int]:
 
 def reads(count: int, *consumers: ConsumerProcess) -> None:
     """Wait until these have read so many records together."""
-    eventually(
+    wait_until(
         lambda: len(values(*consumers)) >= count,
-        tell=lambda: f"{len(values(*consumers))} of {count} read; {[each.events for each in consumers]}",
+        what=lambda: f"{len(values(*consumers))} of {count} read; {[each.events for each in consumers]}",
     )
 
 
@@ -198,7 +198,7 @@ def test_a_coordinator_that_is_away_costs_no_partition(consumers: Consumers, pro
     assert [each.rebalances for each in members] == before
     assert values(*members) == list(range(120))
     newcomer = consumers.start("librdkafka", "away", session_timeout_ms=45_000)
-    eventually(lambda: len(pump.told(RebalanceStarted, "away")) > len(pump.told(RebalanceCompleted, "away")))
+    wait_until(lambda: len(pump.told(RebalanceStarted, "away")) > len(pump.told(RebalanceCompleted, "away")))
     away(pump)
     share([*members, newcomer], PARTITIONS)
     produce(120, 180)

@@ -20,7 +20,7 @@ from group_coordinator.gateway.session import Session
 from group_coordinator.gateway.versions import taken
 from schemas.messages import HeartbeatResponse, ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tests.gateway import wire
-from tests.gateway.waiting import eventually
+from tests.waiting import wait_until
 
 FIXTURES = Path(__file__).parent / "fixtures"
 LISTED = ListGroupsResponse(groups=tuple(ListedGroup(group_id="g" * 100, protocol_type="c", group_state="Stable") for _ in range(1_000)))
@@ -83,7 +83,7 @@ def test_a_tls_handshake_that_fails_takes_no_slot() -> None:
             client.sendall(wire.heartbeat(1))
             assert wire.heartbeat_error(client.recv(100)) == 0
             assert (gateway.metrics.connections_open, gateway.metrics.connections_refused) == (1, 0)
-        eventually(lambda: gateway.metrics.connections_open == 0, timeout_s=10)
+        wait_until(lambda: gateway.metrics.connections_open == 0, timeout_s=10)
 
 
 def list_groups(correlation_id: int) -> bytes:
@@ -109,7 +109,7 @@ def test_answers_of_the_gateway_itself_do_not_pile_up_for_a_client_that_does_not
         taken = 0
         while taken < before:
             taken += len(deaf.recv(1_000_000))
-        eventually(lambda: gateway.metrics.bytes_to_clients > before, timeout_s=10)
+        wait_until(lambda: gateway.metrics.bytes_to_clients > before, timeout_s=10)
 
 
 def test_who_does_not_log_in_is_not_waited_for() -> None:

@@ -30,7 +30,7 @@ from tests.gateway import wire
 from tests.gateway.test_connection import connection, fed
 from tests.gateway.test_front import connect, front, is_closed_within
 from tests.gateway.test_gathering import described
-from tests.gateway.waiting import eventually
+from tests.waiting import wait_until
 
 MIB = 1_048_576
 
@@ -330,12 +330,12 @@ def test_unfinished_requests_are_bounded_over_all_connections() -> None:
             honest.sendall(wire.heartbeat(number))
             assert honest.recv(100)
         assert gateway._commons is not None
-        eventually(lambda: gateway._commons.buffered.bytes <= 8 * MIB, timeout_s=10)  # type: ignore[union-attr]
+        wait_until(lambda: gateway._commons.buffered.bytes <= 8 * MIB, timeout_s=10)  # type: ignore[union-attr]
         assert gateway.metrics.connections_broken.keys() == {"no room"}
         assert gateway.metrics.connections_open < 20
         for each in (*hostile, honest):
             each.close()
-        eventually(lambda: gateway.metrics.connections_open == 0, timeout_s=10)
+        wait_until(lambda: gateway.metrics.connections_open == 0, timeout_s=10)
         assert gateway._commons.buffered.bytes == 0
 
 
@@ -358,7 +358,7 @@ def test_the_memory_of_a_connection_goes_with_it(memory: Callable[[], int], whos
         for _ in range(60):
             with connect(gateway) as hostile, suppress(OSError):
                 hostile.sendall(unfinished)
-        eventually(lambda: gateway.metrics.connections_open == 0, timeout_s=10)
+        wait_until(lambda: gateway.metrics.connections_open == 0, timeout_s=10)
         assert memory() < 8 * MIB
 
 
@@ -372,9 +372,9 @@ def test_what_was_written_to_a_client_that_does_not_read_goes_soon_after_the_con
         gateway._ask = lambda asked, node_id, reply: reply(described("g", 16 * MIB))  # type: ignore[method-assign]
         with connect(gateway) as deaf:
             deaf.sendall(struct.pack(">i", len(describe)) + describe)
-            eventually(lambda: gateway.metrics.bytes_to_clients > 0, timeout_s=10)
-            eventually(lambda: gateway.metrics.connections_open == 0, timeout_s=10)
-            eventually(lambda: memory() < 4 * MIB, timeout_s=10)
+            wait_until(lambda: gateway.metrics.bytes_to_clients > 0, timeout_s=10)
+            wait_until(lambda: gateway.metrics.connections_open == 0, timeout_s=10)
+            wait_until(lambda: memory() < 4 * MIB, timeout_s=10)
 
 
 def test_connections_that_are_held_open_and_not_used_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,10 +383,10 @@ def test_connections_that_are_held_open_and_not_used_give_way(monkeypatch: pytes
         waiting = connect(gateway)
         gateway.holds = True
         waiting.sendall(wire.heartbeat(1))
-        eventually(lambda: gateway.metrics.requests.get("Heartbeat") == 1, timeout_s=10)
+        wait_until(lambda: gateway.metrics.requests.get("Heartbeat") == 1, timeout_s=10)
         gateway.holds = False
         hostile = [connect(gateway) for _ in range(29)]
-        eventually(lambda: gateway.metrics.connections_open == 30, timeout_s=10)
+        wait_until(lambda: gateway.metrics.connections_open == 30, timeout_s=10)
         with connect(gateway) as early:
             assert is_closed_within(early, 10), "nobody has been silent for long enough"
         threading.Event().wait(0.6)
@@ -425,7 +425,7 @@ def test_answers_that_nobody_reads_are_bounded_over_all_connections() -> None:
         deaf = [connect(gateway) for _ in range(12)]
         for each in deaf:
             each.sendall((struct.pack(">i", len(describe)) + describe) * 20)
-        eventually(lambda: gateway.metrics.connections_broken.get("no room", 0) > 0, timeout_s=30)
+        wait_until(lambda: gateway.metrics.connections_broken.get("no room", 0) > 0, timeout_s=30)
         with connect(gateway) as honest:
             honest.sendall(wire.heartbeat(1))
             assert honest.recv(100)
@@ -443,11 +443,11 @@ def test_what_the_coordinator_is_asked_is_bounded_over_all_connections() -> None
         hostile = [connect(gateway) for _ in range(30)]
         for each in hostile:
             each.sendall(large)
-        eventually(lambda: gateway.metrics.requests.get("OffsetCommit", 0) >= 2, timeout_s=10)
+        wait_until(lambda: gateway.metrics.requests.get("OffsetCommit", 0) >= 2, timeout_s=10)
         assert gateway._commons is not None
         with connect(gateway) as honest:
             honest.sendall(wire.heartbeat(1))
-            eventually(lambda: gateway.metrics.requests.get("Heartbeat", 0) == 1, timeout_s=10)
+            wait_until(lambda: gateway.metrics.requests.get("Heartbeat", 0) == 1, timeout_s=10)
         assert gateway._commons.room.bytes <= 16 * MIB + LIGHT_BYTES
         assert gateway.metrics.requests["OffsetCommit"] < 30
         for each in hostile:
@@ -464,18 +464,18 @@ def test_who_waits_and_does_not_read_does_not_hold_up_those_behind() -> None:
         first, second, deaf, behind = (connect(gateway) for _ in range(4))
         first.sendall(large)
         second.sendall(large)
-        eventually(lambda: len(commits) == 2, timeout_s=10)  # no room is left
+        wait_until(lambda: len(commits) == 2, timeout_s=10)  # no room is left
         deaf.sendall(struct.pack(">i", len(describe)) + describe + large)
         assert gateway._commons is not None
         assert gateway._stop is not None
         loop, room = gateway._stop[0], gateway._commons.room
-        eventually(lambda: len(describes) == len(room._waiting) == 1, timeout_s=10)
+        wait_until(lambda: len(describes) == len(room._waiting) == 1, timeout_s=10)
         behind.sendall(large)
-        eventually(lambda: len(room._waiting) == 2, timeout_s=10)
+        wait_until(lambda: len(room._waiting) == 2, timeout_s=10)
         loop.call_soon_threadsafe(describes[0], described("g", 30 * MIB))
-        eventually(lambda: len(room._waiting) == 1, timeout_s=10)
+        wait_until(lambda: len(room._waiting) == 1, timeout_s=10)
         loop.call_soon_threadsafe(commits[0], OffsetCommitResponse())
-        eventually(lambda: len(commits) == 3, timeout_s=10)
+        wait_until(lambda: len(commits) == 3, timeout_s=10)
         for each in (first, second, deaf, behind):
             each.close()
 

@@ -16,7 +16,7 @@ from group_coordinator.gateway.front import Front
 from tests.gateway.test_dense_requests import produce, varint
 from tests.gateway.test_front import Alone, connect, front, is_closed_within
 from tests.gateway.test_limits import Clock, Someone
-from tests.gateway.waiting import eventually
+from tests.waiting import wait_until
 
 MIB = 1_048_576
 
@@ -73,16 +73,16 @@ def test_what_requests_without_an_end_claim_at_brokers_is_bounded(sink: Sink, op
         hostile = [connect(gateway) for _ in range(40)]
         for each in hostile:
             each.sendall(opening)
-        eventually(lambda: gateway.metrics.connections_broken.get("no room", 0) >= 30, timeout_s=10)
+        wait_until(lambda: gateway.metrics.connections_broken.get("no room", 0) >= 30, timeout_s=10)
         assert 0 < passing(gateway) <= 8 * MIB
         with connect(gateway) as honest:
             before = sink.taken
             honest.sendall(bulk(MIB))
-            eventually(lambda: sink.taken >= before + MIB, timeout_s=10)
+            wait_until(lambda: sink.taken >= before + MIB, timeout_s=10)
             assert not is_closed_within(honest, 0.1)
         for each in hostile:
             each.close()
-        eventually(lambda: passing(gateway) == 0, timeout_s=10)
+        wait_until(lambda: passing(gateway) == 0, timeout_s=10)
 
 
 def test_who_claims_much_goes_before_who_sends_what_others_send() -> None:

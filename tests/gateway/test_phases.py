@@ -15,7 +15,7 @@ from tests.gateway.clients.consumers import ConsumerProcess, Consumers, Library,
 from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.pump import Pump
 from tests.gateway.test_clients import reads, values
-from tests.gateway.waiting import eventually
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.end_to_end
 
@@ -55,7 +55,7 @@ def test_a_coordinator_that_is_away_in_the_middle_of(
     if phase == "commit":  # who has read nothing in this generation has nothing to commit
         seen = [len(member.records) for member in members]
         produce(60, 120)
-        eventually(lambda: all(len(member.records) > count for member, count in zip(members, seen, strict=True)))
+        wait_until(lambda: all(len(member.records) > count for member, count in zip(members, seen, strict=True)))
     rounds = completed() + (phase == "second round")
     met = pump.pause_before(lambda _, request: isinstance(request, MET[phase]) and completed() >= rounds)
     left: list[ConsumerProcess] = []
@@ -72,7 +72,7 @@ def test_a_coordinator_that_is_away_in_the_middle_of(
     pump.resume()
     share(members, PARTITIONS)
     produce(60, 120)
-    eventually(lambda: set(values(*members, *left)) == set(range(120)), tell=lambda: values(*members, *left))
+    wait_until(lambda: set(values(*members, *left)) == set(range(120)), what=lambda: values(*members, *left))
     if phase == "commit":
         for member in members:
             member.wait_until(lambda member=member: member.said("committed") != [], 20)  # type: ignore[misc]

@@ -21,8 +21,8 @@ from group_coordinator.gateway.server import Gateway
 from streaming.topics import TopicSettings, admin_client
 from tests.gateway.clients.consumers import Library, consumers_of, share, with_kafka_python
 from tests.gateway.pump import Pump
-from tests.gateway.waiting import eventually
 from tests.making_topics import make_topic
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.kafka]
 
@@ -125,7 +125,7 @@ def test_who_is_let_in(guarded: Gateway, mechanism: str, user: str, password: st
     assert first_problem(guarded, settings, f"{user}-group") is None
     assert first_problem(guarded, settings, "others") == "GROUP_AUTHORIZATION_FAILED"
     admin = AdminClient({**settings, "bootstrap.servers": guarded.bootstrap_servers})
-    eventually(lambda: [group.group_id for group in admin.list_consumer_groups().result().valid] == [f"{user}-group"])
+    wait_until(lambda: [group.group_id for group in admin.list_consumer_groups().result().valid] == [f"{user}-group"])
     with pytest.raises(KafkaException) as refused:
         admin.delete_consumer_groups(["others"])["others"].result()
     assert refused.value.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED

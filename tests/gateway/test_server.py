@@ -23,8 +23,8 @@ from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share, with
 from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.pump import Pump
 from tests.gateway.test_clients import reads, values
-from tests.gateway.waiting import eventually
 from tests.making_topics import make_topic
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.kafka]
 
@@ -111,7 +111,7 @@ def test_bulk_data(gateway: Gateway, topic: str) -> None:
     consumer = Consumer({"bootstrap.servers": gateway.bootstrap_servers, "group.id": "unused", "log_level": "2"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[bytes] = []
-    eventually(lambda: found.extend(message.value() for message in consumer.consume(10, 0.2)) or len(found) >= 60, 60)
+    wait_until(lambda: found.extend(message.value() for message in consumer.consume(10, 0.2)) or len(found) >= 60, 60)
     assert [payload[0] for payload in found] == list(range(60))
     assert found == payloads
     consumer.close()
@@ -145,12 +145,12 @@ def test_no_more_connections_than_allowed(gateway_config: GatewayConfig, pump: P
     with Gateway(replace(gateway_config, connections_max=3)) as gateway:
         host, port = gateway.bootstrap_servers.rsplit(":", 1)
         kept = [socket.create_connection((host, int(port))) for _ in range(3)]
-        eventually(lambda: gateway.metrics.connections_open == 3)
+        wait_until(lambda: gateway.metrics.connections_open == 3)
         with socket.create_connection((host, int(port))) as refused:
             refused.settimeout(10)
             assert refused.recv(10) == b""
         kept.pop().close()
-        eventually(lambda: gateway.metrics.connections_open == 2)
+        wait_until(lambda: gateway.metrics.connections_open == 2)
         with socket.create_connection((host, int(port))) as taken:
             taken.sendall(wire.api_versions(1))
             taken.settimeout(10)

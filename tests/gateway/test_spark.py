@@ -23,7 +23,7 @@ from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share, with
 from tests.gateway.commands import Command
 from tests.gateway.conftest import PARTITIONS, produce_to
 from tests.gateway.test_clients import reads, values
-from tests.gateway.waiting import eventually
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.spark]
 
@@ -110,7 +110,7 @@ def test_a_group_of_three_libraries_lives_through_a_kill_of_the_coordinator(
             reads(120, left, *members)
             for member in members:
                 assert member.commit(timeout_s=60) == ["committed"]
-            eventually(lambda: gateway.metrics.answer_ms["Heartbeat"].count >= beats + 2 * len(members))
+            wait_until(lambda: gateway.metrics.answer_ms["Heartbeat"].count >= beats + 2 * len(members))
             time.sleep(SESSION_S / 2)
             assert [each.rebalances for each in members] == rebalances, "nobody noticed that the coordinator was away"
             assert set(values(left, *members)) == set(range(120))

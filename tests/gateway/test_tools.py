@@ -18,7 +18,7 @@ from group_coordinator.jars.resolving import tools_jars
 from tests.gateway.clients.consumers import Consumers, share
 from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.test_clients import reads
-from tests.gateway.waiting import eventually
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.end_to_end
 
@@ -90,7 +90,7 @@ def test_librdkafkas_admin_client(gateway: Gateway, working_group: str, consumer
     admin = AdminClient({"bootstrap.servers": gateway.bootstrap_servers, "log_level": "2"})
     listed = admin.list_consumer_groups().result()
     assert listed.errors == []
-    eventually(lambda: [group.group_id for group in admin.list_consumer_groups().result().valid] == ["orders"])
+    wait_until(lambda: [group.group_id for group in admin.list_consumer_groups().result().valid] == ["orders"])
     described = admin.describe_consumer_groups(["orders", "no-such-group"])
     group = described["orders"].result()
     assert (group.state.name, group.partition_assignor, len(group.members)) == ("STABLE", "range", 2)
@@ -104,13 +104,13 @@ def test_librdkafkas_admin_client(gateway: Gateway, working_group: str, consumer
     offsets = admin.list_consumer_group_offsets(asked)["orders"].result().topic_partitions
     assert sorted((each.partition, each.offset) for each in offsets)[0] == (0, 3)
     admin.delete_consumer_groups(["orders"])["orders"].result()
-    eventually(lambda: admin.list_consumer_groups().result().valid == [])
+    wait_until(lambda: admin.list_consumer_groups().result().valid == [])
 
 
 def test_kafka_pythons_admin_client(gateway: Gateway, working_group: str, topic: str) -> None:
     admin = KafkaAdminClient(bootstrap_servers=gateway.bootstrap_servers)
     try:
-        eventually(lambda: [group["group_id"] for group in admin.list_groups()] == ["orders"])
+        wait_until(lambda: [group["group_id"] for group in admin.list_groups()] == ["orders"])
         assert admin.describe_groups(["orders"])["orders"]["group_state"] == "Stable"
         offsets = admin.list_group_offsets("orders")["orders"]
         assert {at: each.offset for at, each in offsets.items()} == {PythonTopicPartition(topic, n): 10 for n in range(PARTITIONS)}
@@ -126,4 +126,4 @@ def test_a_commit_without_a_group(gateway: Gateway, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": gateway.bootstrap_servers, "log_level": "2"})
     altered = [ConsumerGroupTopicPartitions("simple", [TopicPartition(topic, 0, 1)])]
     admin.alter_consumer_group_offsets(altered)["simple"].result()
-    eventually(lambda: [(group.group_id, group.is_simple_consumer_group) for group in admin.list_consumer_groups().result().valid] == [("simple", True)])
+    wait_until(lambda: [(group.group_id, group.is_simple_consumer_group) for group in admin.list_consumer_groups().result().valid] == [("simple", True)])

@@ -26,8 +26,8 @@ from streaming.config import StreamingConfig
 from tests.gateway.commands import Command
 from tests.gateway.conftest import PARTITIONS
 from tests.gateway.test_tools import rows, tool
-from tests.gateway.waiting import eventually
 from tests.making_topics import make_topic
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.end_to_end
 
@@ -105,7 +105,7 @@ def test_a_topic_that_was_just_made_is_known_soon(gateway: Gateway, admin: Admin
     name = f"{topic_prefix}-late"
     assert alter(gateway, (name, 0)) == [KafkaError.UNKNOWN_TOPIC_OR_PART]
     make_topic(admin, name)
-    eventually(lambda: alter(gateway, (name, 0)) == [None], timeout_s=10)
+    wait_until(lambda: alter(gateway, (name, 0)) == [None], timeout_s=10)
 
 
 @pytest.mark.spark
@@ -132,7 +132,7 @@ def test_a_topic_made_again_is_read_from_its_beginning(kafka: EmbeddedKafka, adm
 
     def delete(name: str) -> None:
         admin.delete_topics([name])[name].result(10)
-        eventually(lambda: name not in admin.list_topics().topics)
+        wait_until(lambda: name not in admin.list_topics().topics)
 
     try:
         old, _ = make(orders, 50, "old"), make(stays, 5, "stays")
@@ -144,7 +144,7 @@ def test_a_topic_made_again_is_read_from_its_beginning(kafka: EmbeddedKafka, adm
             assert reader.committed() == 50
 
             delete(orders)
-            eventually(lambda: reader.committed() == OFFSET_INVALID, timeout_s=TIMEOUT_S)
+            wait_until(lambda: reader.committed() == OFFSET_INVALID, timeout_s=TIMEOUT_S)
             described = rows(tool(gateway, "--describe", "--group", GROUP))
             assert [row[1:4] for row in described] == [[stays, "0", "5"]], "one topic that is gone spoils nothing"
 
@@ -157,7 +157,7 @@ def test_a_topic_made_again_is_read_from_its_beginning(kafka: EmbeddedKafka, adm
             newest = make(orders, 30, "newest")
             app.start()
             app.wait_for(" members, ")  # its first batch has ended
-            eventually(lambda: reader.committed() == OFFSET_INVALID, timeout_s=TIMEOUT_S)
+            wait_until(lambda: reader.committed() == OFFSET_INVALID, timeout_s=TIMEOUT_S)
             assert reader.read(30) == newest, "it went while nobody watched"
             assert (reader.committed(), other.committed()) == (30, 5)
             app.stop()

@@ -24,8 +24,8 @@ from group_coordinator.kafka_topics.reader import read_topic
 from group_coordinator.members.kafka_member import Member
 from streaming.config import StreamingConfig
 from streaming.topics import Topics
-from tests.operations.test_security import wait_until
 from tests.streaming.running_app import RunningApp
+from tests.waiting import wait_until
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
 USERS = ("coordinator", "gateway", "member", "reader", "app", "stranger")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from streaming.config import StreamingConfig
 from streaming.ticker import Ticker
 from streaming.topics import TopicError, admin_client, ensure_topics
 from tests.operations.secure_broker import KINDS, PASSWORD, Door, secure_broker
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -41,13 +42,6 @@ def settings(door: Door, prefix: str) -> StreamingConfig:
         offsets_partitions=1,
         tick_interval_ms=100,
     )
-
-
-def wait_until(is_so: Callable[[], object], timeout_s: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -22,6 +20,7 @@ from schemas.messages import (
 from streaming.application import Application, ShardProgress
 from streaming.config import StreamingConfig
 from streaming.topics import TopicReport
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +54,7 @@ class RunningApp:
 
     def __enter__(self) -> RunningApp:
         self._thread.start()
-        wait_until(lambda: self._started.is_set() or not self._thread.is_alive())
+        wait_until(lambda: self._started.is_set() or not self._thread.is_alive(), TIMEOUT_S)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -69,13 +68,6 @@ class RunningApp:
     def join(self) -> None:
         self._thread.join(TIMEOUT_S)
         assert not self._thread.is_alive()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)
 
 
 class Client:
@@ -111,7 +103,7 @@ class Client:
         self._producer.flush()
 
     def answer(self, request_id: str) -> Response:
-        wait_until(lambda: request_id in self.answers())
+        wait_until(lambda: request_id in self.answers(), TIMEOUT_S)
         return self.answers()[request_id]
 
     def answers(self) -> dict[str, Response]:

@@ -31,7 +31,8 @@ from streaming.replay import replay_in_process
 from streaming.rows import NO_PARTITION, OutputRecord
 from streaming.topics import TopicError
 from tests.streaming import log_story
-from tests.streaming.running_app import BEAT, GROUP, SESSION_MS, Client, RunningApp, wait_until
+from tests.streaming.running_app import BEAT, GROUP, SESSION_MS, TIMEOUT_S, Client, RunningApp
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,10 +107,10 @@ def life(spark: SparkSession, kafka: EmbeddedKafka, tmp_path_factory: pytest.Tem
             time.sleep(3 * SESSION_MS / 1_000)
             paused = len(heartbeats.ids) - before
             with RunningApp(config.model_copy(update={"max_events_per_batch": 40}), spark) as again:
-                wait_until(lambda: len(client.answers().keys() & set(heartbeats.ids)) >= before + paused + 8)
+                wait_until(lambda: len(client.answers().keys() & set(heartbeats.ids)) >= before + paused + 8, TIMEOUT_S)
                 heartbeats.stop()
                 # At once: who beats no more has one session left.
-                wait_until(lambda: client.answers().keys() >= set(heartbeats.ids))
+                wait_until(lambda: client.answers().keys() >= set(heartbeats.ids), TIMEOUT_S)
             assert again.failure is None
     answers = client.answers()
     found = [answers[request_id] for request_id in heartbeats.ids]
@@ -232,12 +233,12 @@ def test_an_outage_of_the_broker_for_three_sessions_expires_nobody(spark: SparkS
             client = Client(config)
             client.join()
             with Heartbeats(client) as heartbeats:
-                wait_until(lambda: bool(client.answers().keys() & set(heartbeats.ids)))
+                wait_until(lambda: bool(client.answers().keys() & set(heartbeats.ids)), TIMEOUT_S)
                 broker.kill()
                 time.sleep(3 * SESSION_MS / 1_000)
                 broker.start()
                 before = len(heartbeats.ids)
-                wait_until(lambda: len(client.answers().keys() & set(heartbeats.ids)) >= before + 5)
+                wait_until(lambda: len(client.answers().keys() & set(heartbeats.ids)) >= before + 5, TIMEOUT_S)
             answers = [client.answer(request_id) for request_id in heartbeats.ids]
         assert app.failure is None
     assert {getattr(answer, "error_code", None) for answer in answers} == {ErrorCode.NONE}

@@ -14,7 +14,8 @@ from schemas.events import decode_response_event, encode_request_event
 from schemas.messages import HeartbeatResponse
 from streaming.config import StreamingConfig
 from streaming.topics import TopicError
-from tests.streaming.running_app import BEAT, GROUP, Client, RunningApp, wait_until
+from tests.streaming.running_app import BEAT, GROUP, TIMEOUT_S, Client, RunningApp
+from tests.waiting import wait_until
 
 ANSWER = HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
 
@@ -28,11 +29,11 @@ def test_partitions_added(spark: SparkSession, kafka: EmbeddedKafka, admin: Admi
     with RunningApp(config, spark) as app:
         client = Client(config)
         admin.create_partitions([NewPartitions(topics.responses, 6)])[topics.responses].result(20)
-        wait_until(lambda: len(admin.list_topics(timeout=10).topics[topics.responses].partitions) == 6)
+        wait_until(lambda: len(admin.list_topics(timeout=10).topics[topics.responses].partitions) == 6, TIMEOUT_S)
         assert _is_answered(config, client, topics.responses, 5)
         assert not _is_answered(config, client, topics.dead_letters, 6), "which there is not"
         assert client.answer(client.send("Heartbeat", 4, BEAT)) == ANSWER
-        wait_until(lambda: app.failure is None)
+        wait_until(lambda: app.failure is None, TIMEOUT_S)
         admin.create_partitions([NewPartitions(topics.events, 2)])[topics.events].result(20)
         app.join()
     assert isinstance(app.failure, TopicError)

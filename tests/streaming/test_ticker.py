@@ -14,6 +14,7 @@ from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, decode_tick, enc
 from streaming import ticker as ticker_module
 from streaming.ticker import Ticker
 from streaming.topics import TopicError
+from tests.waiting import wait_until
 
 
 def make_log(admin: AdminClient, topic: str, timestamp_type: str = "LogAppendTime") -> None:
@@ -215,11 +216,3 @@ def test_an_outage_of_the_broker_is_survived_and_not_jumped_over(kafka_jars: obj
     assert renewed, "the outage was a pause"
     before_ms, after_ms = log[renewed[0] - 1].timestamp()[1], log[renewed[0]].timestamp()[1]
     assert after_ms - before_ms >= 900, "sessions begin anew when the log is back, not before"
-
-
-def wait_until(condition: object, timeout_s: float = 60.0) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,19 +28,12 @@ from streaming.committed_topics import CommittedTopics
 from streaming.events_tail import open_reader
 from streaming.topic_watcher import TopicWatcher
 from streaming.topics import TopicSettings, ensure_topics
+from tests.waiting import wait_until
 
 OFFSETS_PARTITIONS = 4
 TIMEOUT_S = 60.0
 EVERYTHING = 2**62
 GARBAGE = b"garbage"
-
-
-def wait_for(look: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not (found := look()):
-        assert time.monotonic() < deadline, f"not in time: {what}"
-        time.sleep(0.05)
-    return found
 
 
 class Cluster:
@@ -79,11 +72,11 @@ class Cluster:
                 return None
             return topic_id_text(topic.topic_id.get_most_significant_bits(), topic.topic_id.get_least_significant_bits())
 
-        return str(wait_for(found, f"{name} is there"))
+        return str(wait_until(found, TIMEOUT_S, f"{name} is there"))
 
     def delete(self, name: str) -> None:
         self.admin.delete_topics([name])[name].result()
-        wait_for(lambda: name not in self.admin.list_topics().topics, f"{name} is gone")
+        wait_until(lambda: name not in self.admin.list_topics().topics, TIMEOUT_S, f"{name} is gone")
 
     def commit(self, group_id: str, topic: str, topic_id: str | None, partition: int = 0) -> None:
         """As the coordinator's sink writes it."""
@@ -138,10 +131,10 @@ def test_groups_with_offsets_of_a_deleted_topic_are_told_and_no_others(cluster: 
     cluster.commit("without id", orders, None)
     cluster.commit("elsewhere", clicks, other)
     with cluster.watched():
-        wait_for(lambda: {old, other} <= cluster.kept().keys(), "both are kept")
+        wait_until(lambda: {old, other} <= cluster.kept().keys(), TIMEOUT_S, "both are kept")
         assert cluster.told() == []
         cluster.delete(orders)
-        wait_for(lambda: old not in cluster.kept(), "all are told")
+        wait_until(lambda: old not in cluster.kept(), TIMEOUT_S, "all are told")
     gone = (DeletedTopic(name=orders, topic_id=old),)
     assert set(cluster.told()) == {("reader", gone), ("without id", gone)}
     assert other in cluster.kept()
@@ -152,14 +145,14 @@ def test_a_topic_made_again_between_two_looks_is_another(cluster: Cluster, topic
     old = cluster.make(name)
     cluster.commit("g", name, old)
     with cluster.watched(interval_ms=1_500, settle_s=15.0):
-        wait_for(lambda: old in cluster.kept(), "it is kept")
+        wait_until(lambda: old in cluster.kept(), TIMEOUT_S, "it is kept")
         cluster.delete(name)
         between = cluster.make(name)
         cluster.commit("between", name, between)
         cluster.delete(name)
         new = cluster.make(name)
         cluster.commit("new", name, new)
-        wait_for(lambda: old not in cluster.kept(), "all are told")
+        wait_until(lambda: old not in cluster.kept(), TIMEOUT_S, "all are told")
         assert cluster.kept()[new].name == name
     told = {group_id: {each.topic_id for each in gone} for group_id, gone in cluster.told()}
     assert told["g"] == {old}
@@ -173,15 +166,15 @@ def test_one_that_is_made_again_and_goes_again_is_told_again(cluster: Cluster, t
     first = cluster.make(name)
     cluster.commit("g", name, first)
     with cluster.watched(handled=0) as watcher:
-        wait_for(lambda: first in cluster.kept(), "it is kept")
+        wait_until(lambda: first in cluster.kept(), TIMEOUT_S, "it is kept")
         cluster.delete(name)
         second = cluster.make(name)
-        wait_for(lambda: len(cluster.told()) == 1, "it is told")
+        wait_until(lambda: len(cluster.told()) == 1, TIMEOUT_S, "it is told")
         cluster.commit("g", name, second, partition=1)
         watcher.handled(EVERYTHING)
-        wait_for(lambda: first not in cluster.kept(), "it is over")
+        wait_until(lambda: first not in cluster.kept(), TIMEOUT_S, "it is over")
         cluster.delete(name)
-        wait_for(lambda: second not in cluster.kept(), "so is the second")
+        wait_until(lambda: second not in cluster.kept(), TIMEOUT_S, "so is the second")
     told = [each.topic_id for _, topics in cluster.told() for each in topics]
     assert list(dict.fromkeys(told)) == [first, second]
 
@@ -190,14 +183,14 @@ def test_topics_that_went_while_nobody_watched(cluster: Cluster, topic_prefix: s
     gone, again, stays = (f"{topic_prefix}-{name}" for name in ("gone", "again", "stays"))
     ids = {name: cluster.make(name) for name in (gone, again, stays)}
     with cluster.watched():
-        wait_for(lambda: set(ids.values()) <= cluster.kept().keys(), "they are kept")
+        wait_until(lambda: set(ids.values()) <= cluster.kept().keys(), TIMEOUT_S, "they are kept")
     for name in ids:
         cluster.commit("g", name, None)
     cluster.delete(gone)
     cluster.delete(again)
     new = cluster.make(again)
     with cluster.watched():
-        wait_for(lambda: not {ids[gone], ids[again]} & cluster.kept().keys(), "all are told")
+        wait_until(lambda: not {ids[gone], ids[again]} & cluster.kept().keys(), TIMEOUT_S, "all are told")
     told = {each for _, topics in cluster.told() for each in topics}
     assert told == {DeletedTopic(name=gone, topic_id=ids[gone]), DeletedTopic(name=again, topic_id=ids[again])}
     assert {ids[stays], new} <= cluster.kept().keys()
@@ -208,19 +201,19 @@ def test_a_commit_that_is_on_its_way_is_found_when_it_is_handled(cluster: Cluste
     old = cluster.make(name)
     producer = Producer(cluster.properties)
     with cluster.watched(handled=0) as watcher:
-        wait_for(lambda: old in cluster.kept(), "it is kept")
+        wait_until(lambda: old in cluster.kept(), TIMEOUT_S, "it is kept")
         producer.produce(cluster.topics.events, key="late", value=b'{"type":"topics_deleted","topics":[]}', partition=0)
         producer.flush()
         cluster.commit("early", name, old)
         cluster.delete(name)
-        wait_for(lambda: len(cluster.told()) == 2, "the first is told at once")
+        wait_until(lambda: len(cluster.told()) == 2, TIMEOUT_S, "the first is told at once")
         cluster.commit("late", name, None)
         assert old in cluster.kept(), "it is not over while the log is not handled"
         watcher.handled(2)
-        wait_for(lambda: len(cluster.told()) == 3, "the second when the log is handled")
+        wait_until(lambda: len(cluster.told()) == 3, TIMEOUT_S, "the second when the log is handled")
         cluster.commit("very late", name, old)
         watcher.handled(EVERYTHING)
-        wait_for(lambda: old not in cluster.kept(), "and the last when all has settled")
+        wait_until(lambda: old not in cluster.kept(), TIMEOUT_S, "and the last when all has settled")
     assert [group_id for group_id, topics in cluster.told() if topics] == ["early", "late", "very late"]
 
 
@@ -232,14 +225,14 @@ def test_each_shard_tells_its_own_groups(kafka: EmbeddedKafka, topic_prefix: str
     for group_id in groups:
         cluster.commit(group_id, name, old)
     with cluster.watched(0):
-        wait_for(lambda: old in cluster.kept(0), "the first keeps it")
+        wait_until(lambda: old in cluster.kept(0), TIMEOUT_S, "the first keeps it")
         with cluster.watched(1):
-            wait_for(lambda: old in cluster.kept(1), "so does the second")
+            wait_until(lambda: old in cluster.kept(1), TIMEOUT_S, "so does the second")
         cluster.delete(name)
-        wait_for(lambda: old not in cluster.kept(0), "the first has told its own")
+        wait_until(lambda: old not in cluster.kept(0), TIMEOUT_S, "the first has told its own")
         assert cluster.told(1) == []
     with cluster.watched(1):
-        wait_for(lambda: old not in cluster.kept(1), "the second comes back and tells its own")
+        wait_until(lambda: old not in cluster.kept(1), TIMEOUT_S, "the second comes back and tells its own")
     for shard in (0, 1):
         assert {group_id for group_id, _ in cluster.told(shard)} == {each for each in groups if group_partition(each, 2) == shard}
 
@@ -251,10 +244,10 @@ def test_many_topics_are_told_in_events_of_bounded_size(cluster: Cluster, topic_
     for name in names:
         cluster.commit("g", name, None)
     with cluster.watched(event_bytes_max=1_200):
-        wait_for(lambda: set(names) <= {each.name for each in cluster.kept().values()}, "all are kept")
+        wait_until(lambda: set(names) <= {each.name for each in cluster.kept().values()}, TIMEOUT_S, "all are kept")
         for future in cluster.admin.delete_topics(names).values():
             future.result()
-        wait_for(lambda: not set(names) & {each.name for each in cluster.kept().values()}, "all are told")
+        wait_until(lambda: not set(names) & {each.name for each in cluster.kept().values()}, TIMEOUT_S, "all are told")
     assert {each.name for _, topics in cluster.told() for each in topics} == set(names)
     assert max(len(value or b"") for _, value in cluster.read(cluster.topics.events, 0)) <= 1_200
 
@@ -270,7 +263,7 @@ def test_what_another_cluster_had_says_nothing(cluster: Cluster, topic_prefix: s
     producer.produce(cluster.topics.topics, key=foreign, value=encode_json(topic), partition=0)
     producer.flush()
     with cluster.watched():
-        wait_for(lambda: new in cluster.kept() and foreign not in cluster.kept(), "it begins anew")
+        wait_until(lambda: new in cluster.kept() and foreign not in cluster.kept(), TIMEOUT_S, "it begins anew")
         time.sleep(0.5)
     assert cluster.told() == []
 
@@ -282,12 +275,12 @@ def test_an_outage_deletes_nothing_and_is_survived(kafka_jars: object) -> None:
         cluster.commit("g", "stays", stays)
         cluster.commit("g", "goes", goes)
         with cluster.watched():
-            wait_for(lambda: {stays, goes} <= cluster.kept().keys(), "they are kept")
+            wait_until(lambda: {stays, goes} <= cluster.kept().keys(), TIMEOUT_S, "they are kept")
             broker.kill()
             time.sleep(7)
             broker.start()
             cluster.delete("goes")
-            wait_for(lambda: goes not in cluster.kept(), "the one that is gone is told")
+            wait_until(lambda: goes not in cluster.kept(), TIMEOUT_S, "the one that is gone is told")
         assert cluster.told() == [("g", (DeletedTopic(name="goes", topic_id=goes),))] * len(cluster.told())
 
 
@@ -303,16 +296,16 @@ def test_a_topic_that_may_not_be_seen_any_more_is_not_gone(kafka_jars: object) -
         cluster.commit("g", "hidden", hidden)
         cluster.commit("g", "goes", goes)
         with cluster.watched():
-            wait_for(lambda: {hidden, goes} <= cluster.kept().keys(), "they are kept")
+            wait_until(lambda: {hidden, goes} <= cluster.kept().keys(), TIMEOUT_S, "they are kept")
             deny = AclBinding(
                 ResourceType.TOPIC, "hidden", ResourcePatternType.LITERAL, "User:ANONYMOUS", "*",
                 AclOperation.DESCRIBE, AclPermissionType.DENY,
             )  # fmt: skip
             for future in cluster.admin.create_acls([deny]).values():
                 future.result()
-            wait_for(lambda: "hidden" not in cluster.admin.list_topics().topics, "it is not listed")
+            wait_until(lambda: "hidden" not in cluster.admin.list_topics().topics, TIMEOUT_S, "it is not listed")
             cluster.delete("goes")
-            wait_for(lambda: goes not in cluster.kept(), "the other is told")
+            wait_until(lambda: goes not in cluster.kept(), TIMEOUT_S, "the other is told")
         assert {each.name for _, topics in cluster.told() for each in topics} == {"goes"}
         assert hidden in cluster.kept()
 

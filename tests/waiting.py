@@ -1,0 +1,20 @@
+"""The one way in which tests wait for what happens in other threads and processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
+
+
+def wait_until(
+    look: Callable[[], Answer], timeout_s: float = 60.0, what: str | Callable[[], object] = "it did not happen in time", *, interval_s: float = 0.05
+) -> Answer:
+    """What `look` answers, as soon as that is true; `what`: said when it does not come to that."""
+    give_up_at_s = time.monotonic() + timeout_s
+    while not (found := look()):
+        assert time.monotonic() < give_up_at_s, what() if callable(what) else what
+        time.sleep(interval_s)
+    return found
