@@ -46,10 +46,11 @@ fuzz: $(INSTALLED) ## damaged input for everything that decodes, SECONDS=60 long
 crash-test: jars ## kill driver, worker, broker or all KILLS=20 times under load and compare with an undisturbed run
 	$(BIN)/python -m tests.crash --kills $(or $(KILLS),20) $(if $(SEED),--seed $(SEED))
 
-lint: $(INSTALLED) ## style, types, and who may import whom
+lint: $(INSTALLED) ## style, types, who may import whom, and sizes
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/check_sizes.py
 
 schemas: $(INSTALLED) ## write what is made from the types anew: JSON Schema, docs/topics.md
 	REWRITE=1 $(BIN)/python -m pytest -q tests/schemas/test_json_schema.py tests/documents
