@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install jars run test test-fast test-slow simulate fuzz crash-test lint schemas bench soak endurance screenshots clean
+.PHONY: help install jars run test test-fast test-slow simulate fuzz crash-test lint schemas bench try-upgrade soak endurance screenshots clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -57,6 +57,9 @@ schemas: $(INSTALLED) ## write what is made from the types anew: JSON Schema, do
 
 bench: jars ## measure, and write docs/performance.md, half an hour (QUICK=1: three minutes; ARGS="query": one of them)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(ARGS)
+
+try-upgrade: ## the tests on the newest Spark, Kafka and clients, in an environment of its own; prints what fails (ARGS="tests/streaming")
+	$(PYTHON) .ci/try_upgrade.py $(ARGS)
 
 endurance: jars ## fifty Kafka clients of five libraries that come and go for MINUTES=10, Spark and gateway restarted in the middle
 	$(BIN)/python -m tests.gateway.endurance --minutes $(or $(MINUTES),10) $(ARGS)

@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from pyspark.serializers import CPickleSerializer
-from pyspark.sql.pandas.serializers import ApplyInPandasWithStateSerializer
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
@@ -25,9 +24,16 @@ from streaming import operator
 from streaming.buckets import bucket_operator
 from streaming.operator import streaming_operator
 from streaming.state_function import StateFunction
+from streaming.tuning.known_spark import unknown_spark
+from tests.streaming.operator_events import CONFIG, JOIN, JOIN_MS, beat, event, join
+
+if reason := unknown_spark():
+    pytest.skip(reason, allow_module_level=True)
+
+from pyspark.sql.pandas.serializers import ApplyInPandasWithStateSerializer
+
 from streaming.tuning import state_worker
 from streaming.tuning.state_worker import StateFunctionSerializer
-from tests.streaming.operator_events import CONFIG, JOIN, JOIN_MS, beat, event, join
 
 Row = tuple[bytes | None, int, int, bytes | None]
 """Key, offset, clock_ms, value."""

@@ -24,6 +24,7 @@ from tests.streaming.replays import in_process, output_order, write_log
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+needs_known_spark = pytest.mark.skipif(unknown_spark() is not None, reason=str(unknown_spark()))
 CLASS_IS_GONE = """
 import pyspark.worker  # which needs it itself, in this version
 import pyspark.sql.pandas.serializers
@@ -39,6 +40,7 @@ print(worker_daemon.patch_workers())
 """A module whose place in `sys.modules` holds None cannot be imported."""
 
 
+@needs_known_spark
 @pytest.mark.parametrize("missing", [(), *((name,) for name in worker_daemon.PRELOADED), worker_daemon.PRELOADED, ("pyspark",)])
 def test_it_starts_whatever_is_missing(missing: tuple[str, ...]) -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT.format(missing=missing)], capture_output=True, text=True, check=True)
@@ -47,6 +49,7 @@ def test_it_starts_whatever_is_missing(missing: tuple[str, ...]) -> None:
     assert done.stderr == ""
 
 
+@needs_known_spark
 def test_workers_are_not_patched_in_an_unknown_version(monkeypatch: pytest.MonkeyPatch) -> None:
     assert unknown_spark() is None
     monkeypatch.setattr(pyspark, "__version__", "4.3.0")
@@ -76,6 +79,7 @@ def test_options_of_the_jvm_have_their_switches() -> None:
     assert "SharedArchiveFile" not in options(tuning_class_archives=False)
 
 
+@needs_known_spark
 @pytest.mark.parametrize("way", ["patched", "switched off", "class gone"])
 def test_the_bytes_are_the_same_without_the_patch(
     spark: SparkSession, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
