@@ -157,6 +157,11 @@ class Connection:
         return self._order.steps
 
     @property
+    def answers_waiting(self) -> int:
+        """How many requests have not been answered to the client yet."""
+        return len(self._order)
+
+    @property
     def has_logged_in(self) -> bool:
         """Whether the client has been authenticated, where it must be."""
         return self._sasl is None or self._sasl.has_begun

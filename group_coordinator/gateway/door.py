@@ -115,6 +115,11 @@ class Door:
         self._handed_out = HandedOutIds(now_ms)
         self._held = HeldRequests()
 
+    @property
+    def held_requests(self) -> int:
+        """For how many groups a request waits for its answer."""
+        return len(self._held)
+
     def ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
         """Answer a request, now or later. `node_id`: the broker for which the gateway stands; None: any."""
         visit = _Visit(asked=asked, reply=reply)

@@ -82,6 +82,11 @@ class FrameSplitter:
         return self._passing if self._left else 0
 
     @property
+    def kept_bytes(self) -> int:
+        """Bytes in memory, with those that were taken and not yet given back."""
+        return len(self._buffer)
+
+    @property
     def buffered(self) -> int:
         """Bytes that wait to be taken."""
         return len(self._buffer) - self._start

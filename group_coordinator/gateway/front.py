@@ -71,6 +71,17 @@ class Front:
         return str(self._config.listen if self._ports is None else self._ports.bootstrap)
 
     @property
+    def sessions(self) -> tuple[Session, ...]:
+        """The connections of clients that are open."""
+        return tuple(self._sessions)
+
+    @property
+    def commons(self) -> Commons:
+        """What all connections share; known once it was started."""
+        assert self._commons is not None
+        return self._commons
+
+    @property
     def is_ready(self) -> bool:
         """Whether clients can come."""
         return self._ready.is_set() and self._thread.is_alive() and self._failure is None
@@ -182,10 +193,9 @@ class Front:
             self.metrics.connections_refused += 1
             return _Refusing()
         assert self._ports is not None
-        assert self._commons is not None
         machine = self._machine(None if self._config.routes else self._ports.locate)
         return Session(
-            machine, backing, self._config.bounds, self._ask, self.metrics, self._commons, self._begun, self._forget
+            machine, backing, self._config.bounds, self._ask, self.metrics, self.commons, self._begun, self._forget
         )
 
     def _begun(self, session: Session) -> bool:

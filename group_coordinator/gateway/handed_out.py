@@ -25,6 +25,11 @@ class HandedOutIds:
     def __len__(self) -> int:
         return len(self._until_ms)
 
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the digests."""
+        return sum(map(len, self._until_ms))
+
     def remember(self, group_id: str, member_id: str) -> None:
         """An id was given out, for this group."""
         now_ms, until_ms = self._now_ms(), self._until_ms

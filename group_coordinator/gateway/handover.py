@@ -44,6 +44,11 @@ class Handover:
         self._bytes = 0
         self._changed = threading.Condition()
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of the records that were given and not taken yet."""
+        return self._bytes
+
     def give(self, records: list[TopicRecord], is_over: Callable[[], bool]) -> None:
         """In the reader's thread; returns without having handed over everything when `is_over`."""
         for size, piece in _slices(records):

@@ -67,6 +67,11 @@ class PublishedGroups:
         """How many groups are known."""
         return len(self._groups)
 
+    @property
+    def kept_bytes(self) -> int:
+        """About what the groups take in memory."""
+        return self._bytes
+
     def take(self, records: list[TopicRecord]) -> None:
         for record in records:
             try:

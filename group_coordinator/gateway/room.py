@@ -29,6 +29,11 @@ class Room:
         """In the order in which they came."""
         self.bytes = 0
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for room."""
+        return len(self._waiting)
+
     def admits(self, who: Waiting, weight: int) -> bool:
         """Take room for a request; False: there is none yet, and `who` is told when to try again."""
         own = self._taken.get(who, 0)

@@ -98,6 +98,16 @@ class Session(asyncio.Protocol):
         """When the client last sent or took something."""
         self._watch: asyncio.TimerHandle | None = None
 
+    @property
+    def client(self) -> asyncio.Transport | None:
+        """The connection with the client, while it is open."""
+        return self._client
+
+    @property
+    def answers_waiting(self) -> int:
+        """How many requests have not been answered to the client yet."""
+        return self._machine.answers_waiting
+
     # -------------------------------------------------------------------------------------------------- from asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

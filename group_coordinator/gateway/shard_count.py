@@ -40,12 +40,13 @@ class ShardCount:
         """Look again and again, without blocking; `on_failure` is told when partitions were added."""
         while True:
             await asyncio.sleep(_INTERVAL_S)
-            found = await asyncio.to_thread(self._look)
+            found = await asyncio.to_thread(self.look)
             if found != self._count:
                 on_failure(GatewayError(partitions_were_added(self._topic, self._count, found)))
                 return
 
-    def _look(self) -> int:
+    def look(self) -> int:
+        """How many partitions there are now; as many as before where that cannot be told."""
         (future,) = self._admin.describe_topics(TopicCollection([self._topic]), request_timeout=_TIMEOUT_S).values()
         try:
             return len(future.result(_TIMEOUT_S + 1.0).partitions)

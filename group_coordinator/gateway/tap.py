@@ -221,10 +221,11 @@ class Tap(Front):
 
     def _machine(self, locate: Locate | None) -> Connection:
         return TapConnection(
-            self._ours, locate, self._config.bounds, self._note, requires_sasl=self._config.speaks_sasl, now_s=time.monotonic
+            self._ours, locate, self._config.bounds, self.note, requires_sasl=self._config.speaks_sasl, now_s=time.monotonic
         )
 
-    def _note(self, asked: Asked) -> Tapped | None:
+    def note(self, asked: Asked) -> Tapped | None:
+        """A request has come; None: it is none that is recorded."""
         self.metrics.count_request(asked.api)
         return self._log.request(asked, _now_ms())
 

@@ -134,6 +134,11 @@ class TapLog:
         self._clock_ms = 0
         self._answers = 0
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of requests that wait until those before them are answered."""
+        return self._waiting_bytes
+
     def request(self, asked: Asked, time_ms: int) -> Tapped | None:
         """A request has arrived; None: one that is no event (FindCoordinator, ListGroups)."""
         by_group = _one_per_group(asked)

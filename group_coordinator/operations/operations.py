@@ -31,7 +31,7 @@ class Operations(Watcher):
         self._config = config
         self.metrics = Metrics()
         self.health = Health(config.shards_here, Path(config.health_file) if config.health_file else None)
-        self._shards = Shards(config.shards_here, self.metrics, self.health)
+        self.shards = Shards(config.shards_here, self.metrics, self.health)
         self._groups = GroupTable(config.metrics_groups, self._clock_ms_of, time.monotonic)
         self._stack = ExitStack()
         self.url: str | None = None
@@ -44,7 +44,7 @@ class Operations(Watcher):
             raise OSError(f"The health file {file} cannot be written: name another one by health_file.")
         port = self._config.metrics_port
         if port:
-            self.metrics.gauges_from(self._shards.values)
+            self.metrics.gauges_from(self.shards.values)
             self.metrics.gauges_from(self._groups.values)
             self.metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if self.health.not_ready() else 1.0)])
             server = operations_server(self._config.metrics_host, port, self.metrics.registry, self.health)
@@ -63,18 +63,18 @@ class Operations(Watcher):
         )
         reader.start(report.partitions)
         self._stack.callback(reader.stop)
-        self._shards.end_offset_of = reader.end_offset
+        self.shards.end_offset_of = reader.end_offset
         self.metrics.gauges_from(reader.values)
 
     def turned(self) -> None:
         self.health.turned()
 
     def batch_ended(self, progress: ShardProgress) -> None:
-        self._shards.batch_ended(progress)
+        self.shards.batch_ended(progress)
         self.health.batch_ended(progress.shard)
 
     def ticker_fares(self, shard: int, status: TickerStatus) -> None:
-        self._shards.ticker_fares(shard, status)
+        self.shards.ticker_fares(shard, status)
         self.health.stands_still(shard, status.standstill)
 
     def tick_written(self, shard: int) -> None:
@@ -88,4 +88,4 @@ class Operations(Watcher):
         return 0 if self._config.shards == 1 else group_partition(group_id, self._config.shards)
 
     def _clock_ms_of(self, group_id: str) -> int:
-        return self._shards.clock_ms(self._any_shard_of(group_id))
+        return self.shards.clock_ms(self._any_shard_of(group_id))

@@ -186,7 +186,7 @@ def test_one_member_asks_only_so_often_at_once(request_: JoinGroupRequest | Sync
     assert not bench.ask(api, replace(request_, group_id="h"))
     for event, on_answer in list(asked):
         on_answer(cast(Response, refusal(event.request, ErrorCode.REBALANCE_IN_PROGRESS)))
-    assert len(bench.door._held) == 0
+    assert bench.door.held_requests == 0
     assert not bench.ask(api, request_)
 
 

@@ -77,7 +77,7 @@ def test_what_was_taken_is_not_kept() -> None:
         splitter.whole()
     splitter.feed(b"")
     assert splitter.buffered == 0
-    assert len(splitter._buffer) == 0
+    assert splitter.kept_bytes == 0
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,8 +17,8 @@ from group_coordinator.gateway.config import Address, Bounds, GatewayConfig, Gat
 from group_coordinator.gateway.connection import Connection
 from group_coordinator.gateway.door import Reply
 from group_coordinator.gateway.front import Front
+from group_coordinator.gateway.ports import Ports
 from group_coordinator.gateway.rewriting import Locate
-from group_coordinator.gateway.session import Session
 from group_coordinator.gateway.versions import taken
 from schemas.messages import HeartbeatResponse, ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tests.gateway import wire
@@ -31,6 +33,13 @@ class Alone(Front):
 
     holds = False
     """Whether answers are held back."""
+    on_ask: Callable[[Asked, Reply], None] | None = None
+    """Answers in its place."""
+    loop: asyncio.AbstractEventLoop
+    """In which it lives, once it was started."""
+
+    async def _begin(self, ports: Ports) -> None:
+        self.loop = asyncio.get_running_loop()
 
     def _find_brokers(self) -> list[tuple[int, Address]]:
         return [(1, Address("127.0.0.1", 1))]
@@ -40,7 +49,9 @@ class Alone(Front):
         return Connection(ours, locate, self._config.bounds, requires_sasl=self._config.speaks_sasl)
 
     def _ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
-        if not self.holds:
+        if self.on_ask is not None:
+            self.on_ask(asked, reply)
+        elif not self.holds:
             reply(LISTED if isinstance(asked.request, ListGroupsRequest) else HeartbeatResponse())
 
 
@@ -100,10 +111,9 @@ def test_answers_of_the_gateway_itself_do_not_pile_up_for_a_client_that_does_not
             while sent < len(requests):
                 sent += deaf.send(requests[sent:])
         time.sleep(0.2)
-        (session,) = gateway._sessions
-        assert isinstance(session, Session)
-        assert session._client is not None
-        assert session._client.get_write_buffer_size() < 1_000_000
+        (session,) = gateway.sessions
+        assert session.client is not None
+        assert session.client.get_write_buffer_size() < 1_000_000
         before = gateway.metrics.bytes_to_clients
         assert before < 20_000_000
         taken = 0
@@ -136,7 +146,7 @@ def test_a_gateway_that_cannot_go_on_says_why_and_is_not_ready() -> None:
     assert gateway.is_ready
     gateway.give_up(GatewayError("No event can be written any more."))
     assert not gateway.is_ready
-    gateway._thread.join(10)
+    gateway.stop()
     with pytest.raises(GatewayError, match="No event can be written"):
         gateway.check()
 
@@ -145,8 +155,8 @@ def test_the_kernel_watches_over_connections() -> None:
     with front() as gateway, connect(gateway) as client:
         client.sendall(wire.heartbeat(1))
         client.recv(100)
-        (session,) = gateway._sessions
-        assert session._client is not None
-        assert session._client.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        (session,) = gateway.sessions
+        assert session.client is not None
+        assert session.client.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 

@@ -60,7 +60,7 @@ def test_names_take_the_same_room_however_long_they_are(monkeypatch: pytest.Monk
     for number in range(50):
         ids.remember("g" * 32_000, f"{number}-" + "m" * 32_000)
     assert len(ids) == 10
-    assert {len(each) for each in ids._until_ms} == {16}
+    assert ids.kept_bytes == 10 * 16
     assert ids.take("g" * 32_000, "49-" + "m" * 32_000)
     assert not ids.take("g" * 32_000, "0-" + "m" * 32_000), "the oldest are forgotten"
 
@@ -329,14 +329,13 @@ def test_unfinished_requests_are_bounded_over_all_connections() -> None:
                 each.sendall(unfinished)
             honest.sendall(wire.heartbeat(number))
             assert honest.recv(100)
-        assert gateway._commons is not None
-        wait_until(lambda: gateway._commons.buffered.bytes <= 8 * MIB, timeout_s=10)  # type: ignore[union-attr]
+        wait_until(lambda: gateway.commons.buffered.bytes <= 8 * MIB, timeout_s=10)
         assert gateway.metrics.connections_broken.keys() == {"no room"}
         assert gateway.metrics.connections_open < 20
         for each in (*hostile, honest):
             each.close()
         wait_until(lambda: gateway.metrics.connections_open == 0, timeout_s=10)
-        assert gateway._commons.buffered.bytes == 0
+        assert gateway.commons.buffered.bytes == 0
 
 
 @pytest.fixture
@@ -369,7 +368,7 @@ def test_what_was_written_to_a_client_that_does_not_read_goes_soon_after_the_con
     monkeypatch.setattr("group_coordinator.gateway.session._LAST_WORDS_S", 0.5)
     describe = struct.pack(">hhih", 15, 0, 1, -1) + struct.pack(">ih", 1, 1) + b"g"
     with front(Bounds(connections_max_idle_ms=500, login_timeout_ms=100)) as gateway:
-        gateway._ask = lambda asked, node_id, reply: reply(described("g", 16 * MIB))  # type: ignore[method-assign]
+        gateway.on_ask = lambda asked, reply: reply(described("g", 16 * MIB))
         with connect(gateway) as deaf:
             deaf.sendall(struct.pack(">i", len(describe)) + describe)
             wait_until(lambda: gateway.metrics.bytes_to_clients > 0, timeout_s=10)
@@ -419,7 +418,7 @@ def test_a_request_that_comes_byte_by_byte_has_its_time() -> None:
 def test_answers_that_nobody_reads_are_bounded_over_all_connections() -> None:
     describe = struct.pack(">hhih", 15, 0, 1, -1) + struct.pack(">ih", 1, 1) + b"g"
     with front(Bounds(buffered_bytes_max=2 * MIB), connections_max=200) as gateway:
-        gateway._ask = lambda asked, node_id, reply: reply(  # type: ignore[method-assign]
+        gateway.on_ask = lambda asked, reply: reply(
             described("g", MIB) if asked.api == "DescribeGroups" else HeartbeatResponse()
         )
         deaf = [connect(gateway) for _ in range(12)]
@@ -429,8 +428,7 @@ def test_answers_that_nobody_reads_are_bounded_over_all_connections() -> None:
         with connect(gateway) as honest:
             honest.sendall(wire.heartbeat(1))
             assert honest.recv(100)
-        assert gateway._commons is not None
-        assert gateway._commons.buffered.bytes <= 2 * MIB
+        assert gateway.commons.buffered.bytes <= 2 * MIB
         for each in deaf:
             each.close()
 
@@ -444,11 +442,10 @@ def test_what_the_coordinator_is_asked_is_bounded_over_all_connections() -> None
         for each in hostile:
             each.sendall(large)
         wait_until(lambda: gateway.metrics.requests.get("OffsetCommit", 0) >= 2, timeout_s=10)
-        assert gateway._commons is not None
         with connect(gateway) as honest:
             honest.sendall(wire.heartbeat(1))
             wait_until(lambda: gateway.metrics.requests.get("Heartbeat", 0) == 1, timeout_s=10)
-        assert gateway._commons.room.bytes <= 16 * MIB + LIGHT_BYTES
+        assert gateway.commons.room.bytes <= 16 * MIB + LIGHT_BYTES
         assert gateway.metrics.requests["OffsetCommit"] < 30
         for each in hostile:
             each.close()
@@ -460,20 +457,18 @@ def test_who_waits_and_does_not_read_does_not_hold_up_those_behind() -> None:
     commits: list[Callable[[GroupResponse], None]] = []
     describes: list[Callable[[GroupResponse], None]] = []
     with front(Bounds(under_way_bytes_max=3 * MIB, buffered_bytes_max=100 * MIB)) as gateway:
-        gateway._ask = lambda asked, node_id, reply: (commits if asked.api == "OffsetCommit" else describes).append(reply)  # type: ignore[method-assign]
+        gateway.on_ask = lambda asked, reply: (commits if asked.api == "OffsetCommit" else describes).append(reply)
         first, second, deaf, behind = (connect(gateway) for _ in range(4))
         first.sendall(large)
         second.sendall(large)
         wait_until(lambda: len(commits) == 2, timeout_s=10)  # no room is left
         deaf.sendall(struct.pack(">i", len(describe)) + describe + large)
-        assert gateway._commons is not None
-        assert gateway._stop is not None
-        loop, room = gateway._stop[0], gateway._commons.room
-        wait_until(lambda: len(describes) == len(room._waiting) == 1, timeout_s=10)
+        loop, room = gateway.loop, gateway.commons.room
+        wait_until(lambda: len(describes) == room.waiting == 1, timeout_s=10)
         behind.sendall(large)
-        wait_until(lambda: len(room._waiting) == 2, timeout_s=10)
+        wait_until(lambda: room.waiting == 2, timeout_s=10)
         loop.call_soon_threadsafe(describes[0], described("g", 30 * MIB))
-        wait_until(lambda: len(room._waiting) == 1, timeout_s=10)
+        wait_until(lambda: room.waiting == 1, timeout_s=10)
         loop.call_soon_threadsafe(commits[0], OffsetCommitResponse())
         wait_until(lambda: len(commits) == 3, timeout_s=10)
         for each in (first, second, deaf, behind):
@@ -520,7 +515,7 @@ def test_of_published_groups_only_what_is_needed_is_kept() -> None:
     groups = PublishedGroups(1_000_000, keeps_members=True)
     groups.take([published(f"g{number}", bytes(100_000)) for number in range(20)])
     groups.complete()
-    assert groups._bytes < 20 * 1_000
+    assert groups.kept_bytes < 20 * 1_000
     group = groups.group("g7")
     assert group is not None
     assert (group.state, group.generation_id, [each.member_id for each in group.members]) == ("Stable", 3, ["m"])
@@ -536,12 +531,12 @@ def test_published_groups_are_bounded_in_bytes_and_those_that_go_make_room(caplo
     assert len(listed) == 3
     assert "listed_bytes_max" in caplog.text
     groups.take([TopicRecord(each.encode(), None, 0) for each in listed])
-    assert groups._bytes == 0
+    assert groups.kept_bytes == 0
     groups.take([published("small")])
     groups.take([published("small")])
     assert [each.group_id for each in groups.listed() or ()] == ["small"]
     groups.take([TopicRecord(b"small", None, 0)])
-    assert groups._bytes == 0
+    assert groups.kept_bytes == 0
 
 
 # --------------------------------------------------------------------------------------------------------------- handover
@@ -568,7 +563,7 @@ def test_a_reader_waits_while_the_loop_does_not_follow(monkeypatch: pytest.Monke
         thread = threading.Thread(target=give)
         thread.start()
         while not complete.is_set():
-            outstanding.append(handover._bytes)
+            outstanding.append(handover.waiting_bytes)
             await asyncio.sleep(0)
         thread.join()
         assert taken == records
@@ -587,4 +582,4 @@ def test_a_reader_that_is_told_to_end_does_not_wait_for_a_loop_that_is_busy(monk
 
     handover = Handover(Busy(), lambda records: None)  # type: ignore[arg-type]
     handover.give([TopicRecord(b"k", bytes(99), number) for number in range(500)], lambda: True)
-    assert handover._bytes <= 1_300
+    assert handover.waiting_bytes <= 1_300

@@ -62,8 +62,7 @@ def create_acls(size: int) -> bytes:
 
 
 def passing(gateway: Front) -> int:
-    assert gateway._commons is not None
-    return gateway._commons.passing.bytes
+    return gateway.commons.passing.bytes
 
 
 @pytest.mark.parametrize("opening", [bulk(MIB)[:100], bulk(MIB, acks=b"\x00\x00")[:100], create_acls(MIB)], ids=["produce", "unconfirmed", "other"])

@@ -128,8 +128,8 @@ def test_a_client_that_does_not_read_does_not_fill_the_memory(gateway: Gateway, 
             while sent < 50_000_000:
                 sent += deaf.send(requests)
         assert sent < 50_000_000
-        (session,) = gateway._sessions
-        assert len(session._machine._order) <= 256
+        (session,) = gateway.sessions
+        assert session.answers_waiting <= 256
 
 
 def test_what_is_no_kafka_is_shown_the_door(gateway: Gateway) -> None:

@@ -67,4 +67,4 @@ def test_a_gateway_ends_and_none_begins(
 
 def test_kafka_that_is_away_is_no_reason_to_end() -> None:
     count = ShardCount({"bootstrap.servers": "127.0.0.1:1", "socket.timeout.ms": "100"}, "c.events", 3)
-    assert count._look() == 3
+    assert count.look() == 3

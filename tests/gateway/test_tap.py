@@ -110,7 +110,7 @@ def test_a_full_disk_ends_the_recording_and_disturbs_no_client() -> None:
         request=HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
     )  # fmt: skip
     for _ in range(2):
-        tapped = tap._note(asked)
+        tapped = tap.note(asked)
         assert tapped is not None
         tapped.answered(HeartbeatResponse(error_code=ErrorCode.NONE), 1)
     assert tap.recording_failure == "[Errno 28] No space left on device"

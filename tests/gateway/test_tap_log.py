@@ -171,4 +171,4 @@ def test_requests_behind_one_without_an_answer_are_bounded_in_bytes() -> None:
     said = [each for each in written.said if not isinstance(each, int)]
     assert said[0] == ("g", "JoinGroup", None)
     assert [each[0] for each in said[1:]] == [f"g{number}" for number in range(80)]
-    assert written.log._waiting_bytes == 0
+    assert written.log.waiting_bytes == 0

@@ -84,7 +84,7 @@ def test_a_clock_that_stands_still_shows_and_is_not_ready() -> None:
     operations.ticker_fares(0, TickerStatus(skew_ms=4_000, standstill=Standstill.WALL_AHEAD, foreign_ticks=3))
     assert operations.health.not_ready() == ["the clock of shard 0 stands still: wall_clock_ahead"]
     assert operations.health.not_live() == [], "a restart would not help"
-    values = {value.metric: value.value for value in operations._shards.values()}
+    values = {value.metric: value.value for value in operations.shards.values()}
     assert (values[m.CLOCK_SKEW], values[m.CLOCK_STANDSTILL]) == (4.0, 1)
     assert operations.metrics.registry.get_sample_value(m.FOREIGN_TICKS.name, {"shard": "0"}) == 3
     operations.ticker_fares(0, TickerStatus(skew_ms=0, foreign_ticks=3))
@@ -100,8 +100,8 @@ def test_without_a_port_nothing_listens() -> None:
 def test_the_lag_of_the_source_is_what_is_written_and_not_yet_handled() -> None:
     operations = Operations(StreamingConfig())
     operations.batch_ended(progress(0, 1, end_offset=100))
-    operations._shards.end_offset_of = {0: 130}.get
-    values = {value.metric: value.value for value in operations._shards.values()}
+    operations.shards.end_offset_of = {0: 130}.get
+    values = {value.metric: value.value for value in operations.shards.values()}
     assert values[m.SOURCE_LAG] == 30
-    operations._shards.end_offset_of = {0: 90}.get  # as of an older fetch
-    assert {value.metric: value.value for value in operations._shards.values()}[m.SOURCE_LAG] == 0
+    operations.shards.end_offset_of = {0: 90}.get  # as of an older fetch
+    assert {value.metric: value.value for value in operations.shards.values()}[m.SOURCE_LAG] == 0

@@ -63,3 +63,18 @@ def join(key: bytes, offset: int, clock_ms: int = JOIN_MS) -> tuple[bytes, int, 
 def beat(key: bytes, offset: int) -> tuple[bytes, int, int, bytes]:
     request = HeartbeatRequest(group_id=key.decode(), generation_id=1, member_id="m")
     return key, offset, JOIN_MS, event("Heartbeat", 4, request, f"beat-{offset}")
+
+
+def timeout_ms(state: GroupState) -> int:
+    """The timeout that was set; Spark offers no way to read it back."""
+    return int(state._timeout_timestamp)
+
+
+def is_updated(state: GroupState) -> bool:
+    """Whether a new value was set."""
+    return bool(state._updated)
+
+
+def is_removed(state: GroupState) -> bool:
+    """Whether the key leaves the state."""
+    return bool(state._removed)

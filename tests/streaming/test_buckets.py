@@ -10,7 +10,7 @@ from pyspark.sql.streaming.state import GroupState
 
 from streaming.buckets import StoredGroup, bucket_operator, decode_bucket, encode_bucket
 from streaming.operator import OperatorError, streaming_operator
-from tests.streaming.operator_events import CONFIG, JOIN_MS, beat, group_state, join
+from tests.streaming.operator_events import CONFIG, JOIN_MS, beat, group_state, join, timeout_ms
 
 KEPT = {b"a": StoredGroup(5, b"membership", b"offsets"), b"\xff": StoredGroup(None, b"", b"")}
 BLOB_OF_VERSION_1 = bytes.fromhex("920182c401619305c40a6d656d62657273686970c4076f666673657473c401ff93c0c400c400")
@@ -60,12 +60,12 @@ def test_a_group_that_no_row_touches_stays_the_bytes_that_it_was() -> None:
 def test_a_timer_wakes_the_groups_that_are_due_and_the_bucket_waits_for_the_next() -> None:
     state = group_state()
     in_bucket([join(b"a", 0), join(b"b", 1, JOIN_MS + 2_000)], state)
-    assert state._timeout_timestamp == JOIN_MS + 6_000 - 1
+    assert timeout_ms(state) == JOIN_MS + 6_000 - 1
     timed_out = awake(state, JOIN_MS + 6_000)
     outputs = in_bucket([], timed_out)
     assert {row["group_key"] for row in outputs} == {b"a"}
     assert any(b"session" in (row["value"] or b"") for row in outputs)
-    assert timed_out._timeout_timestamp == JOIN_MS + 8_000 - 1
+    assert timeout_ms(timed_out) == JOIN_MS + 8_000 - 1
 
 
 def test_records_without_a_key_leave_no_state() -> None:

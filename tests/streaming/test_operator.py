@@ -14,7 +14,16 @@ from coordinator_state import GroupCoordinator, group_event
 from schemas.events import decode_group_event
 from schemas.messages import HeartbeatRequest, JoinGroupProtocol
 from streaming.operator import OUTPUTS_AT_ONCE, OperatorError, coordinate_group, streaming_operator
-from tests.streaming.operator_events import CONFIG, JOIN, JOIN_MS, event, group_state
+from tests.streaming.operator_events import (
+    CONFIG,
+    JOIN,
+    JOIN_MS,
+    event,
+    group_state,
+    is_removed,
+    is_updated,
+    timeout_ms,
+)
 
 
 def frame(*rows: tuple[int, int, bytes | None]) -> pd.DataFrame:
@@ -47,7 +56,7 @@ def test_a_request_is_answered_and_the_group_kept_with_its_next_deadline() -> No
     outputs = call(b"g", [frame((0, JOIN_MS, event("JoinGroup", 3, JOIN, new_member_id="m")))], state)
     assert "member_joined" in kinds(outputs)
     assert state.exists
-    assert state.oldTimeoutTimestamp < state._timeout_timestamp <= JOIN_MS + 6_000 - 1
+    assert state.oldTimeoutTimestamp < timeout_ms(state) <= JOIN_MS + 6_000 - 1
 
 
 def test_rows_are_handled_in_the_order_of_offsets_whatever_the_frames() -> None:
@@ -88,11 +97,11 @@ def test_silence_expires_a_member_at_its_deadline_and_the_group_is_kept() -> Non
     before = joined().get
     state = group_state(before, watermark_ms=deadline_ms - 1, has_timed_out=True)
     assert "member_expired" not in kinds(call(b"g", [], state))
-    assert state._updated
-    assert state._timeout_timestamp == deadline_ms - 1
+    assert is_updated(state)
+    assert timeout_ms(state) == deadline_ms - 1
     state = group_state(before, watermark_ms=JOIN_MS + 60_000, has_timed_out=True)
     assert "group_empty" in kinds(call(b"g", [], state))
-    assert state._updated
+    assert is_updated(state)
 
 
 def test_undecodable_rows_are_dead_letters_and_change_nothing() -> None:
@@ -104,7 +113,7 @@ def test_undecodable_rows_are_dead_letters_and_change_nothing() -> None:
         ("c.dead-letters", "no_value"),
     ]
     assert state.get == before.get
-    assert state._timeout_timestamp == before._timeout_timestamp
+    assert timeout_ms(state) == timeout_ms(before)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +132,7 @@ def test_rows_without_a_group_are_dead_letters_and_no_state(key: bytes | None, v
     (row,) = call(key, [frame((3, JOIN_MS, value))], state)
     assert (row["key"], row["value"], json.loads(row["headers"])["reason"]) == (key, value, reason)
     assert not state.exists
-    assert not state._removed
+    assert not is_removed(state)
 
 
 def test_a_group_of_which_nothing_is_left_leaves_the_state() -> None:

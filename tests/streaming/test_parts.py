@@ -24,7 +24,7 @@ from streaming.session import prepare_session
 from streaming.source import with_clock
 from streaming.state_function import StateFunction
 from tests.streaming.log_story import story as story_of_a_log
-from tests.streaming.operator_events import CONFIG, JOIN_MS, beat, group_state, join
+from tests.streaming.operator_events import CONFIG, JOIN_MS, beat, group_state, is_removed, is_updated, join
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,9 +75,9 @@ def columns_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def written(states: dict[Any, Any], state: GroupState) -> None:
-    if state._updated:
+    if is_updated(state):
         states[state._keyAsUnsafe] = tuple(state.get)
-    elif state._removed:
+    elif is_removed(state):
         states.pop(state._keyAsUnsafe, None)
 
 
