@@ -33,7 +33,7 @@ def test_noise_is_flat(seed: int) -> None:
 
 @pytest.mark.parametrize("name", MUST_BE_FLAT)
 def test_what_grows_is_told_though_it_dips_below_where_it_was(name: str) -> None:
-    run = samples(**{name: 6.0})
+    run = samples(120, 1, **{name: 6.0})
     run[-1][name] = 0.0
     assert problems(curves(run, WARM_UP_S)) == [f"{name}: GROWS"]
 

@@ -61,9 +61,7 @@ def scene() -> tuple[History, ...]:
     """The history, in the order in which it came to the sink."""
     world = World(scenario())
     world.run()
-    return tuple(
-        written.output for written in world.written if isinstance(written.output, HistoryRecord)  # type: ignore[misc]
-    )
+    return tuple(written.output for written in world.written if isinstance(written.output, HistoryRecord))
 
 
 @cache

@@ -14,6 +14,7 @@ from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.ring import CHUNK_BYTES, RecordRing, values
 from group_coordinator.dashboard.settings import DashboardSettings
 from schemas.history import OffsetsCommitted
+from simulation.world import START_MS
 from tests.dashboard import scene
 
 
@@ -59,7 +60,7 @@ def test_the_past_is_as_it_was() -> None:
     after = {row["id"]: row for row in documents.groups(scene.CRASH_MS + 30_000)["rows"]}
     assert (before["payments"]["state"], before["payments"]["members"], before["payments"]["generation"]) == ("Stable", 3, 1)
     assert (after["payments"]["members"], after["payments"]["generation"]) == (2, 2)
-    assert documents.groups(scene.START_MS - 1)["rows"] == []
+    assert documents.groups(START_MS - 1)["rows"] == []
 
 
 def test_a_small_window_shows_the_same_end_of_the_story() -> None:

@@ -81,8 +81,13 @@ def live(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, spark: Spa
         wait_until(lambda: started.is_set() or bool(failures), TIMEOUT_S)
         dashboard = stack.enter_context(start_dashboard(config, "127.0.0.1:0"))
         host = stack.enter_context(MemberHost(config.bootstrap_servers, prefix=topic_prefix, client_properties={"log_level": "0"}))
-        settings = {"session_timeout_ms": 8_000, "heartbeat_interval_ms": 1_000, "partition_assignment_strategy": ("range",)}
-        actors = {name: Actor(host, "payments", f"payments-{name}", [topic], **settings) for name in "abc"}
+        actors = {
+            name: Actor(
+                host, "payments", f"payments-{name}", [topic],
+                session_timeout_ms=8_000, heartbeat_interval_ms=1_000, partition_assignment_strategy=("range",),
+            )
+            for name in "abc"
+        }  # fmt: skip
         for actor in actors.values():
             actor.start()
         yield Scene(dashboard, actors, batches, tmp_path / "tables")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,18 +52,22 @@ def clients(lines: list[str]) -> list[str]:
     return sorted(set(found))
 
 
+def without_fifths(begin: int, end: int, lines: list[str]) -> list[str]:
+    return [*lines[: len(lines) * begin // 5], *lines[len(lines) * end // 5 :]]
+
+
+def without_client(number: int, lines: list[str]) -> list[str]:
+    gone = clients(lines)[number % len(clients(lines))]
+    return [line for line in lines if f'"clientId":"{gone}"' not in line]
+
+
 def cuts() -> Iterator[tuple[str, Change]]:
     for part in (1, 2, 3, 4):
-        yield f"begins after {part}/5", lambda lines, part=part: lines[len(lines) * part // 5 :]
+        yield f"begins after {part}/5", partial(without_fifths, 0, part)
     for part in (1, 2, 3):
-        yield f"without {part}/5 to {part + 1}/5", lambda lines, part=part: [
-            *lines[: len(lines) * part // 5],
-            *lines[len(lines) * (part + 1) // 5 :],
-        ]
+        yield f"without {part}/5 to {part + 1}/5", partial(without_fifths, part, part + 1)
     for number in (0, 1):
-        yield f"without client {number}", lambda lines, number=number: [
-            line for line in lines if f'"clientId":"{clients(lines)[number % len(clients(lines))]}"' not in line
-        ]
+        yield f"without client {number}", partial(without_client, number)
     yield "every eleventh line is missing", lambda lines: [line for place, line in enumerate(lines) if place % 11]
     yield "ends after 3/5", lambda lines: lines[: len(lines) * 3 // 5]
 

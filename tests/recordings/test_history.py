@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from coordinator_state import Coordinator, GroupCoordinator, decode_group, encode_group
+from coordinator_state import Coordinator, GroupCoordinator, Output, decode_group, encode_group
 from group_coordinator.recordings import history
 from group_coordinator.recordings.history import merge_patch, verify_histories
 from group_coordinator.recordings.kafka_json import topic_id_to_kafka
@@ -33,7 +33,7 @@ def test_history_reproduces(path: Path) -> None:
 class ForgetfulCoordinator(Coordinator):
     """Keeps nothing between two calls but the state blobs, as between two batches."""
 
-    def advance_to(self, clock_ms: int) -> list:
+    def advance_to(self, clock_ms: int) -> list[Output]:
         self._reload()
         outputs = super().advance_to(clock_ms)
         self._reload()

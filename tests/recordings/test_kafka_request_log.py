@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "recordings"
 MIXED = FIXTURES / "mixed.request.log.gz"
 
 
-def read(paths: list[Path], **options: int) -> tuple[RequestLog, list[LoggedRequest], list[DeadLetter]]:
+def read(paths: list[Path], **options: Any) -> tuple[RequestLog, list[LoggedRequest], list[DeadLetter]]:
     letters: list[DeadLetter] = []
     log = RequestLog(paths, dead_letter=letters.append, **options)
     log.read()
