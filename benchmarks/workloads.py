@@ -165,7 +165,7 @@ def stable(members: int) -> State:
     for event in workload.events():
         coordinator.handle(event)
     assert coordinator.group is not None
-    assert coordinator.group.state.value == "Stable", coordinator.group.state
+    assert coordinator.group.body.state_name == "Stable", coordinator.group.body
     return encode_group(coordinator.group)
 
 

@@ -1,8 +1,11 @@
 """What is decided: the pure group state machine. Imports `schemas` only; no clock, no chance, no I/O."""
 
+from coordinator_state.classic.group import ClassicGroup, classic_group
+from coordinator_state.classic.states import GroupState
 from coordinator_state.config import GroupConfig
 from coordinator_state.coordinator import Coordinator, GroupCoordinator
-from coordinator_state.group import Group, StateError, decode_group, encode_group
+from coordinator_state.dispatch import decode_group, encode_group
+from coordinator_state.group import Group
 from coordinator_state.outputs import (
     Answer,
     AssignmentChange,
@@ -15,11 +18,12 @@ from coordinator_state.outputs import (
     TopicsDeletedEvent,
     group_event,
 )
-from coordinator_state.states import GroupState
+from coordinator_state.state import StateError
 
 __all__ = [
     "Answer",
     "AssignmentChange",
+    "ClassicGroup",
     "Coordinator",
     "Group",
     "GroupConfig",
@@ -33,6 +37,7 @@ __all__ = [
     "RequestEvent",
     "StateError",
     "TopicsDeletedEvent",
+    "classic_group",
     "decode_group",
     "encode_group",
     "group_event",

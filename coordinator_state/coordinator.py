@@ -10,9 +10,10 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from coordinator_state import timers
+from coordinator_state.classic.heartbeat import fast_heartbeat
+from coordinator_state.classic.recordings import follow_recording
 from coordinator_state.config import GroupConfig
-from coordinator_state.dispatch import handle_request, handle_timer
+from coordinator_state.dispatch import KINDS, GroupKinds
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
 from coordinator_state.outputs import (
@@ -23,19 +24,16 @@ from coordinator_state.outputs import (
     RequestEvent,
     TopicsDeletedEvent,
 )
-from coordinator_state.recorded import follow_recording
-from coordinator_state.requests.heartbeat import beat
 from coordinator_state.retention import plan_expiry
-from coordinator_state.sessions import renew_sessions
+from coordinator_state.step import Step
 from coordinator_state.time_moves import move_time
+from coordinator_state.timers import Timer
 from coordinator_state.topics_deleted import forget_topics
-from coordinator_state.turn import Turn
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
 from schemas.messages import APIS, FindCoordinatorRequest, HeartbeatRequest, JoinGroupResponse, ListedGroup
 from schemas.refusals import error_response
 
-_NEVER_MS = 2**63
 _VERSIONS = {name: frozenset(range(api.min_version, api.max_version + 1)) for name, api in APIS.items()}
 
 
@@ -43,34 +41,46 @@ class GroupCoordinator:
     """One group: handles its requests in the order of the log and fires its timers as the clock of the log says.
 
     `group` is what must be kept between batches (`encode_group`); None when there is no such group.
-    `outputs` grows; whoever drives takes them with `take_outputs`.
+    `outputs` grows; the driver takes them with `take_outputs`.
     """
 
-    __slots__ = ("_belongs_elsewhere", "_turn")
+    __slots__ = ("_belongs_elsewhere", "_kinds", "_step")
 
-    def __init__(self, group_id: str, config: GroupConfig, *, partition: int = 0, group: Group | None = None) -> None:
-        self._turn = Turn(group_id, config, partition, group)
-        self._belongs_elsewhere = (
-            config.shard_count > 1 and group_partition(group_id, config.shard_count) != partition
-        )
+    def __init__(
+        self,
+        group_id: str,
+        config: GroupConfig,
+        *,
+        partition: int = 0,
+        group: Group | None = None,
+        kinds: GroupKinds = KINDS,
+    ) -> None:
+        self._kinds = kinds
+        self._step = Step(group_id, config, partition, group)
+        self._belongs_elsewhere = config.shard_count > 1 and group_partition(group_id, config.shard_count) != partition
 
     @property
     def group(self) -> Group | None:
-        return self._turn.group
+        return self._step.group
 
     @property
     def outputs(self) -> list[Output]:
-        return self._turn.outputs
+        return self._step.outputs
 
     def take_outputs(self) -> list[Output]:
         """The outputs since the last call, in order of their seq."""
-        outputs, self._turn.outputs = self._turn.outputs, []
+        outputs, self._step.outputs = self._step.outputs, []
         return outputs
 
     def next_deadline_ms(self) -> int | None:
         """When the next timer is due; None: no timer is armed."""
-        found = self._next_timer()
-        return None if found is None else found[1].deadline_ms
+        due = self._step.next_timer()
+        return None if due is None else due.timer.deadline_ms
+
+    def next_timer(self) -> Timer | None:
+        """The timer that fires next; None: no timer is armed."""
+        due = self._step.next_timer()
+        return None if due is None else due.timer
 
     def advance_to(self, clock_ms: int) -> None:
         """The clock has reached `clock_ms`: fire what is due, each timer at its own deadline, in order."""
@@ -80,105 +90,88 @@ class GroupCoordinator:
     def fire_next(self, clock_ms: int) -> bool:
         """Fire the first of the timers that are due at `clock_ms`. False: none is.
 
-        For a driver that takes the outputs in between: each of a thousand members that expire at once is told with the whole group.
+        For a driver that takes the outputs in between: each of a thousand members that expire at once publishes the whole group.
         """
-        turn = self._turn
-        if clock_ms < turn.earliest_ms:
+        step = self._step
+        due = step.next_due(clock_ms)
+        if due is None:
             return False
-        found = self._next_timer()
-        turn.earliest_ms = _NEVER_MS if found is None else found[1].deadline_ms
-        if found is None or found[1].deadline_ms > clock_ms:
-            return False
-        self._fire(*found)
+        step.begin_timer(due)
+        self._kinds.handle_timer(step, due)
+        self._finish_step()
         return True
 
     def handle(self, event: GroupEvent) -> None:
         """Handle one event, after the timers that were due before it."""
-        turn = self._turn
-        clock_ms = event.clock_ms
-        if clock_ms >= turn.earliest_ms:
-            self.advance_to(clock_ms)
+        step = self._step
+        if event.clock_ms >= step.no_deadline_before_ms:
+            self.advance_to(event.clock_ms)
         if type(event) is not RequestEvent:
             self._handle_other(event)
             return
         request = event.request
-        if type(request) is HeartbeatRequest and not self._belongs_elsewhere and beat(turn, event, request):
-            return
-        turn.begin_request(event)
+        if type(request) is not HeartbeatRequest or self._belongs_elsewhere or not fast_heartbeat(step, event, request):
+            self.handle_in_full(event)
+
+    def handle_in_full(self, event: RequestEvent) -> None:
+        """Handle a request in a step of its own. `handle` does so with all but most heartbeats; a test compares."""
+        step = self._step
+        step.begin(event)
         try:
             self._require_ours(event)
-            handle_request(turn, request)
+            self._kinds.handle_request(step, event.request)
         except Refusal as refusal:
-            self._refuse(event, refusal)
-        self._end_turn()
-        if turn.now_ms >= turn.earliest_ms:
-            self.advance_to(turn.now_ms)
+            step.record_refusal(refusal)
+            response = error_response(event.request, refusal.error_code)
+            if not refusal.echo_member_id and isinstance(response, JoinGroupResponse):
+                response = replace(response, member_id="")
+            step.respond(response)
+        self._finish_step()
+        if step.now_ms >= step.no_deadline_before_ms:
+            self.advance_to(step.now_ms)
 
     def _handle_other(self, event: RenewalEvent | TopicsDeletedEvent | RecordedEvent) -> None:
-        """An event that is no request: it has no answer."""
-        turn = self._turn
+        """Handle an event that is no request: it has no response."""
+        step = self._step
         if type(event) is RecordedEvent:
             if not self._belongs_elsewhere:
-                follow_recording(turn, event)
-                self._end_turn()
-        elif turn.group is None:
+                follow_recording(step, event)
+                self._finish_step()
+        elif step.group is None:
             return
         elif type(event) is RenewalEvent:
-            turn.begin_renewal(event)
+            step.begin(event)
             if event.moves_time:
-                move_time(turn, event.timestamp_ms)
-            renew_sessions(turn)
-        elif type(event) is TopicsDeletedEvent:
-            turn.begin_topics_deleted(event)
-            forget_topics(turn, event.topics)
-            self._end_turn()
-            if turn.now_ms >= turn.earliest_ms:
-                self.advance_to(turn.now_ms)
+                move_time(step, event.timestamp_ms)
+            self._kinds.kind_of(step.group).renew_sessions(step)
+        else:
+            step.begin(event)
+            forget_topics(step, event.topics)
+            self._finish_step()
+            if step.now_ms >= step.no_deadline_before_ms:
+                self.advance_to(step.now_ms)
 
     def _require_ours(self, event: RequestEvent) -> None:
-        if event.envelope.api_version not in _VERSIONS[event.envelope.api]:
-            api = APIS[event.envelope.api]
+        envelope = event.envelope
+        if envelope.api_version not in _VERSIONS[envelope.api]:
+            api = APIS[envelope.api]
             raise Refusal(
                 ErrorCode.UNSUPPORTED_VERSION,
                 "unsupported_version",
-                f"{event.envelope.api} is answered in versions {api.min_version} to {api.max_version}, not {event.envelope.api_version}",
+                f"{envelope.api} is answered in versions {api.min_version} to {api.max_version}, not {envelope.api_version}",
             )
         if self._belongs_elsewhere and not isinstance(event.request, FindCoordinatorRequest):
             raise Refusal(
                 ErrorCode.NOT_COORDINATOR,
                 "another_shard",
-                f"the group belongs to partition {group_partition(self._turn.group_id, self._turn.config.shard_count)}",
+                f"the group belongs to partition {group_partition(self._step.group_id, self._step.config.shard_count)}",
             )
 
-    def _refuse(self, event: RequestEvent, refusal: Refusal) -> None:
-        response = error_response(event.request, refusal.error_code)
-        if not refusal.echo_member_id and isinstance(response, JoinGroupResponse):
-            response = replace(response, member_id="")
-        self._turn.tell_refused(refusal)
-        self._turn.answer(response)
-
-    def _fire(self, name: str, timer: timers.Timer) -> None:
-        turn = self._turn
-        turn.cancel(name)
-        turn.begin_timer(name, timer)
-        handle_timer(turn, name, timer)
-        self._end_turn()
-
-    def _end_turn(self) -> None:
-        turn = self._turn
-        if turn.expiry_changed:
-            turn.expiry_changed = False
-            if turn.group is not None:
-                plan_expiry(turn)
-        turn.end()
-
-    def _next_timer(self) -> tuple[str, timers.Timer] | None:
-        group = self._turn.group
-        if group is None:
-            return None
-        return timers.earliest(group.timers, self._turn.config.offsets_retention_check_interval_ms)
-
-
+    def _finish_step(self) -> None:
+        step = self._step
+        if step.take_retention_change():
+            plan_expiry(step)
+        step.finish()
 
 
 class Coordinator:
@@ -220,20 +213,20 @@ class Coordinator:
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {kind.lower() for kind in types}
         return [
-            ListedGroup(group_id=group_id, protocol_type=group.protocol_type or "", group_state=group.state.value)
+            ListedGroup(group_id=group_id, protocol_type=group.body.protocol_type or "", group_state=group.body.state_name)
             for group_id, group in self.groups.items()
             if group.is_logged
-            and (not wanted_states or group.state.value.lower() in wanted_states)
-            and (not wanted_types or "classic" in wanted_types)
+            and (not wanted_states or group.body.state_name.lower() in wanted_states)
+            and (not wanted_types or group.body.type_name in wanted_types)
         ]
 
     def _next_due(self, clock_ms: int) -> GroupCoordinator | None:
         best: tuple[int, int] | None = None
         found: GroupCoordinator | None = None
         for coordinator in self._groups.values():
-            timer = coordinator._next_timer()
-            if timer is not None and timer[1].deadline_ms <= clock_ms:
-                key = (timer[1].deadline_ms, timer[1].armed_ms)
+            timer = coordinator.next_timer()
+            if timer is not None and timer.deadline_ms <= clock_ms:
+                key = (timer.deadline_ms, timer.armed_ms)
                 if best is None or key < best:
                     best, found = key, coordinator
         for group_id in [group_id for group_id, each in self._groups.items() if each.group is None]:

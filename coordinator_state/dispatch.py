@@ -1,26 +1,23 @@
-"""Which handler takes which request and which timer."""
+"""The table of the kinds of group, and the handler of each request, timer and event by the kind of its group."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import assert_never
 
 from coordinator_state import timers
-from coordinator_state.rebalance import join_timer_expired, sync_timer_expired
+from coordinator_state.classic.kind import ClassicKind
+from coordinator_state.classic.old_states import OLDER_VERSIONS
+from coordinator_state.group import Group
+from coordinator_state.kind import GroupKind
 from coordinator_state.requests.delete_groups import delete_groups
 from coordinator_state.requests.describe_groups import describe_groups
 from coordinator_state.requests.find_coordinator import find_coordinator
-from coordinator_state.requests.heartbeat import heartbeat
-from coordinator_state.requests.join_group import join_group
-from coordinator_state.requests.leave_group import leave_group
 from coordinator_state.requests.offset_commit import offset_commit
 from coordinator_state.requests.offset_delete import offset_delete
 from coordinator_state.requests.offset_fetch import offset_fetch
-from coordinator_state.requests.sync_group import sync_group
 from coordinator_state.retention import expiry_timer_expired
-from coordinator_state.sessions import session_timer_expired
-from coordinator_state.timers import Timer
-from coordinator_state.turn import Turn
+from coordinator_state.state import StateCodec
+from coordinator_state.step import Step
 from schemas.messages import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -35,35 +32,62 @@ from schemas.messages import (
     SyncGroupRequest,
 )
 
-HANDLERS: dict[type[Any], Callable[[Turn, Any], None]] = {
-    HeartbeatRequest: heartbeat,
-    OffsetCommitRequest: offset_commit,
-    JoinGroupRequest: join_group,
-    SyncGroupRequest: sync_group,
-    LeaveGroupRequest: leave_group,
-    OffsetFetchRequest: offset_fetch,
-    DescribeGroupsRequest: describe_groups,
-    DeleteGroupsRequest: delete_groups,
-    OffsetDeleteRequest: offset_delete,
-    FindCoordinatorRequest: find_coordinator,
-}
-"""What is done for each kind of request."""
+
+class GroupKinds:
+    """Some kinds of group. The first handles the requests that find no group: a commit of nobody makes one of its groups."""
+
+    def __init__(self, first: GroupKind, *others: GroupKind) -> None:
+        self._first = first
+        self._by_body = {kind.body: kind for kind in (first, *others)}
+        self.codec = StateCodec(tuple(self._by_body), OLDER_VERSIONS)
+
+    def kind_of(self, group: Group | None) -> GroupKind:
+        return self._first if group is None else self._by_body[type(group.body)]
+
+    def handle_request(self, step: Step, request: Request) -> None:
+        """Hand a request to its handler. Raises `Refusal`."""
+        kind = self.kind_of(step.group)
+        match request:
+            case OffsetCommitRequest():
+                offset_commit(step, kind, request)
+            case JoinGroupRequest():
+                kind.join_group(step, request)
+            case SyncGroupRequest():
+                kind.sync_group(step, request)
+            case HeartbeatRequest():
+                kind.heartbeat(step, request)
+            case LeaveGroupRequest():
+                kind.leave_group(step, request)
+            case OffsetFetchRequest():
+                offset_fetch(step, request)
+            case OffsetDeleteRequest():
+                offset_delete(step, request)
+            case DescribeGroupsRequest():
+                describe_groups(step, request)
+            case DeleteGroupsRequest():
+                delete_groups(step, request)
+            case FindCoordinatorRequest():
+                find_coordinator(step, request)
+            case _:
+                assert_never(request)
+
+    def handle_timer(self, step: Step, due: timers.DueTimer) -> None:
+        """Hand a timer that fires to its handler."""
+        if due.name == timers.OFFSETS_EXPIRY:
+            expiry_timer_expired(step)
+        else:
+            self.kind_of(step.group).timer_expired(step, due.name, due.timer)
 
 
-def handle_request(turn: Turn, request: Request) -> None:
-    """Hand a request to its handler. Raises `Refusal`."""
-    HANDLERS[type(request)](turn, request)
+KINDS = GroupKinds(ClassicKind())
+"""All kinds of group."""
 
 
-def handle_timer(turn: Turn, name: str, timer: Timer) -> None:
-    """Hand a timer that is due to its handler."""
-    member_id = timers.member_of(name)
-    if member_id is not None:
-        session_timer_expired(turn, member_id, timer.armed_ms)
-    elif name == timers.JOIN:
-        join_timer_expired(turn)
-    elif name == timers.SYNC:
-        sync_timer_expired(turn)
-    else:
-        assert name == timers.OFFSETS_EXPIRY
-        expiry_timer_expired(turn)
+def encode_group(group: Group) -> tuple[bytes, bytes]:
+    """The group as a row of the state has it: two blobs, the second with the committed offsets."""
+    return KINDS.codec.encode(group)
+
+
+def decode_group(membership: bytes, offsets: bytes) -> Group:
+    """Read the blobs of this state version or an older one. Raises `StateError` for another version or damaged bytes."""
+    return KINDS.codec.decode(membership, offsets)

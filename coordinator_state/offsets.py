@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -22,10 +23,28 @@ class CommittedOffset(Struct, array_like=True, frozen=True, gc=False):
     expire_timestamp_ms: int | None = None
     """Explicit expiry (OffsetCommit v2-4 with a retention of its own)."""
     topic_id: str | None = None
+    log_offset: int | None = None
+    """Offset of the event that wrote it; None: a state of version 1 or 2 had it."""
+
+
+class OffsetExpirationCondition(NamedTuple):
+    """The rule by which offsets of a group expire. Source: `OffsetExpirationConditionImpl` (Kafka 4.3)."""
+
+    group_since_ms: int | None
+    """Retention counts from here, for all offsets of the group; None: for each from its commit."""
+
+    def base_ms(self, committed_ms: int) -> int:
+        """The time from which the retention of an offset counts."""
+        return committed_ms if self.group_since_ms is None else self.group_since_ms
+
+    def is_expired(self, committed: CommittedOffset, now_ms: int, retention_ms: int) -> bool:
+        if committed.expire_timestamp_ms is not None:
+            return now_ms >= committed.expire_timestamp_ms
+        return now_ms - self.base_ms(committed.committed_ms) >= retention_ms
 
 
 OFFSET_OVERHEAD_BYTES = 100
-"""What an offset takes beside names and metadata, at most: its numbers and the id of its topic."""
+"""What an offset takes beside names and metadata, at most: its numbers and the id of its topic. Their largest forms take 85."""
 
 
 def utf8_bytes(text: str) -> int:

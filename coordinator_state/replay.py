@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from coordinator_state import states
-from coordinator_state.states import GroupState
+from coordinator_state.classic import states
+from coordinator_state.classic.states import GroupState
 from schemas.records import (
     NO_TIMEOUT,
     NO_TIMESTAMP,

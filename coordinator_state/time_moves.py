@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from coordinator_state import timers
 from coordinator_state.retention import plan_expiry
+from coordinator_state.step import Step
 from coordinator_state.timers import Timer
-from coordinator_state.turn import Turn
 
 
-def move_time(turn: Turn, to_ms: int) -> None:
+def move_time(step: Step, to_ms: int) -> None:
     """Move the group's time on to `to_ms`; all that it waits for, and what retention counts from, moves with it."""
-    group = turn.require_group()
+    group = step.require_group()
     by_ms = to_ms - group.now_ms
     if by_ms <= 0:
         return
-    group.now_ms = turn.now_ms = to_ms
-    group.state_since_ms += by_ms
+    group.now_ms = step.now_ms = to_ms
+    group.body.move_time(by_ms)
     for name, timer in group.timers.items():
         group.timers[name] = Timer(timer.deadline_ms + by_ms, timer.armed_ms + by_ms, timer.armed_offset)
     if group.retention:
@@ -26,4 +26,4 @@ def move_time(turn: Turn, to_ms: int) -> None:
             known.earliest_expire_ms += by_ms
     # The check runs at fixed instants: its timer is no wait of the group's.
     if group.timers.pop(timers.OFFSETS_EXPIRY, None) is not None:
-        plan_expiry(turn)
+        plan_expiry(step)

@@ -6,26 +6,14 @@ Arming a name again deletes and inserts it, so the order of the dict is the orde
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from msgspec import Struct
 
-JOIN = "join"
-"""Initial delay and rebalance timeout: one timer, as in Kafka."""
-SYNC = "sync"
-"""Members that were told of the generation must have sent SyncGroup."""
+from schemas.history import TimerName
+
 OFFSETS_EXPIRY = "offsets_expiry"
 """The next run of the retention check at which something of this group can expire."""
-SESSION_PREFIX = "session:"
-
-
-def session(member_id: str) -> str:
-    """Name of a member's session timer; a handed-out member id that is not yet used has one too."""
-    return SESSION_PREFIX + member_id
-
-
-def member_of(name: str) -> str | None:
-    """The member whose session timer this is, if it is one."""
-    return name[len(SESSION_PREFIX) :] if name.startswith(SESSION_PREFIX) else None
-
 
 class Timer(Struct, array_like=True, frozen=True, gc=False):
     """One armed timer."""
@@ -33,13 +21,27 @@ class Timer(Struct, array_like=True, frozen=True, gc=False):
     deadline_ms: int
     armed_ms: int
     armed_offset: int
-    """The event that armed it: for a session, when the member was last heard."""
+    """The event that armed it; for a session, the last event of the member."""
 
 
 Timers = dict[str, Timer]
 
 
-def earliest(timers: Timers, check_interval_ms: int) -> tuple[str, Timer] | None:
+class DueTimer(NamedTuple):
+    """A timer that fires."""
+
+    name: str
+    timer: Timer
+
+
+class TimerCause(NamedTuple):
+    """A timer as history names it."""
+
+    timer: TimerName
+    member_id: str | None
+
+
+def earliest(timers: Timers, check_interval_ms: int) -> DueTimer | None:
     """The timer that fires next, if any is armed.
 
     Kafka's retention check is one task that re-arms itself at each run. Ours is armed late, only where something can
@@ -55,8 +57,8 @@ def earliest(timers: Timers, check_interval_ms: int) -> tuple[str, Timer] | None
         or expiry.deadline_ms < best.deadline_ms
         or (expiry.deadline_ms == best.deadline_ms and runs_before(expiry.deadline_ms, best, check_interval_ms))
     ):
-        return OFFSETS_EXPIRY, expiry
-    return None if best_name is None or best is None else (best_name, best)
+        return DueTimer(OFFSETS_EXPIRY, expiry)
+    return None if best_name is None or best is None else DueTimer(best_name, best)
 
 
 def runs_before(run_ms: int, timer: Timer, check_interval_ms: int) -> bool:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from coordinator_state.retention import remove_offset, tell_deleted
-from coordinator_state.turn import Turn
+from coordinator_state.retention import record_deleted_offsets, remove_offset
+from coordinator_state.step import Step
 from schemas.events import DeletedTopic
 from schemas.history import OffsetChange
 
 
-def forget_topics(turn: Turn, topics: tuple[DeletedTopic, ...]) -> None:
+def forget_topics(step: Step, topics: tuple[DeletedTopic, ...]) -> None:
     """Drop the offsets of topics that are gone: those stored with the id of the one that is gone, or without an id.
 
     An offset that was stored with another id belongs to another topic of the same name. Whether the group is subscribed
     does not matter. A group that has nothing left is no exception: the next retention check removes it if it is Empty.
     """
-    group = turn.require_group()
+    group = step.require_group()
     # The summary for retention names the topics, so offsets are decoded only where some may go.
     gone: dict[str, set[str | None]] = {topic.name: {None} for topic in topics if topic.name in group.retention}
     for topic in topics:
@@ -24,7 +24,7 @@ def forget_topics(turn: Turn, topics: tuple[DeletedTopic, ...]) -> None:
     for name in sorted(gone):
         stored = group.offsets.of_topic(name)
         for partition in sorted(number for number, committed in stored.items() if committed.topic_id in gone[name]):
-            removed = remove_offset(turn, name, partition)
+            removed = remove_offset(step, name, partition)
             assert removed is not None
             changes.append(OffsetChange(topic=name, partition=partition, offset=None, previous_offset=removed.offset))
-    tell_deleted(turn, changes)
+    record_deleted_offsets(step, changes)

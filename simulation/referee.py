@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from coordinator_state import (
+    ClassicGroup,
     Group,
     GroupConfig,
     GroupCoordinator,
@@ -18,6 +19,7 @@ from coordinator_state import (
     RenewalEvent,
     RequestEvent,
     TopicsDeletedEvent,
+    classic_group,
 )
 from schemas.events import DeletedTopic, EventError, decode_group_id
 from schemas.history import MemberExpired
@@ -72,6 +74,11 @@ class Step(NamedTuple):
     moved_ms: int = 0
     """By so much the group's time was moved on, and all that it counts from with it."""
     """The sessions were renewed."""
+
+    @property
+    def classic(self) -> ClassicGroup | None:
+        """The part of the group that classic groups have."""
+        return None if self.group is None else classic_group(self.group)
 
 
 class CoreBroken(Exception):
@@ -229,5 +236,6 @@ def moved_by(event: GroupEvent | None, group: Group | None) -> int:
 def facts(group: Group | None) -> Facts | None:
     if group is None:
         return None
-    members = {member.member_id: member.group_instance_id for member in group.members.values()}
-    return Facts(group.epoch, group.state.value, group.generation_id, members)
+    classic = classic_group(group)
+    members = {member.member_id: member.group_instance_id for member in classic.members.values()}
+    return Facts(group.epoch, classic.state.value, classic.generation_id, members)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator_state import Answer, Group, GroupConfig, LogRecord
+from coordinator_state import Answer, ClassicGroup, GroupConfig, LogRecord
 from group_coordinator.recordings.history import group_state
 from schemas.consumer_protocol import decode_assignment
 from schemas.error_codes import ErrorCode
@@ -74,7 +74,7 @@ class EveryRequestOnce(Rule):
                     return f"{output.api} of offset {output.answers_offset} is answered, though it is not, or no longer, open"
                 if asked != (output.request_id, output.reply_partition, output.api, output.api_version):
                     return f"{asked[2]} of offset {output.answers_offset} is answered to somebody else"
-        parked = _parked(step.group)
+        parked = _parked(step.classic)
         self._forget_copies(step, parked)
         if parked.keys() != self._open.keys():
             lost = [f"{self._open[offset][2]} of offset {offset}" for offset in self._open if offset not in parked]
@@ -94,7 +94,7 @@ class EveryRequestOnce(Rule):
                 del self._open[copy]
 
 
-def _parked(group: Group | None) -> dict[int, None]:
+def _parked(group: ClassicGroup | None) -> dict[int, None]:
     members = group.members.values() if group is not None else ()
     parked = [request for member in members for request in (member.awaiting_join, member.awaiting_sync)]
     return dict.fromkeys(request.offset for request in parked if request is not None)
@@ -134,8 +134,8 @@ class GenerationsRise(Rule):
                 if output.generation_id != self._generation + 1:
                     return f"generation {output.generation_id} comes after generation {self._generation}"
                 self._generation = output.generation_id
-        if step.group is not None and step.group.generation_id != self._generation:
-            return f"the group is in generation {step.group.generation_id}; the last join phase gave {self._generation}"
+        if step.classic is not None and step.classic.generation_id != self._generation:
+            return f"the group is in generation {step.classic.generation_id}; the last join phase gave {self._generation}"
         return None
 
 
@@ -143,7 +143,7 @@ class OneOwner(Rule):
     """In a generation no partition belongs to two members. (For leaders that know what they do: not for soups.)"""
 
     def check(self, step: Step) -> str | None:
-        group = step.group
+        group = step.classic
         if group is None or group.state != "Stable" or not step.outputs:
             return None
         owners: dict[Any, str] = {}

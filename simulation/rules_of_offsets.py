@@ -150,7 +150,7 @@ class CommitsKept(Rule):
 
 def _counts_from(step: Step) -> int:
     """From when on the retention of a commit counts: in a group that has lost its members, from when it lost them."""
-    group = step.group
+    group = step.classic
     if group is not None and group.state == "Empty" and group.protocol_type is not None:
         return group.state_since_ms
     return step.clock_ms
@@ -177,16 +177,16 @@ class LogTellsHardState(Rule):
             if record.value is not None:
                 self._compacted[record.key] = record.value
         offsets, group_record = _read(self._compacted)
-        group = step.group
+        group, classic = step.group, step.classic
         held = {
             (topic, partition): (committed.offset, committed.metadata, committed.commit_timestamp_ms)
             for topic, partition, committed in (group.offsets if group is not None else ())
         }
         if offsets != held:
             return f"the log rebuilds the offsets {offsets}, the group has {held}"
-        if group is None:
+        if classic is None:
             return None if group_record is None else "the group is gone, and the log still has it"
-        if group.state not in ("Stable", "Empty") or group_record is None:
+        if classic.state not in ("Stable", "Empty") or group_record is None:
             return None
         value = decode_group_metadata_value(group_record)
         rebuilt = (
@@ -197,10 +197,10 @@ class LogTellsHardState(Rule):
         )
         members = [
             (each.member_id, each.group_instance_id, each.session_timeout_ms, each.assignment)
-            for each in group.members.values()
+            for each in classic.members.values()
         ]
-        if rebuilt != (group.generation_id, group.protocol_name, group.leader_id, members):
-            actual = (group.generation_id, group.protocol_name, group.leader_id, members)
+        if rebuilt != (classic.generation_id, classic.protocol_name, classic.leader_id, members):
+            actual = (classic.generation_id, classic.protocol_name, classic.leader_id, members)
             return f"the log rebuilds {rebuilt}, the group is {actual}"
         return None
 

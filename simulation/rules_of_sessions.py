@@ -53,7 +53,7 @@ class SessionsKept(Rule):
 
     def check(self, step: Step) -> str | None:
         wrong = self._check(step)
-        members = step.group.members.values() if step.group is not None else ()
+        members = step.classic.members.values() if step.classic is not None else ()
         self._sessions = {member.member_id: member.session_timeout_ms for member in members}
         return wrong
 
@@ -61,8 +61,8 @@ class SessionsKept(Rule):
         now_ms = step.group.now_ms if step.group is not None else step.clock_ms
         if step.moved_ms:
             self._heard = {member_id: (heard_ms + step.moved_ms, good_ms) for member_id, (heard_ms, good_ms) in self._heard.items()}
-        if step.renewed and step.group is not None:
-            for member in step.group.members.values():
+        if step.renewed and step.classic is not None:
+            for member in step.classic.members.values():
                 self._renew(member.member_id, member.session_timeout_ms, now_ms)
         self._hear_request(step, now_ms)
         for output in step.outputs:
@@ -112,7 +112,7 @@ class SessionsKept(Rule):
                     self._hear(step, member_id, output.time_ms)
 
     def _hear(self, step: Step, member_id: str, now_ms: int) -> None:
-        member = step.group.members.get(member_id) if step.group is not None else None
+        member = step.classic.members.get(member_id) if step.classic is not None else None
         session_ms = self._sessions.get(member_id) if member is None else member.session_timeout_ms
         if session_ms is not None:
             self._heard[member_id] = (now_ms, session_ms)
@@ -125,10 +125,10 @@ class SessionsKept(Rule):
             self._heard[member_id] = (now_ms, whole_ms)
 
     def _overdue(self, step: Step) -> str | None:
-        group = step.group
-        if group is None:
+        group, classic = step.group, step.classic
+        if group is None or classic is None:
             return None
-        for member in group.members.values():
+        for member in classic.members.values():
             heard_ms, session_ms = self._heard.get(member.member_id, (group.now_ms, 1))
             waits = member.awaiting_join is not None or member.awaiting_sync is not None
             protected = waits and session_ms != NEW_MEMBER_MS

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from coordinator_state import Answer, decode_group
+from coordinator_state import Answer, classic_group, decode_group
 from group_coordinator.members.effects import Send
 from schemas.consumer_protocol import decode_subscription
 from schemas.events import ResponseDocument, encode_json, encode_request_event
@@ -225,7 +225,7 @@ class World:
     def _unsettled_members(self, group_id: str) -> str:
         """Whether the group has other members than there are."""
         blobs = self.drivers[self.shard_of(group_id)].states.get(group_id)
-        in_group = () if blobs is None else tuple(decode_group(*blobs).members)
+        in_group = () if blobs is None else tuple(classic_group(decode_group(*blobs)).members)
         alive = [process.member.member_id for process in self.alive(group_id)]
         ghosts = [member_id for member_id in in_group if member_id not in alive]
         return f"{', '.join(ghosts)} is a member, and nobody's" if ghosts else ""

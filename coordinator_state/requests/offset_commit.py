@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from coordinator_state import states, timers
-from coordinator_state.errors import Refusal, require_generation, require_member
+from coordinator_state.errors import Refusal
+from coordinator_state.kind import GroupKind
 from coordinator_state.offsets import OFFSET_OVERHEAD_BYTES, CommittedOffset, offset_bytes, utf8_bytes
-from coordinator_state.rebalance import told_of_rebalance
 from coordinator_state.retention import chunks, note_commits
-from coordinator_state.turn import Turn
+from coordinator_state.step import Step
 from schemas.error_codes import ErrorCode
-from schemas.history import GroupCreated, OffsetChange, OffsetsCommitted
+from schemas.history import OffsetChange, OffsetsCommitted
 from schemas.messages import (
-    NO_GENERATION,
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
@@ -21,7 +19,6 @@ from schemas.messages import (
 from schemas.records import NO_TIMESTAMP, encode_offset_commit, offset_commit_keys
 from schemas.wire import INT32
 
-GROUP_ID_NOT_FOUND_VERSION = 9
 OWN_RETENTION_VERSIONS = range(2, 5)
 TOPIC_NAME_MAX_CHARACTERS = 249
 """Kafka's longest topic name (`Topic.MAX_NAME_LENGTH`); a longer one cannot exist."""
@@ -32,28 +29,30 @@ _FEW_PARTITIONS = 50
 """So few make no records that are too many, whatever the names are."""
 
 
-def offset_commit(turn: Turn, request: OffsetCommitRequest) -> None:
+def offset_commit(step: Step, kind: GroupKind, request: OffsetCommitRequest) -> None:
     """Store offsets, for a member of the current generation or (an Empty group) for anybody."""
     if not request.topics:
-        turn.answer(OffsetCommitResponse())
+        step.respond(OffsetCommitResponse())
         return
-    _require_few_records(turn, request)
-    _require_committer(turn, request)
-    commit = _Commit(turn, request)
+    _require_few_records(step, request)
+    kind.validate_offset_commit(step, request)
+    commit = _Commit(step, request)
     topics = tuple([commit.topic(topic) for topic in request.topics])
     for chunk in chunks(commit.changes):
-        turn.tell(OffsetsCommitted, member_id=request.member_id or None, offsets=chunk)
-    turn.answer(OffsetCommitResponse(topics=topics))
+        step.append_history(
+            OffsetsCommitted(**step.history_fields(), member_id=request.member_id or None, offsets=chunk)
+        )
+    step.respond(OffsetCommitResponse(topics=topics))
 
 
-def _require_few_records(turn: Turn, request: OffsetCommitRequest) -> None:
+def _require_few_records(step: Step, request: OffsetCommitRequest) -> None:
     """Kafka appends the records of a commit in one batch, and refuses what the log has no room for. Each holds its group's name."""
     partitions = 0
     for topic in request.topics:
         partitions += len(topic.partitions)
     if partitions <= _FEW_PARTITIONS:
         return
-    names_bytes = OFFSET_OVERHEAD_BYTES + utf8_bytes(turn.group_id)
+    names_bytes = OFFSET_OVERHEAD_BYTES + utf8_bytes(step.group_id)
     records_bytes = sum([len(topic.partitions) * (names_bytes + utf8_bytes(topic.name)) for topic in request.topics])
     if records_bytes > RECORDS_MAX_BYTES:
         raise Refusal(
@@ -63,60 +62,28 @@ def _require_few_records(turn: Turn, request: OffsetCommitRequest) -> None:
         )
 
 
-def _require_committer(turn: Turn, request: OffsetCommitRequest) -> None:
-    """Kafka's checks, in its order; a commit without a group creates a simple one."""
-    assert turn.event is not None
-    group = turn.group
-    generation_id = request.generation_id_or_member_epoch
-    if group is None:
-        if generation_id >= 0:
-            code = (
-                ErrorCode.GROUP_ID_NOT_FOUND
-                if turn.event.envelope.api_version >= GROUP_ID_NOT_FOUND_VERSION
-                else ErrorCode.ILLEGAL_GENERATION
-            )
-            raise Refusal(code, "unknown_group", "there is no such group, so no such generation")
-        turn.create_group()
-        turn.cause_seq = turn.tell(GroupCreated)
-        return
-    if generation_id <= NO_GENERATION and group.state is states.EMPTY:
-        return
-    if generation_id <= NO_GENERATION and not request.member_id and request.group_instance_id is None:
-        raise Refusal(
-            ErrorCode.UNKNOWN_MEMBER_ID, "commit_without_membership", "the group has members; only they may commit"
-        )
-    member = require_member(group, request.member_id, request.group_instance_id)
-    require_generation(group, generation_id)
-    if group.state is states.COMPLETING_REBALANCE:
-        told_of_rebalance(turn, member.member_id)
-        raise Refusal(
-            ErrorCode.REBALANCE_IN_PROGRESS, "commit_before_sync", "the member has not yet got its assignment of this generation"
-        )
-    turn.arm(timers.session(member.member_id), member.session_timeout_ms)
-
-
 class _Commit:
     """One request's way into the group, partition by partition."""
 
-    def __init__(self, turn: Turn, request: OffsetCommitRequest) -> None:
-        group = turn.require_group()
-        self._turn = turn
+    def __init__(self, step: Step, request: OffsetCommitRequest) -> None:
+        group = step.require_group()
+        self._turn = step
         self._offsets = group.offsets
-        self._expire_timestamp_ms = _expire_timestamp_ms(turn, request)
-        self._metadata_max_bytes = turn.config.offset_metadata_max_bytes
-        self._room = turn.config.group_offsets_max_bytes - group.size_of_offsets()
+        self._expire_timestamp_ms = _expire_timestamp_ms(step, request)
+        self._metadata_max_bytes = step.config.offset_metadata_max_bytes
+        self._room = step.config.group_offsets_max_bytes - group.size_of_offsets()
         """By how many bytes the group's offsets may grow. Below 0 in a group that is larger than it may be now: it only shrinks."""
         self.changes: list[OffsetChange] = []
 
     def topic(self, topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
         """Store or refuse each partition, in order: each finds the room that those before it left. Returns the answer."""
-        turn, name, room = self._turn, topic.name, self._room
+        step, name, room = self._turn, topic.name, self._room
         expire_timestamp_ms, topic_id = self._expire_timestamp_ms, topic.topic_id
         has_name = 0 < len(name) <= TOPIC_NAME_MAX_CHARACTERS
-        stored, keys = self._offsets.of_topic(name), offset_commit_keys(turn.group_id, name) if has_name else b""
-        timestamp_ms, now_ms, changes = turn.timestamp_ms, turn.now_ms, self.changes
+        stored, keys = self._offsets.of_topic(name), offset_commit_keys(step.group_id, name) if has_name else b""
+        timestamp_ms, now_ms, log_offset, changes = step.timestamp_ms, step.now_ms, step.offset, self.changes
         changes_before, added = len(changes), 0
-        record, pack, version = turn.record, INT32.pack, turn.config.offset_commit_value_version
+        record, pack, version = step.append_record, INT32.pack, step.config.offset_commit_value_version
         # A commit with an expiry of its own is written as version 1, the only one that can say so.
         expires = NO_TIMESTAMP if expire_timestamp_ms is None else expire_timestamp_ms
         answers = []
@@ -124,18 +91,20 @@ class _Commit:
             number, metadata = partition.partition_index, partition.committed_metadata or ""
             previous = stored.get(number)
             # Most often nothing but the number changes.
-            growth = 0 if previous is not None and metadata == previous.metadata else self._growth(name, previous, metadata)
+            growth = (
+                0 if previous is not None and metadata == previous.metadata else self._growth(name, previous, metadata)
+            )
             if not has_name or metadata or growth > room:
                 refusal = self._refusal(topic, number, metadata, has_room=growth <= max(room, 0))
                 if refusal is not None:
-                    turn.tell_refused(refusal)
+                    step.record_refusal(refusal)
                     answers.append(OffsetCommitResponsePartition(number, refusal.error_code))
                     continue
             offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
             value = encode_offset_commit(version, offset, leader_epoch, metadata, timestamp_ms, expires, topic_id)
             record(keys + pack(number), value)
             stored[number] = CommittedOffset(
-                offset, leader_epoch, metadata, timestamp_ms, now_ms, expire_timestamp_ms, topic_id
+                offset, leader_epoch, metadata, timestamp_ms, now_ms, expire_timestamp_ms, topic_id, log_offset
             )
             answers.append(OffsetCommitResponsePartition(number))
             room -= growth
@@ -146,9 +115,9 @@ class _Commit:
                 changes.append(OffsetChange(name, number, offset, previous.offset, leader_epoch, metadata))
         if len(changes) > changes_before:
             self._offsets.put_topic(name, stored)
-            note_commits(turn, name, added, expire_timestamp_ms)
+            note_commits(step, name, added, expire_timestamp_ms)
         if room != self._room:
-            turn.require_group().grow_offsets(self._room - room)
+            step.require_group().grow_offsets(self._room - room)
             self._room = room
         return OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=tuple(answers))
 
@@ -184,8 +153,7 @@ def _utf16_units(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-be")) // 2
 
 
-def _expire_timestamp_ms(turn: Turn, request: OffsetCommitRequest) -> int | None:
-    assert turn.event is not None
-    if turn.event.envelope.api_version not in OWN_RETENTION_VERSIONS or request.retention_time_ms == -1:
+def _expire_timestamp_ms(step: Step, request: OffsetCommitRequest) -> int | None:
+    if step.request_event().envelope.api_version not in OWN_RETENTION_VERSIONS or request.retention_time_ms == -1:
         return None
-    return turn.now_ms + request.retention_time_ms
+    return step.now_ms + request.retention_time_ms

@@ -7,7 +7,7 @@ from itertools import groupby
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
 from coordinator_state.offsets import OFFSET_OVERHEAD_BYTES, CommittedOffset, offset_bytes
-from coordinator_state.turn import Turn
+from coordinator_state.step import Step
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
     OffsetFetchRequest,
@@ -23,23 +23,23 @@ ANSWER_BYTES_MAX = 16_777_216
 """Most bytes of offsets in one answer, unless a group may have more; far more than the responses topic takes by default."""
 
 
-def offset_fetch(turn: Turn, request: OffsetFetchRequest) -> None:
+def offset_fetch(step: Step, request: OffsetFetchRequest) -> None:
     """Read committed offsets. Every state answers, and so does a group that does not exist: it has none."""
     (asked,) = request.groups
-    _require_answer_of_some_size(turn, asked)
-    topics = _all_topics(turn.group) if asked.topics is None else tuple(_topic(turn.group, each) for each in asked.topics)
-    turn.answer(OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics),)))
+    _require_answer_of_some_size(step, asked)
+    topics = _all_topics(step.group) if asked.topics is None else tuple(_topic(step.group, each) for each in asked.topics)
+    step.respond(OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics),)))
 
 
-def _require_answer_of_some_size(turn: Turn, asked: OffsetFetchRequestGroup) -> None:
+def _require_answer_of_some_size(step: Step, asked: OffsetFetchRequestGroup) -> None:
     """A request may name a partition as often as it has room, and each time it is answered with all of its metadata.
 
     The code is that of an answer which the responses topic would not take.
     """
-    group = turn.group
+    group = step.group
     if group is None or asked.topics is None:
         return  # what the group has, once
-    most = max(ANSWER_BYTES_MAX, 2 * turn.config.group_offsets_max_bytes)
+    most = max(ANSWER_BYTES_MAX, 2 * step.config.group_offsets_max_bytes)
     left = most
     for topic in asked.topics:
         stored = group.offsets.of_topic(topic.name)

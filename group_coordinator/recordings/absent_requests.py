@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coordinator_state import Group
+from coordinator_state import Group, classic_group
 from group_coordinator.recordings.expectations import Disagreement, Step
 from group_coordinator.recordings.group_requests import GroupRequest
 from schemas.messages import JoinGroupRequest, LeaveGroupMember, LeaveGroupRequest, Request
@@ -36,7 +36,8 @@ def absent_requests(
     steps: Sequence[Step], found: Disagreement, group: Group | None
 ) -> Iterator[tuple[Absent, ...]]:
     """What may be missing before a disagreement, the likeliest first: one request, or the joins of all that the broker names."""
-    unknown = [each for each in dict.fromkeys(_known_ids(steps)) if each in found.broker and (group is None or each not in group.members)]
+    members = {} if group is None else classic_group(group).members
+    unknown = [each for each in dict.fromkeys(_known_ids(steps)) if each in found.broker and each not in members]
     joins = [(known, member_id) for member_id in unknown if (known := _joins_of(steps, member_id))]
     if len(joins) > 1:
         yield tuple(_join(known, found, steps, each, _after_last_answer(steps, found, each) or found.at_us - 1) for known, each in joins)
@@ -56,8 +57,9 @@ def absent_requests(
 def _suspects(steps: Sequence[Step], found: Disagreement, group: Group | None) -> list[str]:
     """Members that may have sent what is missing: those that the broker names, then those that are there."""
     named = [each["memberId"] for each in _listed(steps, found)]
-    joined = [member.member_id for member in group.members.values() if member.awaiting_join is not None] if group else []
-    here = [*group.pending_join, *group.members] if group is not None else []
+    classic = None if group is None else classic_group(group)
+    joined = [member.member_id for member in classic.members.values() if member.awaiting_join is not None] if classic else []
+    here = [*classic.pending_join, *classic.members] if classic is not None else []
     in_entry = [member_id for member_id in _known_ids(steps) if member_id in found.broker]
     likely = [member_id for member_id in named if member_id not in joined]
     return list(dict.fromkeys([*likely, *in_entry, *here]))

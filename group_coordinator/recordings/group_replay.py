@@ -12,17 +12,19 @@ from msgspec.structs import replace
 
 from coordinator_state import (
     Answer,
+    ClassicGroup,
     Group,
     GroupConfig,
     GroupCoordinator,
     LogRecord,
     Output,
     RequestEvent,
+    classic_group,
     decode_group,
     encode_group,
-    timers,
 )
-from coordinator_state.recorded import put_first
+from coordinator_state.classic import timers
+from coordinator_state.classic.recordings import put_first
 from group_coordinator.recordings.coordinator_log import entry_of_history
 from group_coordinator.recordings.expectations import (
     CLOCK_MS,
@@ -186,7 +188,7 @@ class GroupReplay:
         The leader that the next generation began with may have come after others had led and gone; so next come those
         that will be gone by then.
         """
-        group = self._coordinator.group
+        group = None if self._coordinator.group is None else classic_group(self._coordinator.group)
         if group is None or len(group.members) < 2:
             return
         coming = self._expected.generation(group.generation_id + 1, self._clock_ms * 1000)
@@ -217,7 +219,7 @@ class GroupReplay:
                 return
             group.timers = {name: replace(timer, deadline_ms=deadline_ms), **{each: group.timers[each] for each in group.timers if each != name}}
 
-    def _present(self, group: Group, member_id: str) -> str:
+    def _present(self, group: ClassicGroup, member_id: str) -> str:
         """A member by its id of now: a static member may be about to come back under another."""
         if member_id in group.members:
             return member_id

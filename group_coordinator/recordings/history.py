@@ -24,8 +24,10 @@ from coordinator_state import (
     Output,
     RequestEvent,
     TopicsDeletedEvent,
+    classic_group,
 )
-from coordinator_state import timers as timer_names
+from coordinator_state.classic.timers import member_of
+from coordinator_state.timers import OFFSETS_EXPIRY
 from group_coordinator.recordings.group_requests import with_topic_ids
 from group_coordinator.recordings.kafka_json import (
     list_groups_from_kafka,
@@ -174,7 +176,7 @@ class _Replay:
             return None
         ((group_id, _),) = request_from_kafka(step["api"], step["version"], step["request"])
         group = self.coordinator.groups.get(group_id)
-        return "none" if group is None else group.state.value
+        return "none" if group is None else str(group_state(group)["state"])
 
     def _handle(self, step: Json, answers: list[Json]) -> list[Output]:
         """Send the step's request. An answer that is put together from several groups' goes to `answers`."""
@@ -209,8 +211,10 @@ class _Replay:
     def _count_new_member(self, group_id: str) -> None:
         group = self.coordinator.groups.get(group_id)
         member_id = f"m{self.members_made + 1}"
-        if group is not None and (member_id in group.members or member_id in group.pending_join):
-            self.members_made += 1
+        if group is not None:
+            state = group_state(group)
+            if member_id in state["members"] or member_id in state["pending_join"]:
+                self.members_made += 1
 
     def _list_groups(self, version: int, body: Json) -> Json:
         request = list_groups_from_kafka(version, body)
@@ -290,18 +294,19 @@ def _members_by_number(key: bytes, value: bytes) -> bytes:
 
 def group_state(group: Group) -> Json:
     """A group in the words of a history's `groups`."""
+    classic = classic_group(group)
     deadlines: Json = {}
     for name, timer in group.timers.items():
-        member_id = timer_names.member_of(name)
-        if name != timer_names.OFFSETS_EXPIRY:
+        member_id = member_of(name)
+        if name != OFFSETS_EXPIRY:
             deadlines[member_id or name] = timer.deadline_ms
     state: Json = {
-        "state": group.state.value,
-        "state_since_ms": group.state_since_ms,
-        "generation": group.generation_id,
-        "protocol_type": group.protocol_type,
-        "protocol": group.protocol_name,
-        "leader": group.leader_id,
+        "state": classic.state.value,
+        "state_since_ms": classic.state_since_ms,
+        "generation": classic.generation_id,
+        "protocol_type": classic.protocol_type,
+        "protocol": classic.protocol_name,
+        "leader": classic.leader_id,
         "members": {
             member.member_id: _without_none(
                 {
@@ -319,11 +324,11 @@ def group_state(group: Group) -> Json:
                     or None,
                 }
             )
-            for member in group.members.values()
+            for member in classic.members.values()
         },
-        "pending_join": sorted(group.pending_join),
-        "pending_sync": sorted(group.pending_sync),
-        "subscribed_topics": None if group.subscribed_topics is None else sorted(group.subscribed_topics),
+        "pending_join": sorted(classic.pending_join),
+        "pending_sync": sorted(classic.pending_sync),
+        "subscribed_topics": None if classic.subscribed_topics is None else sorted(classic.subscribed_topics),
         "deadlines": deadlines,
     }
     return _without_none(state)

@@ -10,6 +10,7 @@ from msgspec import Raw
 from coordinator_state import (
     Answer,
     AssignmentChange,
+    ClassicGroup,
     Group,
     GroupConfig,
     GroupCoordinator,
@@ -19,6 +20,7 @@ from coordinator_state import (
     RenewalEvent,
     RequestEvent,
     TopicsDeletedEvent,
+    classic_group,
     decode_group,
     encode_group,
 )
@@ -81,9 +83,16 @@ class GroupHarness:
         return None if self._packed is None else decode_group(*self._packed)
 
     @property
+    def classic(self) -> ClassicGroup:
+        """The part of the group that classic groups have."""
+        group = self.group
+        assert group is not None
+        return classic_group(group)
+
+    @property
     def state(self) -> str:
         group = self.group
-        return "none" if group is None else group.state.value
+        return "none" if group is None else group.body.state_name
 
     def _run(self, work: Any) -> list[Output]:
         coordinator = GroupCoordinator(self.group_id, self.config, partition=self.partition, group=self.group)

@@ -35,7 +35,7 @@ def group_in(state: str) -> GroupHarness:
 
 
 def current_generation(group: GroupHarness) -> int:
-    return group.group.generation_id if group.group else 2
+    return group.classic.generation_id if group.group else 2
 
 
 REQUESTS = {

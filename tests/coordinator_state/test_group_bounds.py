@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from coordinator_state import encode_group
-from coordinator_state.group import Group
+from coordinator_state import ClassicGroup, Group, classic_group, encode_group
+from coordinator_state.classic.old_states import OldGroup
 from coordinator_state.offsets import Offsets
-from coordinator_state.turn import REFUSALS_TOLD_MAX
+from coordinator_state.step import REFUSALS_RECORDED_MAX
 from schemas.error_codes import ErrorCode
 from schemas.events import EventError, decode_request_event, encode_request_event
 from schemas.history import RequestRefused
@@ -105,11 +105,19 @@ def test_a_group_that_is_larger_than_it_may_be_shrinks_and_does_not_grow() -> No
     assert counted(group) == 3 * NAMES + 499
 
 
+def of_version_1(group: Group | None) -> tuple[bytes, bytes]:
+    """The blobs that version 1 of the state had of a group."""
+    assert group is not None
+    body = classic_group(group)
+    fields = {name: getattr(body if name in ClassicGroup.__struct_fields__ else group, name) for name in OldGroup.__struct_fields__}
+    membership = msgspec.msgpack.decode(msgspec.msgpack.encode(OldGroup(**fields | {"offsets": None})))
+    return b"\x01" + msgspec.msgpack.encode(membership[:-1]), b"\x01" + encode_group(group)[1][1:]
+
+
 def test_a_state_from_before_offsets_were_counted_is_counted_at_the_next_commit_and_not_before() -> None:
     group = GroupHarness(group_offsets_max_bytes=3 * NAMES + 300)
     commit(group, (0, ""), (1, ""))
-    membership, offsets = encode_group(group.group)  # type: ignore[arg-type]
-    group._packed = b"\x01" + msgspec.msgpack.encode(msgspec.msgpack.decode(membership[1:])[:-1]), b"\x01" + offsets[1:]
+    group._packed = of_version_1(group.group)
     assert group.group is not None
     assert group.group.offsets_bytes is None
     group.sleep(1)
@@ -121,10 +129,7 @@ def test_a_state_from_before_offsets_were_counted_is_counted_at_the_next_commit_
 def test_offsets_that_go_from_a_state_from_before_they_were_counted() -> None:
     group = GroupHarness(group_offsets_max_bytes=3 * NAMES + 300)
     commit(group, (0, ""), (1, ""))
-    old = group.group
-    assert old is not None
-    membership, offsets = encode_group(old)
-    group._packed = b"\x01" + membership[1:], b"\x01" + offsets[1:]
+    group._packed = of_version_1(group.group)
     topic = OffsetDeleteRequestTopic(name="t", partitions=(OffsetDeleteRequestPartition(partition_index=0),))
     group.send("OffsetDelete", OffsetDeleteRequest(group_id="g", topics=(topic,)))
     commit(group, (1, ""))
@@ -151,8 +156,7 @@ def test_whatever_names_a_member_counts(grows: str) -> None:
     refused = [each.error_code for each in codes if each is not None]
     assert refused
     assert set(refused) == {ErrorCode.GROUP_MAX_SIZE_REACHED}
-    found = group.group
-    assert found is not None
+    found = group.classic
     assert len(found.members) <= 7
     before = found.members_bytes
     found.count_members()
@@ -173,8 +177,7 @@ def test_the_count_of_members_is_what_they_take() -> None:
     group.join(group_instance_id="i")
     group.join(group_instance_id="i")
     group.leave("c")
-    found = group.group
-    assert isinstance(found, Group)
+    found = group.classic
     before = found.members_bytes
     found.count_members()
     assert found.members_bytes == before
@@ -202,8 +205,8 @@ def test_history_tells_of_only_so_many_refusals_of_one_request(refused: int) -> 
     outputs = group.leave(*(f"m{number}" for number in range(refused)))
     assert len(group.answer(outputs).members) == refused
     told = of_type(outputs, RequestRefused)
-    assert len(told) == min(refused, REFUSALS_TOLD_MAX)
-    assert ("nothing is told" in told[-1].detail) == (refused >= REFUSALS_TOLD_MAX)
+    assert len(told) == min(refused, REFUSALS_RECORDED_MAX)
+    assert ("nothing is told" in told[-1].detail) == (refused >= REFUSALS_RECORDED_MAX)
     assert len(of_type(group.leave("m"), RequestRefused)) == 1
 
 

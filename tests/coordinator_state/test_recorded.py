@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from coordinator_state import GroupConfig, GroupCoordinator, LogRecord, RecordedEvent
+from coordinator_state import GroupConfig, GroupCoordinator, LogRecord, RecordedEvent, classic_group
 from schemas import history
 from schemas.events import EventError, decode_group_event, encode_json
 from schemas.messages import JoinGroupProtocol
@@ -49,8 +49,8 @@ def test_a_group_that_is_known_goes_on_from_its_join_phase() -> None:
     assert (told.epoch, told.generation_id, told.leader_id, told.cause.kind) == (10, 7, "b", "recording")
     group = coordinator.group
     assert group is not None
-    assert list(group.members) == ["a", "b"]
-    assert group.static_members == {"s": "b"}
+    assert list(classic_group(group).members) == ["a", "b"]
+    assert classic_group(group).static_members == {"s": "b"}
     assert [(topic, partition, each.offset) for topic, partition, each in group.offsets] == [("t", 0, 6)]
     assert group.retention["t"].count == 1
     coordinator.take_outputs()
@@ -64,7 +64,7 @@ def test_what_was_known_before_is_replaced() -> None:
     coordinator.handle(RecordedEvent(20, NOW_MS + 1, NOW_MS + 1, replace(KNOWN, generation_id=9, leader_id="a", members=(member("a"),))))
     group = coordinator.group
     assert group is not None
-    assert (group.epoch, group.generation_id, list(group.members)) == (20, 9, ["a"])
+    assert (group.epoch, classic_group(group).generation_id, list(classic_group(group).members)) == (20, 9, ["a"])
 
 
 def test_after_a_gap_nothing_is_known() -> None:
@@ -93,8 +93,7 @@ def test_the_recorded_leader_is_elected(leader: str) -> None:
     group.leave("a")
     group.join("b")
     group.join("c")
-    state = group.group
-    assert state is not None
+    state = group.classic
     assert (state.state.value, state.leader_id) == ("CompletingRebalance", leader)
 
 

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_state.group import Group
-from coordinator_state.states import TRANSITION_CAUSES, VALID_PREVIOUS_STATES, GroupState, state_diagram
+from coordinator_state import ClassicGroup
+from coordinator_state.classic.states import TRANSITION_CAUSES, VALID_PREVIOUS_STATES, GroupState, state_diagram
 
 EDGES = [(previous, state) for state, all_previous in VALID_PREVIOUS_STATES.items() for previous in all_previous]
 
 
 @pytest.mark.parametrize(("previous", "state"), EDGES)
 def test_legal_transition(previous: GroupState, state: GroupState) -> None:
-    group = Group(group_id="g", epoch=0, state=previous)
+    group = ClassicGroup(state=previous)
     group.transition_to(state, 7)
     assert (group.state, group.previous_state, group.state_since_ms) == (state, previous, 7)
 
@@ -20,7 +20,7 @@ def test_legal_transition(previous: GroupState, state: GroupState) -> None:
 @pytest.mark.parametrize(("previous", "state"), [(a, b) for a in GroupState for b in GroupState if (a, b) not in EDGES])
 def test_illegal_transition_is_a_bug(previous: GroupState, state: GroupState) -> None:
     with pytest.raises(AssertionError, match="cannot become"):
-        Group(group_id="g", epoch=0, state=previous).transition_to(state, 7)
+        ClassicGroup(state=previous).transition_to(state, 7)
 
 
 def test_each_transition_has_its_cause_in_words() -> None:

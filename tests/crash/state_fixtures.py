@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from coordinator_state import Group, decode_group, encode_group
-from coordinator_state.group import STATE_VERSION
+from coordinator_state import Group, classic_group, decode_group, encode_group
+from coordinator_state.state import STATE_VERSION
 from group_coordinator.recordings.history import HistoryReport, _Replay
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -43,13 +43,15 @@ class _Snapshots(_Replay):
 
 def in_words(group: Group) -> dict[str, Any]:
     """All that a state holds, by the names of the fields."""
-    fields = {name: getattr(group, name) for name in Group.__struct_fields__ if name != "offsets"}
-    fields["members"] = {each: msgspec.structs.asdict(member) for each, member in group.members.items()}
+    body = classic_group(group)
+    fields = {name: getattr(group, name) for name in Group.__struct_fields__ if name not in ("offsets", "body")}
+    fields |= msgspec.structs.asdict(body)
+    fields["members"] = {each: msgspec.structs.asdict(member) for each, member in body.members.items()}
     for member in fields["members"].values():
         for name in ("awaiting_join", "awaiting_sync"):
             member[name] = member[name] and msgspec.structs.asdict(member[name])
-    fields["pending_join"] = {each: msgspec.structs.asdict(identity) for each, identity in group.pending_join.items()}
-    fields["rebalance"] = group.rebalance and msgspec.structs.asdict(group.rebalance)
+    fields["pending_join"] = {each: msgspec.structs.asdict(identity) for each, identity in body.pending_join.items()}
+    fields["rebalance"] = body.rebalance and msgspec.structs.asdict(body.rebalance)
     fields["retention"] = {topic: msgspec.structs.asdict(each) for topic, each in group.retention.items()}
     fields["timers"] = {name: msgspec.structs.asdict(each) for name, each in group.timers.items()}
     fields["offsets"] = [

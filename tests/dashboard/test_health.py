@@ -85,7 +85,7 @@ def test_a_leader_that_does_not_send_the_assignment_is_named() -> None:
 
 def come_and_go(group: GroupHarness, name: str, number: int) -> None:
     for _ in range(number):
-        generation_id = group.group.generation_id if group.group is not None else 0
+        generation_id = group.classic.generation_id if group.group is not None else 0
         group.add(name, client_id=f"client-{name}")
         group.join("a")
         group.join("b")
@@ -104,7 +104,7 @@ def test_a_member_that_comes_and_goes_is_named_though_its_member_ids_differ() ->
     come_and_go(group, "x1", 1)
     assert kind_and_who(group)[0] == "stable"
     # Another member id, the same client.
-    generation_id = group.group.generation_id if group.group is not None else 0
+    generation_id = group.classic.generation_id if group.group is not None else 0
     group.add("x2", client_id="client-x1")
     for member in ("a", "b"):
         group.join(member)

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_state import Coordinator, GroupConfig, GroupState, LogRecord, Output, group_event
-from coordinator_state.group import Group
+from coordinator_state import (
+    ClassicGroup,
+    Coordinator,
+    Group,
+    GroupConfig,
+    GroupState,
+    LogRecord,
+    Output,
+    classic_group,
+    group_event,
+)
 from coordinator_state.replay import StoredGroup, StoredGroups, replay_offsets_log
 from schemas.events import EventError, decode_group_event, decode_group_id
 from schemas.records import (
@@ -26,7 +35,7 @@ from tests.streaming.log_story import story
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=1_000)
 
 
-def same_hard_state(stored: StoredGroup, group: Group) -> bool:
+def same_hard_state(stored: StoredGroup, group: ClassicGroup) -> bool:
     """Whether the log tells of a group, Stable or Empty, all that must survive."""
     told = (stored.state, stored.generation_id, stored.leader_id, tuple(stored.members.values()))
     members = tuple(
@@ -58,8 +67,9 @@ def test_after_every_event_the_log_tells_what_the_groups_are(seed: int) -> None:
         for record in of_type(outputs, LogRecord):
             stored.replay(record.key, record.value)
         for group_id, group in coordinator.groups.items():
-            if group.state in (GroupState.STABLE, GroupState.EMPTY) and group.is_logged:
-                assert same_hard_state(stored.groups[group_id], group)
+            classic = classic_group(group)
+            if classic.state in (GroupState.STABLE, GroupState.EMPTY) and group.is_logged:
+                assert same_hard_state(stored.groups[group_id], classic)
             found = stored.groups.get(group_id)
             told = {} if found is None else {place: value.offset for place, value in found.offsets.items()}
             assert told == offsets_of(group)

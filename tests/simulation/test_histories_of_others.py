@@ -57,12 +57,12 @@ def test_a_rebalance_timeout_that_is_negative_or_absent_means_the_session_timeou
 
 def members(harness: GroupHarness) -> list[str]:
     assert harness.group is not None
-    return list(harness.group.members)
+    return list(harness.classic.members)
 
 
 def generation_of(harness: GroupHarness) -> int:
     assert harness.group is not None
-    return harness.group.generation_id
+    return harness.classic.generation_id
 
 
 def test_a_static_rejoin_during_completing_rebalance_rebalances() -> None:
@@ -152,7 +152,7 @@ def test_chained_rebalances_forget_nobody() -> None:
 
 def rejoin_all(harness: GroupHarness) -> list[Output]:
     assert harness.group is not None
-    waited_for = [member.member_id for member in harness.group.members.values() if member.awaiting_join is None]
+    waited_for = [member.member_id for member in harness.classic.members.values() if member.awaiting_join is None]
     return [output for member_id in waited_for for output in harness.join(member_id)]
 
 

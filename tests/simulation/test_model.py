@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,16 +23,7 @@ class GroupView:
     def __init__(self, model: Model) -> None:
         assert model.life is not None
         self.life = model.life
-        self.members = {each.member_id: each for each in model.life.people}
-        self.pending_join = model.life.handed_out
         self.picture: Picture | None = model.picture()
-
-    @property
-    def state(self) -> Any:
-        class Named:
-            value = self.life.state
-
-        return Named
 
 
 class ModelCoordinator:

@@ -10,13 +10,14 @@ from uuid import uuid4
 import pytest
 from msgspec.structs import replace
 
-from coordinator_state import Group, coordinator, dispatch, rebalance, retention, sessions
-from coordinator_state.offsets import CommittedOffset, Offsets
-from coordinator_state.requests import heartbeat, join_group, offset_commit
-from coordinator_state.turn import Turn
+from coordinator_state import ClassicGroup, Group, coordinator, retention
+from coordinator_state.classic import commit, heartbeat, join_group, kind, rebalance, sessions
+from coordinator_state.classic.context import classic
+from coordinator_state.classic.kind import ClassicKind
+from coordinator_state.offsets import CommittedOffset, OffsetExpirationCondition, Offsets
+from coordinator_state.step import Step
 from group_coordinator.members.member import GroupMember
 from schemas.events import DeletedTopic
-from schemas.messages import HeartbeatRequest
 from schemas.wire import INT32
 from simulation import driver, log, referee, ticker
 from simulation.run import Case, case_of, live
@@ -56,13 +57,13 @@ def caught_by(seeds: Iterable[int], rules: set[str]) -> set[str]:
 
 
 def two_owners(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Group.set_assignment
+    real = ClassicGroup.set_assignment
 
-    def set_assignment(self: Group, member: Any, assignment: bytes) -> None:
+    def set_assignment(self: ClassicGroup, member: Any, assignment: bytes) -> None:
         first = next((each.assignment for each in self.members.values() if each.assignment), assignment)
         real(self, member, first if assignment else assignment)
 
-    monkeypatch.setattr(Group, "set_assignment", set_assignment)
+    monkeypatch.setattr(ClassicGroup, "set_assignment", set_assignment)
 
 
 def a_forgotten_commit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,54 +76,54 @@ def a_forgotten_commit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_commit_that_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Turn.record
+    real = Step.append_record
 
-    def record(self: Turn, key: bytes, value: bytes | None) -> None:
+    def append_record(self: Step, key: bytes, value: bytes | None) -> None:
         if value is None or not key.endswith(INT32.pack(1)):
             real(self, key, value)
 
-    monkeypatch.setattr(Turn, "record", record)
+    monkeypatch.setattr(Step, "append_record", append_record)
 
 
 def no_tombstones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "append_offset_tombstone", lambda turn, topic, partition: None)
+    monkeypatch.setattr(retention, "append_offset_tombstone", lambda step, topic, partition: None)
 
 
 def an_old_commit_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offset_commit, "require_generation", lambda group, generation_id: None)
+    monkeypatch.setattr(commit, "require_generation", lambda group, generation_id: None)
 
 
 def a_fenced_member_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = offset_commit.require_member
+    real = commit.require_member
 
-    def require_member(group: Group, member_id: str, group_instance_id: str | None) -> Any:
+    def require_member(group: ClassicGroup, member_id: str, group_instance_id: str | None) -> Any:
         owner = group.static_members.get(group_instance_id or "", member_id)
         return real(group, owner, group_instance_id)
 
-    monkeypatch.setattr(offset_commit, "require_member", require_member)
+    monkeypatch.setattr(commit, "require_member", require_member)
 
 
 def beats_are_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     real = heartbeat.heartbeat
 
-    def deaf(turn: Turn, request: Any) -> None:
+    def deaf(step: Step, request: Any) -> None:
         name = f"session:{request.member_id}"
-        before = turn.group.timers.get(name) if turn.group is not None else None
-        real(turn, request)
+        before = step.group.timers.get(name) if step.group is not None else None
+        real(step, request)
         if before is not None:
-            turn.require_group().timers[name] = before
+            step.require_group().timers[name] = before
 
-    monkeypatch.setitem(dispatch.HANDLERS, HeartbeatRequest, deaf)
+    monkeypatch.setattr(ClassicKind, "heartbeat", staticmethod(deaf))
 
 
 def the_dead_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     real = sessions.session_timer_expired
 
-    def expire(turn: Turn, member_id: str, last_heard_ms: int) -> None:
-        if member_id in turn.require_group().pending_join:
-            real(turn, member_id, last_heard_ms)
+    def expire(step: Step, member_id: str, last_heard_ms: int) -> None:
+        if member_id in classic(step).pending_join:
+            real(step, member_id, last_heard_ms)
 
-    monkeypatch.setattr(dispatch, "session_timer_expired", expire)
+    monkeypatch.setattr(kind, "session_timer_expired", expire)
 
 
 def time_runs_before_the_first_tick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +190,7 @@ def a_clock_of_long_ago_is_caught_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def what_a_group_waits_for_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock goes on at the present, and to the groups all that time has gone by."""
-    monkeypatch.setattr(coordinator, "move_time", lambda turn, to_ms: None)
+    monkeypatch.setattr(coordinator, "move_time", lambda step, to_ms: None)
 
 
 def the_brokers_clock_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,21 +207,21 @@ def the_clock_runs_ahead_of_timers_that_have_not_fired(monkeypatch: pytest.Monke
 
 
 def sessions_go_on_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator, "renew_sessions", lambda turn: None)
+    monkeypatch.setattr(ClassicKind, "renew_sessions", staticmethod(lambda step: None))
 
 
 def offsets_of_a_topic_that_is_gone_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator, "forget_topics", lambda turn, topics: None)
+    monkeypatch.setattr(coordinator, "forget_topics", lambda step, topics: None)
 
 
 def offsets_without_a_topic_id_outlive_their_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     real = coordinator.forget_topics
     is_known = operator.attrgetter("topic_id")
 
-    def forget_topics(turn: Turn, topics: tuple[DeletedTopic, ...]) -> None:
-        group = turn.require_group()
+    def forget_topics(step: Step, topics: tuple[DeletedTopic, ...]) -> None:
+        group = step.require_group()
         without = {(name, each): kept for name, each, kept in group.offsets if not is_known(kept)}
-        real(turn, topics)
+        real(step, topics)
         for (name, each), kept in without.items():
             group.offsets.put(name, each, kept)
 
@@ -230,9 +231,9 @@ def offsets_without_a_topic_id_outlive_their_topic(monkeypatch: pytest.MonkeyPat
 def a_topic_made_again_loses_its_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     real = coordinator.forget_topics
 
-    def forget_topics(turn: Turn, topics: tuple[DeletedTopic, ...]) -> None:
-        stored = [DeletedTopic(name=name, topic_id=kept.topic_id) for name, _, kept in turn.require_group().offsets]
-        real(turn, topics + tuple(each for each in stored if each.name in {topic.name for topic in topics}))
+    def forget_topics(step: Step, topics: tuple[DeletedTopic, ...]) -> None:
+        stored = [DeletedTopic(name=name, topic_id=kept.topic_id) for name, _, kept in step.require_group().offsets]
+        real(step, topics + tuple(each for each in stored if each.name in {topic.name for topic in topics}))
 
     monkeypatch.setattr(coordinator, "forget_topics", forget_topics)
 
@@ -247,35 +248,35 @@ def a_broker_that_is_behind_is_believed(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def a_parked_answer_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Turn.answer_parked
+    real = Step.respond_to_parked
 
-    def answer_parked(self: Turn, api: str, parked: Any, response: Any) -> None:
+    def respond_to_parked(self: Step, api: str, parked: Any, response: Any) -> None:
         if parked.offset % 5:
             real(self, api, parked, response)
 
-    monkeypatch.setattr(Turn, "answer_parked", answer_parked)
+    monkeypatch.setattr(Step, "respond_to_parked", respond_to_parked)
 
 
 def an_answer_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Turn.answer_parked
+    real = Step.respond_to_parked
 
-    def answer_parked(self: Turn, api: str, parked: Any, response: Any) -> None:
+    def respond_to_parked(self: Step, api: str, parked: Any, response: Any) -> None:
         real(self, api, parked, response)
         real(self, api, parked, response)
 
-    monkeypatch.setattr(Turn, "answer_parked", answer_parked)
+    monkeypatch.setattr(Step, "respond_to_parked", respond_to_parked)
 
 
 def an_answer_goes_to_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Turn.park
+    real = Step.park
     parked_before: list[Any] = []
 
-    def park(self: Turn) -> Any:
+    def park(self: Step) -> Any:
         parked = real(self)
         parked_before.append(parked)
         return replace(parked, request_id=parked_before[-2:][0].request_id)
 
-    monkeypatch.setattr(Turn, "park", park)
+    monkeypatch.setattr(Step, "park", park)
 
 
 def a_generation_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,16 +333,16 @@ def absent_members_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         rebalance,
         "drop_member",
-        lambda turn, member, reason: None if reason == "did_not_rejoin" else real(turn, member, reason),
+        lambda step, member, reason: None if reason == "did_not_rejoin" else real(step, member, reason),
     )
 
 
 def the_old_id_of_an_instance_is_not_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(join_group, "_fence_parked", lambda turn, group, member: None)
+    monkeypatch.setattr(join_group, "_fence_parked", lambda step, group, member: None)
 
 
 def retention_is_over_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "_is_expired", lambda committed, base, retention_ms, now_ms: True)
+    monkeypatch.setattr(OffsetExpirationCondition, "is_expired", lambda self, committed, now_ms, retention_ms: True)
 
 
 def offsets_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from coordinator_state import dispatch, sessions
-from coordinator_state.requests import sync_group
-from schemas.messages import SyncGroupRequest
+from coordinator_state.classic import kind, sessions, sync_group
+from coordinator_state.classic.context import classic, classic_or_none
+from coordinator_state.classic.kind import ClassicKind
+from coordinator_state.step import Step
 from simulation.command import main
 from simulation.run import case_of, live
 from simulation.scenario import Scenario
@@ -21,23 +22,24 @@ from simulation.story import story
 def the_dead_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     real = sessions.session_timer_expired
 
-    def expire(turn: Any, member_id: str, last_heard_ms: int) -> None:
-        if member_id in turn.require_group().pending_join:
-            real(turn, member_id, last_heard_ms)
+    def expire(step: Step, member_id: str, last_heard_ms: int) -> None:
+        if member_id in classic(step).pending_join:
+            real(step, member_id, last_heard_ms)
 
-    monkeypatch.setattr(dispatch, "session_timer_expired", expire)
+    monkeypatch.setattr(kind, "session_timer_expired", expire)
 
 
 @pytest.fixture
 def third_generation_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     real = sync_group.sync_group
 
-    def sync(turn: Any, request: Any) -> None:
-        real(turn, request)
-        if turn.group is not None and turn.group.generation_id == 3 and turn.group.state == "Stable":
+    def sync(step: Step, request: Any) -> None:
+        real(step, request)
+        group = classic_or_none(step)
+        if group is not None and group.generation_id == 3 and group.state == "Stable":
             raise RuntimeError("the third generation is stable")
 
-    monkeypatch.setitem(dispatch.HANDLERS, SyncGroupRequest, sync)
+    monkeypatch.setattr(ClassicKind, "sync_group", staticmethod(sync))
 
 
 def first_seed(kind: type, rule: str) -> int:

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql.streaming.state import GroupState
 
-from coordinator_state import GroupCoordinator, group_event
+from coordinator_state import GroupCoordinator, classic_group, group_event
 from schemas.events import decode_group_event
 from schemas.messages import HeartbeatRequest, JoinGroupProtocol
 from streaming.operator import OUTPUTS_AT_ONCE, OperatorError, coordinate_group, streaming_operator
@@ -159,7 +159,7 @@ def test_what_is_said_is_passed_on_a_little_at_a_time_also_between_timers() -> N
         coordinator.handle(group_event(_decoded(event("JoinGroup", 3, join, f"r{number}", new_member_id=f"m{number}")), number, JOIN_MS, JOIN_MS))
     coordinator.handle(group_event(_decoded(event("JoinGroup", 3, replace(JOIN, member_id="m0", protocols=(protocol,)), "again")), 100, JOIN_MS, JOIN_MS))
     assert coordinator.group is not None
-    assert len(coordinator.group.members) == members
+    assert len(classic_group(coordinator.group).members) == members
     pieces = list(coordinate_group(b"g", [], CONFIG, group=coordinator.group, clock_ms=JOIN_MS + 10**9))
     assert sum(map(len, pieces)) > 4 * OUTPUTS_AT_ONCE
     assert max(map(len, pieces)) <= 2 * OUTPUTS_AT_ONCE

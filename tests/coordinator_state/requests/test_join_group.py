@@ -83,7 +83,7 @@ def test_a_negative_rebalance_timeout_means_the_session_timeout() -> None:
     group = GroupHarness()
     group.add("a", rebalance_timeout_ms=-1)
     assert group.group is not None
-    assert group.group.members["a"].rebalance_timeout_ms == 10_000
+    assert group.classic.members["a"].rebalance_timeout_ms == 10_000
 
 
 # ----------------------------------------------------------------------------------------------------------- protocols
@@ -125,8 +125,8 @@ def test_a_protocol_listed_twice_counts_once() -> None:
     group.sleep(0)
     assert group.state == "CompletingRebalance"
     assert group.group is not None
-    assert group.group.members["a"].protocols == (("range", b"1"),)
-    assert group.group.protocol_name == "range"
+    assert group.classic.members["a"].protocols == (("range", b"1"),)
+    assert group.classic.protocol_name == "range"
 
 
 @pytest.mark.parametrize("metadata", [b"\0\0\xff\xff\xff\xff", b"\0\0\x7f\xff\xff\xff", b"", b"\0"])
@@ -136,7 +136,7 @@ def test_malformed_subscriptions_do_not_wedge_the_group(metadata: bytes) -> None
     group.sleep(0)
     assert group.state == "CompletingRebalance"
     assert group.group is not None
-    assert group.group.subscribed_topics is None
+    assert group.classic.subscribed_topics is None
 
 
 # ------------------------------------------------------------------------------------------------------- the join phase
@@ -332,7 +332,7 @@ def test_handed_out_ids_count_too() -> None:
     assert codes[-1] is ErrorCode.GROUP_MAX_SIZE_REACHED
     group.sleep(60_000)
     assert group.group is not None
-    assert group.group.members_bytes == 0
+    assert group.classic.members_bytes == 0
     assert group.answer(group.join()).error_code is ErrorCode.MEMBER_ID_REQUIRED
 
 

@@ -24,7 +24,7 @@ def test_the_last_one_leaves_an_empty_group_of_the_next_generation() -> None:
     group.stable("a")
     assert len(of_type(group.leave("a"), GroupEmpty)) == 1
     assert group.group is not None
-    assert (group.state, group.group.generation_id) == ("Empty", 2)
+    assert (group.state, group.classic.generation_id) == ("Empty", 2)
 
 
 def test_several_members_in_one_request_are_one_rebalance() -> None:

@@ -7,12 +7,14 @@ from uuid import UUID, uuid5
 
 from msgspec.structs import replace
 
-from coordinator_state import states, timers
-from coordinator_state.errors import Refusal, require_group_id, require_member
-from coordinator_state.group import CONSUMER, Group, Member, Protocols, protocols_bytes
-from coordinator_state.offset_log import append_group_metadata
-from coordinator_state.offsets import utf8_bytes
-from coordinator_state.rebalance import (
+from coordinator_state.causes import Subject
+from coordinator_state.classic import states, timers
+from coordinator_state.classic.checks import require_member
+from coordinator_state.classic.context import classic, create_classic_group
+from coordinator_state.classic.group import CONSUMER, ClassicGroup
+from coordinator_state.classic.group_record import append_group_metadata
+from coordinator_state.classic.member import Member, Protocols, protocols_bytes
+from coordinator_state.classic.rebalance import (
     add_member,
     answer_join_error,
     drop_member,
@@ -24,7 +26,9 @@ from coordinator_state.rebalance import (
     rebalance_or_complete,
     still_votes_for_the_same,
 )
-from coordinator_state.turn import Turn
+from coordinator_state.errors import Refusal, require_group_id
+from coordinator_state.offsets import utf8_bytes
+from coordinator_state.step import Step
 from schemas.consumer_protocol import subscribed_topics
 from schemas.error_codes import ErrorCode
 from schemas.history import (
@@ -45,20 +49,20 @@ MEMBER_ID_REQUIRED_VERSION = 4
 SKIP_ASSIGNMENT_VERSION = 9
 
 
-def join_group(turn: Turn, request: JoinGroupRequest) -> None:
+def join_group(step: Step, request: JoinGroupRequest) -> None:
     """A member joins, or joins again. The answer comes at once or when the join phase ends."""
     require_group_id(request.group_id)
-    _require_session_timeout(turn, request)
-    _require_few_protocols(turn, request)
-    if turn.group is None:
+    _require_session_timeout(step, request)
+    _require_few_protocols(step, request)
+    if step.group is None:
         if request.member_id:
             raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "unknown_group", "there is no such group, so no such member")
-        turn.create_group()
-        append_group_metadata(turn)
-        turn.cause_seq = turn.tell(GroupCreated)
-    group = turn.require_group()
+        create_classic_group(step)
+        append_group_metadata(step)
+        step.cause_seq = step.append_history(GroupCreated(**step.history_fields()))
+    group = classic(step)
     protocols = _protocols(request)
-    _require_room(turn, group, request)
+    _require_room(step, group, request)
     if not group.supports_protocols(request.protocol_type, protocols):
         raise Refusal(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
@@ -67,20 +71,20 @@ def join_group(turn: Turn, request: JoinGroupRequest) -> None:
             f"{[name[:100] for name, count in group.protocol_counts.items() if count == len(group.members)][:10]}; "
             f"the request offers type {request.protocol_type!r:.100} and {[name[:100] for name, _ in protocols][:10]}",
         )
-    _require_size(turn, group, request, protocols)
+    _require_size(step, group, request, protocols)
     if not request.member_id:
-        _join_anonymous(turn, group, request, protocols)
+        _join_anonymous(step, group, request, protocols)
     elif request.member_id in group.pending_join:
-        _join_pending(turn, request, protocols)
+        _join_pending(step, request, protocols)
     else:
-        _rejoin(turn, group, request, protocols)
+        _rejoin(step, group, request, protocols)
 
 
 # ------------------------------------------------------------------------------------------------------------- checks
 
 
-def _require_session_timeout(turn: Turn, request: JoinGroupRequest) -> None:
-    least, most = turn.config.group_min_session_timeout_ms, turn.config.group_max_session_timeout_ms
+def _require_session_timeout(step: Step, request: JoinGroupRequest) -> None:
+    least, most = step.config.group_min_session_timeout_ms, step.config.group_max_session_timeout_ms
     if not least <= request.session_timeout_ms <= most:
         raise Refusal(
             ErrorCode.INVALID_SESSION_TIMEOUT,
@@ -89,9 +93,9 @@ def _require_session_timeout(turn: Turn, request: JoinGroupRequest) -> None:
         )
 
 
-def _require_few_protocols(turn: Turn, request: JoinGroupRequest) -> None:
+def _require_few_protocols(step: Step, request: JoinGroupRequest) -> None:
     """They cost time and memory in every later event of the group, however short their names are."""
-    most = turn.config.member_max_protocols
+    most = step.config.member_max_protocols
     if len(request.protocols) > most:
         raise Refusal(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
@@ -108,9 +112,9 @@ def _protocols(request: JoinGroupRequest) -> Protocols:
     return tuple(protocols.items())
 
 
-def _require_room(turn: Turn, group: Group, request: JoinGroupRequest) -> None:
+def _require_room(step: Step, group: ClassicGroup, request: JoinGroupRequest) -> None:
     """`group.max.size`. Kafka takes a member that finds no room out of the group, without a completion check."""
-    most = turn.config.group_max_size
+    most = step.config.group_max_size
     member = group.members.get(request.member_id)
     match group.state:
         case states.EMPTY | states.DEAD:
@@ -122,10 +126,12 @@ def _require_room(turn: Turn, group: Group, request: JoinGroupRequest) -> None:
     if has_room:
         return
     if member is not None:
-        drop_member(turn, member, "group_full")
+        drop_member(step, member, "group_full")
     elif group.remove_pending(request.member_id):
-        turn.cancel(timers.session(request.member_id))
-        turn.tell(PendingMemberRemoved, member_id=request.member_id, reason="group_full")
+        step.cancel(timers.session(request.member_id))
+        step.append_history(
+            PendingMemberRemoved(**step.history_fields(), member_id=request.member_id, reason="group_full")
+        )
     raise Refusal(
         ErrorCode.GROUP_MAX_SIZE_REACHED,
         "group_is_full",
@@ -134,18 +140,18 @@ def _require_room(turn: Turn, group: Group, request: JoinGroupRequest) -> None:
     )
 
 
-def _require_size(turn: Turn, group: Group, request: JoinGroupRequest, protocols: Protocols) -> None:
+def _require_size(step: Step, group: ClassicGroup, request: JoinGroupRequest, protocols: Protocols) -> None:
     """`group_max_bytes`: a group whose records would not fit into the topics takes no further member."""
     member = group.members.get(request.member_id)
     if member is None and request.group_instance_id is not None:
         member = group.members.get(group.static_members.get(request.group_instance_id, ""))
     before = 0 if member is None else protocols_bytes(member.protocols)
     after = group.members_bytes - before + protocols_bytes(protocols)
-    if after > turn.config.group_max_bytes:
+    if after > step.config.group_max_bytes:
         raise Refusal(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             "group_is_too_large",
-            f"the members' metadata would exceed group_max_bytes ({turn.config.group_max_bytes})",
+            f"the members' metadata would exceed group_max_bytes ({step.config.group_max_bytes})",
             echo_member_id=False,
         )
 
@@ -153,29 +159,30 @@ def _require_size(turn: Turn, group: Group, request: JoinGroupRequest, protocols
 # ------------------------------------------------------------------------------------------------------ a new member
 
 
-def _join_anonymous(turn: Turn, group: Group, request: JoinGroupRequest, protocols: Protocols) -> None:
-    assert turn.event is not None
-    envelope = turn.event.envelope
+def _join_anonymous(step: Step, group: ClassicGroup, request: JoinGroupRequest, protocols: Protocols) -> None:
+    envelope = step.request_event().envelope
     prefix = envelope.client_id if request.group_instance_id is None else request.group_instance_id
     member_id = envelope.new_member_id or f"{prefix}-{uuid5(MEMBER_ID_NAMESPACE, envelope.request_id)}"
     if member_id in group.members or member_id in group.pending_join:
         raise Refusal(
             ErrorCode.INVALID_REQUEST, "member_id_is_taken", f"the new member id {member_id!r:.300} is in use already"
         )
-    turn.about(member_id, request.group_instance_id, reason=request.reason)
+    step.set_subject(Subject(member_id, request.group_instance_id, request.reason))
     if request.group_instance_id is not None and request.group_instance_id in group.static_members:
-        _replace_static(turn, group, request, protocols, member_id)
+        _replace_static(step, group, request, protocols, member_id)
     elif request.group_instance_id is None and envelope.api_version >= MEMBER_ID_REQUIRED_VERSION:
         identity = MemberIdentity(member_id=member_id, client_id=envelope.client_id, client_host=envelope.client_host)
         group.add_pending(identity)
-        turn.arm(timers.session(member_id), request.session_timeout_ms)
-        turn.tell(MemberIdAssigned, member=identity, session_timeout_ms=request.session_timeout_ms)
-        turn.answer(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
+        step.arm(timers.session(member_id), request.session_timeout_ms)
+        step.append_history(
+            MemberIdAssigned(**step.history_fields(), member=identity, session_timeout_ms=request.session_timeout_ms)
+        )
+        step.respond(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
     else:
-        _add(turn, request, protocols, member_id)
+        _add(step, request, protocols, member_id)
 
 
-def _join_pending(turn: Turn, request: JoinGroupRequest, protocols: Protocols) -> None:
+def _join_pending(step: Step, request: JoinGroupRequest, protocols: Protocols) -> None:
     if request.group_instance_id is not None:
         raise Refusal(
             ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -183,12 +190,11 @@ def _join_pending(turn: Turn, request: JoinGroupRequest, protocols: Protocols) -
             "a handed-out member id cannot be used together with an instance id",
             echo_member_id=False,
         )
-    _add(turn, request, protocols, request.member_id)
+    _add(step, request, protocols, request.member_id)
 
 
-def _add(turn: Turn, request: JoinGroupRequest, protocols: Protocols, member_id: str) -> None:
-    assert turn.event is not None
-    envelope = turn.event.envelope
+def _add(step: Step, request: JoinGroupRequest, protocols: Protocols, member_id: str) -> None:
+    envelope = step.request_event().envelope
     member = Member(
         member_id=member_id,
         group_instance_id=request.group_instance_id,
@@ -198,16 +204,18 @@ def _add(turn: Turn, request: JoinGroupRequest, protocols: Protocols, member_id:
         rebalance_timeout_ms=_rebalance_timeout_ms(request),
         protocols=protocols,
     )
-    turn.cause_seq = turn.tell(
-        MemberJoined,
-        member=member.identity,
-        session_timeout_ms=member.session_timeout_ms,
-        rebalance_timeout_ms=member.rebalance_timeout_ms,
-        protocols=tuple(name for name, _ in protocols),
-        subscribed_topics=first_subscription(request.protocol_type, protocols),
+    step.cause_seq = step.append_history(
+        MemberJoined(
+            **step.history_fields(),
+            member=member.identity,
+            session_timeout_ms=member.session_timeout_ms,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            protocols=tuple(name for name, _ in protocols),
+            subscribed_topics=first_subscription(request.protocol_type, protocols),
+        )
     )
-    add_member(turn, member, request.protocol_type)
-    rebalance_or_complete(turn, "member_joined", f"member {member_id} joins", member)
+    add_member(step, member, request.protocol_type)
+    rebalance_or_complete(step, "member_joined", f"member {member_id} joins", member)
 
 
 def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
@@ -224,15 +232,15 @@ def first_subscription(protocol_type: str | None, protocols: Protocols) -> tuple
 
 
 def _replace_static(
-    turn: Turn, group: Group, request: JoinGroupRequest, protocols: Protocols, member_id: str
+    step: Step, group: ClassicGroup, request: JoinGroupRequest, protocols: Protocols, member_id: str
 ) -> None:
     """KIP-345: the instance keeps its place under a new member id; the old id is fenced."""
     assert request.group_instance_id is not None
     old_id = group.static_members[request.group_instance_id]
     old_leader_id = group.leader_id
     member = group.members.pop(old_id)
-    _fence_parked(turn, group, member)
-    turn.cancel(timers.session(old_id))
+    _fence_parked(step, group, member)
+    step.cancel(timers.session(old_id))
     group.members_bytes += utf8_bytes(member_id) - utf8_bytes(old_id)
     member.member_id = member_id
     member.is_new = False
@@ -242,43 +250,48 @@ def _replace_static(
         group.leader_id = member_id
     if group.rebalance is not None and old_id in group.rebalance.waited:
         group.rebalance.waited[member_id] = group.rebalance.waited.pop(old_id)
-    turn.arm(timers.session(member_id), member.session_timeout_ms)
+    step.arm(timers.session(member_id), member.session_timeout_ms)
     group.update_member(member, protocols, request.session_timeout_ms, _rebalance_timeout_ms(request))
     stays = group.state is states.STABLE and still_votes_for_the_same(group)
-    turn.cause_seq = turn.tell(MemberReplaced, member=member.identity, old_member_id=old_id, rebalanced=not stays)
+    step.cause_seq = step.append_history(
+        MemberReplaced(**step.history_fields(), member=member.identity, old_member_id=old_id, rebalanced=not stays)
+    )
     if group.elected_leader_id == old_id:
         group.elected_leader_id = member_id
-        turn.tell(LeaderElected, leader=member.identity, previous_leader_id=old_id, reason="leader_replaced")
+        step.append_history(
+            LeaderElected(
+                **step.history_fields(), leader=member.identity, previous_leader_id=old_id, reason="leader_replaced"
+            )
+        )
     if stays:
-        _answer_without_rebalance(turn, group, member, old_leader_id)
+        _answer_without_rebalance(step, group, member, old_leader_id)
         return
-    park_join(turn, member)
+    park_join(step, member)
     reason = f"static member {request.group_instance_id} came back as {member_id}"
     if group.state is states.PREPARING_REBALANCE:
-        maybe_complete_join(turn)
+        maybe_complete_join(step)
     else:
-        prepare_rebalance(turn, "static_member_replaced", reason, member)
+        prepare_rebalance(step, "static_member_replaced", reason, member)
 
 
-def _fence_parked(turn: Turn, group: Group, member: Member) -> None:
+def _fence_parked(step: Step, group: ClassicGroup, member: Member) -> None:
     """Whoever waits under the old id is fenced."""
     if member.awaiting_join is not None:
-        if not turn.is_copy_of(member.awaiting_join):
-            answer_join_error(turn, member.awaiting_join, ErrorCode.FENCED_INSTANCE_ID, member.member_id)
+        if not step.is_copy_of(member.awaiting_join):
+            answer_join_error(step, member.awaiting_join, ErrorCode.FENCED_INSTANCE_ID, member.member_id)
         group.park_join(member, None)
     if member.awaiting_sync is not None:
         fenced = SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID)
-        turn.answer_parked("SyncGroup", member.awaiting_sync, fenced)
+        step.respond_to_parked("SyncGroup", member.awaiting_sync, fenced)
         member.awaiting_sync = None
 
 
-def _answer_without_rebalance(turn: Turn, group: Group, member: Member, old_leader_id: str | None) -> None:
+def _answer_without_rebalance(step: Step, group: ClassicGroup, member: Member, old_leader_id: str | None) -> None:
     """The vote is the same: the group goes on, and the member takes over what its predecessor held."""
-    assert turn.event is not None
-    append_group_metadata(turn)
-    turn.changed = True
+    append_group_metadata(step)
+    step.note_assignment_change()
     leads = group.leader_id == member.member_id
-    if turn.event.envelope.api_version >= SKIP_ASSIGNMENT_VERSION:
+    if step.request_event().envelope.api_version >= SKIP_ASSIGNMENT_VERSION:
         everybody = join_response_members(group) if leads else ()
         response = join_response(group, member.member_id, everybody)
         if leads:
@@ -286,36 +299,38 @@ def _answer_without_rebalance(turn: Turn, group: Group, member: Member, old_lead
     else:
         # An older client that read its own id here would compute an assignment that nobody asked for.
         response = replace(join_response(group, member.member_id, ()), leader=old_leader_id or "")
-    turn.answer(response)
+    step.respond(response)
 
 
 # -------------------------------------------------------------------------------------------------- a known member
 
 
-def _rejoin(turn: Turn, group: Group, request: JoinGroupRequest, protocols: Protocols) -> None:
+def _rejoin(step: Step, group: ClassicGroup, request: JoinGroupRequest, protocols: Protocols) -> None:
     member = require_member(group, request.member_id, request.group_instance_id)
     leads = member.member_id == group.leader_id
     same = member.protocols == protocols
     match group.state:
         case states.PREPARING_REBALANCE:
-            _update_and_park(turn, group, member, request, protocols)
-            maybe_complete_join(turn)
+            _update_and_park(step, group, member, request, protocols)
+            maybe_complete_join(step)
         case states.COMPLETING_REBALANCE if same:
-            turn.answer(join_response(group, member.member_id, join_response_members(group) if leads else ()))
+            step.respond(join_response(group, member.member_id, join_response_members(group) if leads else ()))
         case states.STABLE if same and not leads:
-            turn.answer(join_response(group, member.member_id, ()))
+            step.respond(join_response(group, member.member_id, ()))
         case states.COMPLETING_REBALANCE | states.STABLE:
-            _update_and_park(turn, group, member, request, protocols)
+            _update_and_park(step, group, member, request, protocols)
             if same:
-                prepare_rebalance(turn, "leader_rejoined", f"leader {member.member_id} rejoins", member)
+                prepare_rebalance(step, "leader_rejoined", f"leader {member.member_id} rejoins", member)
             else:
-                prepare_rebalance(turn, "member_changed", f"member {member.member_id} has other protocols or metadata", member)
+                prepare_rebalance(
+                    step, "member_changed", f"member {member.member_id} has other protocols or metadata", member
+                )
         case states.EMPTY | states.DEAD:
             raise AssertionError(f"a group in state {group.state} has a member")
 
 
 def _update_and_park(
-    turn: Turn, group: Group, member: Member, request: JoinGroupRequest, protocols: Protocols
+    step: Step, group: ClassicGroup, member: Member, request: JoinGroupRequest, protocols: Protocols
 ) -> None:
     rebalance_timeout_ms = _rebalance_timeout_ms(request)
     changed: list[Literal["protocols", "metadata", "session_timeout", "rebalance_timeout"]] = []
@@ -327,11 +342,13 @@ def _update_and_park(
         changed.append("session_timeout")
     if member.rebalance_timeout_ms != rebalance_timeout_ms:
         changed.append("rebalance_timeout")
-    turn.cause_seq = turn.tell(
-        MemberRejoined,
-        member=member.identity,
-        changed=tuple(changed),
-        subscribed_topics=first_subscription(group.protocol_type, protocols),
+    step.cause_seq = step.append_history(
+        MemberRejoined(
+            **step.history_fields(),
+            member=member.identity,
+            changed=tuple(changed),
+            subscribed_topics=first_subscription(group.protocol_type, protocols),
+        )
     )
     group.update_member(member, protocols, request.session_timeout_ms, rebalance_timeout_ms)
-    park_join(turn, member)
+    park_join(step, member)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator_state.group import Group
+from coordinator_state.classic.group import ClassicGroup
 from schemas.java_hash import java_string_hash
 
 
-def vote(group: Group) -> dict[str, tuple[str, ...]]:
+def vote(group: ClassicGroup) -> dict[str, tuple[str, ...]]:
     """Protocol name -> members that vote for it: each for the first of its own that all members list."""
     votes: dict[str, list[str]] = {}
     counts, size = group.protocol_counts, len(group.members)
@@ -23,7 +23,7 @@ def winner(votes: dict[str, tuple[str, ...]]) -> tuple[str, bool]:
     return best[0], len(best) > 1
 
 
-def selected_protocol(group: Group) -> str:
+def selected_protocol(group: ClassicGroup) -> str:
     """The protocol that the members would choose now."""
     return winner(vote(group))[0]
 

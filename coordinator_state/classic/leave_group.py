@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from coordinator_state import states, timers
-from coordinator_state.errors import Refusal, require_group_id, require_member
-from coordinator_state.group import Group, Member
-from coordinator_state.rebalance import maybe_complete_join, prepare_rebalance, remove_member
-from coordinator_state.turn import Turn
+from coordinator_state.causes import Subject
+from coordinator_state.classic import states, timers
+from coordinator_state.classic.checks import require_member
+from coordinator_state.classic.context import classic_or_none
+from coordinator_state.classic.group import ClassicGroup
+from coordinator_state.classic.member import Member
+from coordinator_state.classic.rebalance import maybe_complete_join, prepare_rebalance, remove_member
+from coordinator_state.errors import Refusal, require_group_id
+from coordinator_state.step import Step
 from schemas.error_codes import ErrorCode
 from schemas.history import MemberLeft, PendingMemberRemoved
 from schemas.messages import LeaveGroupMember, LeaveGroupMemberResponse, LeaveGroupRequest, LeaveGroupResponse
@@ -14,61 +18,62 @@ from schemas.messages import LeaveGroupMember, LeaveGroupMemberResponse, LeaveGr
 BATCH_VERSION = 3
 
 
-def leave_group(turn: Turn, request: LeaveGroupRequest) -> None:
+def leave_group(step: Step, request: LeaveGroupRequest) -> None:
     """Members leave, or are taken out by instance id. One bad entry does not stop the others."""
     require_group_id(request.group_id)
-    group = turn.group
+    group = classic_or_none(step)
     left: list[Member | str] = []
-    results = tuple(_leave(turn, group, entry, left) for entry in request.members)
+    results = tuple(_leave(step, group, entry, left) for entry in request.members)
     if group is not None and left:
         last = left[-1]
         if group.state in (states.STABLE, states.COMPLETING_REBALANCE):
             names = ", ".join(each if isinstance(each, str) else each.member_id for each in left)
             # Kafka rebalances even when only handed-out ids left; so do we (docs/differences.md).
             prepare_rebalance(
-                turn,
+                step,
                 "pending_member_left" if isinstance(last, str) else "member_left",
                 f"LeaveGroup of {names:.500}",
                 None if isinstance(last, str) else last,
             )
         else:
-            maybe_complete_join(turn)
-    turn.answer(_response(turn, results))
+            maybe_complete_join(step)
+    step.respond(_response(step, results))
 
 
-def _response(turn: Turn, results: tuple[LeaveGroupMemberResponse, ...]) -> LeaveGroupResponse:
-    assert turn.event is not None
-    if turn.event.envelope.api_version < BATCH_VERSION and len(results) == 1:
+def _response(step: Step, results: tuple[LeaveGroupMemberResponse, ...]) -> LeaveGroupResponse:
+    if step.request_event().envelope.api_version < BATCH_VERSION and len(results) == 1:
         return LeaveGroupResponse(error_code=results[0].error_code)
     return LeaveGroupResponse(members=results)
 
 
 def _leave(
-    turn: Turn, group: Group | None, entry: LeaveGroupMember, left: list[Member | str]
+    step: Step, group: ClassicGroup | None, entry: LeaveGroupMember, left: list[Member | str]
 ) -> LeaveGroupMemberResponse:
     error_code = ErrorCode.NONE
-    turn.about(entry.member_id, entry.group_instance_id, reason=entry.reason)
+    step.set_subject(Subject(entry.member_id, entry.group_instance_id, entry.reason))
     try:
         leaver = _leaver(group, entry)
     except Refusal as refusal:
         error_code = refusal.error_code
-        turn.tell_refused(refusal)
+        step.record_refusal(refusal)
     else:
         assert group is not None
         left.append(leaver)
         if isinstance(leaver, str):
             group.remove_pending(leaver)
-            turn.cancel(timers.session(leaver))
-            turn.cause_seq = turn.tell(PendingMemberRemoved, member_id=leaver, reason="left")
+            step.cancel(timers.session(leaver))
+            step.cause_seq = step.append_history(
+                PendingMemberRemoved(**step.history_fields(), member_id=leaver, reason="left")
+            )
         else:
-            turn.cause_seq = turn.tell(MemberLeft, member=leaver.identity)
-            remove_member(turn, leaver)
+            step.cause_seq = step.append_history(MemberLeft(**step.history_fields(), member=leaver.identity))
+            remove_member(step, leaver)
     return LeaveGroupMemberResponse(
         member_id=entry.member_id, group_instance_id=entry.group_instance_id, error_code=error_code
     )
 
 
-def _leaver(group: Group | None, entry: LeaveGroupMember) -> Member | str:
+def _leaver(group: ClassicGroup | None, entry: LeaveGroupMember) -> Member | str:
     """The member that an entry names, or the handed-out id."""
     if group is None:
         raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "unknown_group", "there is no such group")

@@ -1,0 +1,77 @@
+"""The cause of a history record: the request, the timer or the other event that led to it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from coordinator_state import timers
+from coordinator_state.group import Group
+from coordinator_state.outputs import GroupEvent, RequestEvent, TopicsDeletedEvent
+from coordinator_state.timers import DueTimer
+from schemas.history import Cause
+
+REASON_MAX_CHARACTERS = 255
+"""Kafka shortens the reasons of clients to this (KIP-800)."""
+
+
+class Subject(NamedTuple):
+    """The member that a timer, or one entry of a batch, is about."""
+
+    member_id: str | None
+    group_instance_id: str | None
+    reason: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+
+
+def request_cause(event: RequestEvent, partition: int, subject: Subject | None) -> Cause:
+    """A request; its fields name the member where no subject does."""
+    envelope, request = event.envelope, event.request
+    if subject is not None:
+        member_id, group_instance_id, reason = subject.member_id, subject.group_instance_id, subject.reason
+    else:
+        member_id = getattr(request, "member_id", None)
+        group_instance_id = getattr(request, "group_instance_id", None)
+        reason = getattr(request, "reason", None)
+    return Cause(
+        kind="request",
+        partition=partition,
+        offset=event.offset,
+        api=envelope.api,
+        api_version=envelope.api_version,
+        request_id=envelope.request_id,
+        member_id=member_id,
+        group_instance_id=group_instance_id,
+        client_id=envelope.client_id,
+        client_host=envelope.client_host,
+        reason=reason[:REASON_MAX_CHARACTERS] if reason else None,
+    )
+
+
+def event_cause(event: GroupEvent, partition: int) -> Cause:
+    """An event that is no request."""
+    if type(event) is TopicsDeletedEvent:
+        return Cause(kind="topics_deleted", partition=partition, offset=event.offset)
+    return Cause(kind="recording", partition=partition, offset=event.offset)
+
+
+def timer_cause(due: DueTimer, partition: int, group: Group | None, subject: Subject | None) -> Cause:
+    """A timer, with the event that armed it."""
+    name, timer = due
+    if name == timers.OFFSETS_EXPIRY or group is None:
+        found = timers.TimerCause("offsets_expiry", None)
+    else:
+        found = group.body.timer_cause(name)
+    about = subject or Subject(found.member_id, None)
+    return Cause(
+        kind="timer",
+        partition=partition,
+        offset=timer.armed_offset,
+        timer=found.timer,
+        armed_ms=timer.armed_ms,
+        deadline_ms=timer.deadline_ms,
+        member_id=about.member_id,
+        group_instance_id=about.group_instance_id,
+        client_id=about.client_id,
+        client_host=about.client_host,
+    )

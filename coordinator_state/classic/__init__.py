@@ -1,0 +1,1 @@
+"""Classic groups: the protocol of JoinGroup and SyncGroup (Kafka 4.3, `ClassicGroup`)."""

@@ -1,0 +1,48 @@
+"""The check of a classic group whether the sender of an OffsetCommit may commit."""
+
+from __future__ import annotations
+
+from coordinator_state.classic import states, timers
+from coordinator_state.classic.checks import require_generation, require_member
+from coordinator_state.classic.context import classic_or_none, create_classic_group
+from coordinator_state.classic.rebalance import note_rebalance_known
+from coordinator_state.errors import Refusal
+from coordinator_state.step import Step
+from schemas.error_codes import ErrorCode
+from schemas.history import GroupCreated
+from schemas.messages import NO_GENERATION, OffsetCommitRequest
+
+GROUP_ID_NOT_FOUND_VERSION = 9
+
+
+def validate_offset_commit(step: Step, request: OffsetCommitRequest) -> None:
+    """Kafka's checks, in its order; a commit without a group creates a simple one."""
+    group = classic_or_none(step)
+    generation_id = request.generation_id_or_member_epoch
+    if group is None:
+        if generation_id >= 0:
+            code = (
+                ErrorCode.GROUP_ID_NOT_FOUND
+                if step.request_event().envelope.api_version >= GROUP_ID_NOT_FOUND_VERSION
+                else ErrorCode.ILLEGAL_GENERATION
+            )
+            raise Refusal(code, "unknown_group", "there is no such group, so no such generation")
+        create_classic_group(step)
+        step.cause_seq = step.append_history(GroupCreated(**step.history_fields()))
+        return
+    if generation_id <= NO_GENERATION and group.state is states.EMPTY:
+        return
+    if generation_id <= NO_GENERATION and not request.member_id and request.group_instance_id is None:
+        raise Refusal(
+            ErrorCode.UNKNOWN_MEMBER_ID, "commit_without_membership", "the group has members; only they may commit"
+        )
+    member = require_member(group, request.member_id, request.group_instance_id)
+    require_generation(group, generation_id)
+    if group.state is states.COMPLETING_REBALANCE:
+        note_rebalance_known(step, member.member_id)
+        raise Refusal(
+            ErrorCode.REBALANCE_IN_PROGRESS,
+            "commit_before_sync",
+            "the member has not yet got its assignment of this generation",
+        )
+    step.arm(timers.session(member.member_id), member.session_timeout_ms)

@@ -1,0 +1,34 @@
+"""A classic group in a step."""
+
+from __future__ import annotations
+
+from coordinator_state.classic.group import ClassicGroup
+from coordinator_state.classic.states import GroupState
+from coordinator_state.step import Step
+
+
+def classic(step: Step) -> ClassicGroup:
+    """The classic group of a step that has one."""
+    group = step.group
+    assert group is not None
+    body = group.body
+    assert type(body) is ClassicGroup
+    return body
+
+
+def classic_or_none(step: Step) -> ClassicGroup | None:
+    """The classic group of a step, if there is a group."""
+    return None if step.group is None else classic(step)
+
+
+def create_classic_group(step: Step) -> ClassicGroup:
+    """Begin a life of the group with the event of this step."""
+    body = ClassicGroup(state_since_ms=step.now_ms)
+    step.create_group(body)
+    return body
+
+
+def transition_to(step: Step, state: GroupState) -> None:
+    """Let the group go to another state; it is published at the end of the step."""
+    classic(step).transition_to(state, step.now_ms)
+    step.note_change()

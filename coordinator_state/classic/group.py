@@ -1,0 +1,278 @@
+"""The data of a classic group, and its part of the interface that all kinds of group have.
+
+Source: `ClassicGroup` (Kafka 4.3). Members iterate in the order in which they were added, and that order is part of the state.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, final
+
+from msgspec import Struct, field
+
+from coordinator_state.classic import states, timers
+from coordinator_state.classic.assigned_topics import assigned_topics
+from coordinator_state.classic.member import Member, Protocols, Rebalance, identity_bytes, protocols_bytes
+from coordinator_state.classic.states import VALID_PREVIOUS_STATES, GroupState
+from coordinator_state.errors import Refusal
+from coordinator_state.group import Group
+from coordinator_state.offsets import OffsetExpirationCondition
+from coordinator_state.parked import ParkedRequest
+from coordinator_state.timers import TimerCause
+from schemas.error_codes import ErrorCode
+from schemas.history import GroupSnapshot, MemberIdentity, SnapshotMember
+from schemas.messages import DescribedGroup, DescribedGroupMember
+from schemas.records import GroupMetadataKey, encode_key
+
+CONSUMER = "consumer"
+"""The protocol type whose metadata and assignments are those of the consumer protocol."""
+
+
+@final
+class ClassicGroup(Struct, array_like=True, tag="classic"):
+    """The members, the protocol and the rebalance of one group."""
+
+    type_name: ClassVar[str] = "classic"
+
+    state: GroupState = states.EMPTY
+    previous_state: GroupState = states.DEAD
+    state_since_ms: int = 0
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    generation_id: int = 0
+    leader_id: str | None = None
+    elected_leader_id: str | None = None
+    """The leader that history knows of."""
+    members: dict[str, Member] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    """group instance id -> member id."""
+    pending_join: dict[str, MemberIdentity] = field(default_factory=dict)
+    """Ids handed out with MEMBER_ID_REQUIRED and not yet used."""
+    pending_sync: dict[str, None] = field(default_factory=dict)
+    """Members that know of this generation and have not sent SyncGroup."""
+    awaiting_join_count: int = 0
+    protocol_counts: dict[str, int] = field(default_factory=dict)
+    """Protocol name -> number of members that list it."""
+    members_bytes: int = 0
+    """About the size of all members and handed-out ids in a record or answer."""
+    subscribed_topics: tuple[str, ...] | None = None
+    """Union of the members' subscriptions at the last join completion; None: unknown."""
+    new_member_added: bool = False
+    """Another member came during the initial delay, so it is extended once more."""
+    initial_join: tuple[int, int] | None = None
+    """(delay_ms, remaining_ms) of the running initial delay."""
+    rebalance: Rebalance | None = None
+
+    # ------------------------------------------------------------------------------------------------------- queries
+
+    @property
+    def all_joined(self) -> bool:
+        """Every member's JoinGroup is parked and no handed-out id is open."""
+        return self.awaiting_join_count == len(self.members) and not self.pending_join
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that any member grants; 0 without members."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether a member with these protocols may join."""
+        if self.state is states.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        return self.protocol_type == protocol_type and any(
+            self.protocol_counts.get(name, 0) == len(self.members) for name, _ in protocols
+        )
+
+    # ------------------------------------------------------------------------------------------------------- changes
+
+    def transition_to(self, state: GroupState, now_ms: int) -> None:
+        """The only place that sets `state`."""
+        assert self.state in VALID_PREVIOUS_STATES[state], f"{self.state} cannot become {state}"
+        self.previous_state = self.state
+        self.state = state
+        self.state_since_ms = now_ms
+
+    def add_member(self, member: Member, protocol_type: str) -> None:
+        """Add a member at the end; the first one sets the protocol type, and leads if nobody does."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        if member.group_instance_id is not None:
+            self.static_members[member.group_instance_id] = member.member_id
+        self._count(member, 1)
+        self.members_bytes += member.size_bytes
+
+    def remove_member(self, member_id: str) -> Member | None:
+        """Take a member, or a handed-out id, out of everything; the first remaining member leads if it led."""
+        self.remove_pending(member_id)
+        self.pending_sync.pop(member_id, None)
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return None
+        if member.group_instance_id is not None and self.static_members.get(member.group_instance_id) == member_id:
+            del self.static_members[member.group_instance_id]
+        self._count(member, -1)
+        self.members_bytes -= member.size_bytes
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        return member
+
+    def add_pending(self, identity: MemberIdentity) -> None:
+        """Remember an id that is handed out."""
+        self.pending_join[identity.member_id] = identity
+        self.members_bytes += identity_bytes(identity)
+
+    def remove_pending(self, member_id: str) -> bool:
+        """Forget a handed-out id; False if it is none."""
+        identity = self.pending_join.pop(member_id, None)
+        if identity is not None:
+            self.members_bytes -= identity_bytes(identity)
+        return identity is not None
+
+    def update_member(self, member: Member, protocols: Protocols, session_timeout_ms: int, rebalance_timeout_ms: int) -> None:
+        if protocols != member.protocols:
+            self._count(member, -1)
+            self.members_bytes += protocols_bytes(protocols) - protocols_bytes(member.protocols)
+            member.protocols = protocols
+            self._count(member, 1)
+        member.session_timeout_ms = session_timeout_ms
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+
+    def set_assignment(self, member: Member, assignment: bytes) -> None:
+        self.members_bytes += len(assignment) - len(member.assignment)
+        member.assignment = assignment
+
+    def park_join(self, member: Member, parked: ParkedRequest | None) -> None:
+        """Park a JoinGroup, or take it away (None)."""
+        self.awaiting_join_count += (parked is not None) - (member.awaiting_join is not None)
+        member.awaiting_join = parked
+
+    def count_members(self) -> None:
+        """Count anew what members and handed-out ids take."""
+        members = sum([member.size_bytes for member in self.members.values()])
+        self.members_bytes = members + sum(map(identity_bytes, self.pending_join.values()))
+
+    def _count(self, member: Member, sign: int) -> None:
+        for name, _ in member.protocols:
+            self.protocol_counts[name] = count = self.protocol_counts.get(name, 0) + sign
+            if not count:
+                del self.protocol_counts[name]
+        if member.awaiting_join is not None:
+            self.awaiting_join_count += sign
+
+    # ------------------------------------------------------------------------------- the interface of all kinds of group
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is states.EMPTY
+
+    @property
+    def ongoing_seq(self) -> int | None:
+        return None if self.rebalance is None else self.rebalance.last_seq
+
+    def instance_owner(self, group_instance_id: str) -> str | None:
+        return self.static_members.get(group_instance_id)
+
+    def validate_offset_delete(self) -> None:
+        """Subscriptions of another protocol type are not known, so nothing may be deleted while there are members."""
+        if self.state is not states.EMPTY and self.protocol_type != CONSUMER:
+            raise Refusal(
+                ErrorCode.NON_EMPTY_GROUP,
+                "group_is_not_empty",
+                f"the group has members of type {self.protocol_type!r:.100}, whose subscriptions are not known",
+            )
+
+    def validate_delete_group(self) -> None:
+        """Handed-out ids do not prevent the deletion."""
+        if self.state is not states.EMPTY:
+            raise Refusal(ErrorCode.NON_EMPTY_GROUP, "group_is_not_empty", f"the group has {len(self.members)} members")
+
+    def is_subscribed_to_topic(self, topic: str) -> bool:
+        """A consumer group with an unknown subscription counts as subscribed to everything."""
+        if self.subscribed_topics is None:
+            return self.protocol_type == CONSUMER
+        return topic in self.subscribed_topics
+
+    def offset_expiration_condition(self) -> OffsetExpirationCondition | None:
+        """Kafka's table of protocol type and state."""
+        if self.protocol_type is None:
+            return OffsetExpirationCondition(None)
+        if self.state is states.EMPTY:
+            return OffsetExpirationCondition(self.state_since_ms)
+        if self.protocol_type == CONSUMER and self.state is states.STABLE and self.subscribed_topics is not None:
+            return OffsetExpirationCondition(None)
+        return None
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        """Metadata only when Stable, the stored assignment in every state. Unused handed-out ids are not shown."""
+        stable = self.state is states.STABLE
+        return DescribedGroup(
+            group_id=group_id,
+            group_state=self.state.value,
+            protocol_type=self.protocol_type or "",
+            protocol_data=(self.protocol_name or "") if stable else "",
+            members=tuple(
+                DescribedGroupMember(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    member_metadata=member.metadata_of(self.protocol_name) if stable else b"",
+                    member_assignment=member.assignment,
+                )
+                for member in self.members.values()
+            ),
+        )
+
+    def snapshot(self, group: Group, seq: int) -> GroupSnapshot:
+        return GroupSnapshot(
+            group_id=group.group_id,
+            epoch=group.epoch,
+            seq=seq,
+            time_ms=group.now_ms,
+            timestamp_ms=group.timestamp_ms,
+            state=self.state.value,
+            state_since_ms=self.state_since_ms,
+            generation_id=self.generation_id,
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocol_name,
+            leader_id=self.leader_id,
+            members=tuple([
+                SnapshotMember(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    session_timeout_ms=member.session_timeout_ms,
+                    rebalance_timeout_ms=member.rebalance_timeout_ms,
+                    metadata=member.metadata_of(self.protocol_name),
+                    assignment=member.assignment,
+                    partitions=assigned_topics(self.protocol_type == CONSUMER, member.assignment),
+                )
+                for member in self.members.values()
+            ]),
+        )
+
+    def tombstone_keys(self, group_id: str) -> tuple[bytes, ...]:
+        return (encode_key(GroupMetadataKey(group_id)),)
+
+    def timer_cause(self, name: str) -> TimerCause:
+        member_id = timers.member_of(name)
+        if member_id is None:
+            return TimerCause("join" if name == timers.JOIN else "sync", None)
+        return TimerCause("pending_member" if member_id in self.pending_join else "session", member_id)
+
+    def move_time(self, by_ms: int) -> None:
+        self.state_since_ms += by_ms
+
+
+def classic_group(group: Group) -> ClassicGroup:
+    """The classic group that a group is."""
+    body = group.body
+    assert type(body) is ClassicGroup
+    return body

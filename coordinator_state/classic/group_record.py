@@ -1,0 +1,33 @@
+"""The record of a classic group in the offsets log, as Kafka writes it."""
+
+from __future__ import annotations
+
+from coordinator_state.classic.context import classic
+from coordinator_state.step import Step
+from schemas.records import GroupMetadataKey, encode_group_metadata, encode_key, encode_member_metadata
+
+GROUP_METADATA_VALUE_VERSION = 3
+"""Every Kafka from 2.3 to 4.3 writes 3."""
+
+
+def append_group_metadata(step: Step) -> None:
+    """Append the group as it is: hard state only."""
+    group, version = classic(step), GROUP_METADATA_VALUE_VERSION
+    members = [
+        encode_member_metadata(
+            version,
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.session_timeout_ms,
+            member.metadata_of(group.protocol_name),
+            member.assignment,
+        )
+        for member in group.members.values()
+    ]
+    value = encode_group_metadata(
+        version, group.protocol_type or "", group.generation_id, group.protocol_name, group.leader_id, group.state_since_ms, members
+    )
+    step.append_record(encode_key(GroupMetadataKey(step.group_id)), value)

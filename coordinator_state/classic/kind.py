@@ -1,0 +1,38 @@
+"""Classic groups as one kind of group."""
+
+from __future__ import annotations
+
+from coordinator_state.classic import timers
+from coordinator_state.classic.commit import validate_offset_commit
+from coordinator_state.classic.group import ClassicGroup
+from coordinator_state.classic.heartbeat import heartbeat
+from coordinator_state.classic.join_group import join_group
+from coordinator_state.classic.leave_group import leave_group
+from coordinator_state.classic.rebalance import join_timer_expired, sync_timer_expired
+from coordinator_state.classic.sessions import renew_sessions, session_timer_expired
+from coordinator_state.classic.sync_group import sync_group
+from coordinator_state.kind import GroupKind
+from coordinator_state.step import Step
+from coordinator_state.timers import Timer
+
+
+class ClassicKind(GroupKind):
+    """Groups of the protocol of JoinGroup and SyncGroup, and groups of commits without members."""
+
+    body = ClassicGroup
+    join_group = staticmethod(join_group)
+    sync_group = staticmethod(sync_group)
+    heartbeat = staticmethod(heartbeat)
+    leave_group = staticmethod(leave_group)
+    validate_offset_commit = staticmethod(validate_offset_commit)
+    renew_sessions = staticmethod(renew_sessions)
+
+    def timer_expired(self, step: Step, name: str, timer: Timer) -> None:
+        member_id = timers.member_of(name)
+        if member_id is not None:
+            session_timer_expired(step, member_id, timer.armed_ms)
+        elif name == timers.JOIN:
+            join_timer_expired(step)
+        else:
+            assert name == timers.SYNC
+            sync_timer_expired(step)

@@ -1,0 +1,68 @@
+"""Sessions: how long nothing may be heard of a member, or of the owner of a handed-out id; what follows when they end."""
+
+from __future__ import annotations
+
+from coordinator_state.causes import Subject
+from coordinator_state.classic import states, timers
+from coordinator_state.classic.context import classic
+from coordinator_state.classic.member import Member
+from coordinator_state.classic.rebalance import complete_join, prepare_rebalance, remove_member
+from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
+from coordinator_state.step import Step
+from coordinator_state.timers import Timer
+from schemas.history import MemberExpired, PendingMemberRemoved
+
+
+def session_timer_expired(step: Step, member_id: str, last_heard_ms: int) -> None:
+    """Nothing was heard of a member, or of the owner of a handed-out id, for its time."""
+    group = classic(step)
+    if member_id in group.pending_join:
+        step.cause_seq = step.append_history(
+            PendingMemberRemoved(**step.history_fields(), member_id=member_id, reason="expired")
+        )
+        group.remove_pending(member_id)
+        if group.state is states.PREPARING_REBALANCE and group.all_joined:
+            complete_join(step)
+        return
+    member = group.members.get(member_id)
+    if member is None or member.satisfies_heartbeat:
+        return
+    timeout_ms = _session_ms(member)
+    step.set_subject(
+        Subject(member_id, member.group_instance_id, client_id=member.client_id, client_host=member.client_host)
+    )
+    step.cause_seq = step.append_history(
+        MemberExpired(
+            **step.history_fields(), member=member.identity, last_heard_ms=last_heard_ms, session_timeout_ms=timeout_ms
+        )
+    )
+    remove_member(step, member)
+    if group.state in (states.STABLE, states.COMPLETING_REBALANCE):
+        prepare_rebalance(step, "member_expired", f"member {member_id} was not heard for {timeout_ms} ms", member)
+    elif group.state is states.PREPARING_REBALANCE and group.all_joined:
+        complete_join(step)
+
+
+def renew_sessions(step: Step) -> None:
+    """The clock had stood still: every session begins anew, in the order of arming. None ends sooner than it would have.
+
+    A member's timer still says when it was last heard: it was not heard now.
+    """
+    members, armed = classic(step).members, step.require_group().timers
+    for name, timer in list(armed.items()):
+        member_id = timers.member_of(name)
+        if member_id is None:
+            continue
+        del armed[name]
+        member = members.get(member_id)
+        if member is None:
+            delay_ms = timer.deadline_ms - timer.armed_ms
+            armed[name] = Timer(step.now_ms + delay_ms, step.now_ms, timer.armed_offset)
+        else:
+            # A member that waits to join may have named a shorter session meanwhile: that holds from its next arming on.
+            deadline_ms = max(timer.deadline_ms, step.now_ms + _session_ms(member))
+            armed[name] = Timer(deadline_ms, timer.armed_ms, timer.armed_offset)
+
+
+def _session_ms(member: Member) -> int:
+    return NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms

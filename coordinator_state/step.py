@@ -1,0 +1,323 @@
+"""One step of the machine: an event or a timer that is handled, and everything that follows from it.
+
+Handlers change the group and hand their effects to the step: responses, records of the offsets log, history records, timers. The
+step numbers them by (epoch, seq), in the order of the code. At its end the group is published if it has changed.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from coordinator_state import timers
+from coordinator_state.causes import Subject, event_cause, request_cause, timer_cause
+from coordinator_state.config import GroupConfig
+from coordinator_state.errors import Refusal
+from coordinator_state.group import Group, GroupBody
+from coordinator_state.outputs import Answer, AssignmentChange, GroupEvent, LogRecord, Output, RequestEvent
+from coordinator_state.parked import ParkedRequest
+from coordinator_state.timers import DueTimer, Timer
+from schemas.error_codes import ErrorCode
+from schemas.history import Cause, History, MemberFenced, RequestRefused
+from schemas.messages import Response
+
+REFUSALS_RECORDED_MAX = 100
+"""History records so many refused parts of one request: each record has the names of group and client again."""
+
+_NEVER_MS = 2**63
+
+
+class HistoryFields(TypedDict):
+    """The fields that every history record has."""
+
+    group_id: str
+    epoch: int
+    seq: int
+    time_ms: int
+    timestamp_ms: int
+    generation_id: int
+    cause: Cause
+    caused_by: int | None
+
+
+class Step:
+    """The context of a handler. One object serves all steps of a group; `begin` and `begin_timer` start the next."""
+
+    __slots__ = (
+        "_assignment_changed",
+        "_cause",
+        "_refused",
+        "_retention_changed",
+        "_subject",
+        "cause_seq",
+        "config",
+        "due_timer",
+        "epoch",
+        "event",
+        "group",
+        "group_id",
+        "no_deadline_before_ms",
+        "now_ms",
+        "offset",
+        "outputs",
+        "partition",
+        "seq",
+        "timestamp_ms",
+    )
+
+    def __init__(self, group_id: str, config: GroupConfig, partition: int, group: Group | None) -> None:
+        self.group_id = group_id
+        self.config = config
+        self.partition = partition
+        self.group = group
+        self.outputs: list[Output] = []
+        self.epoch = 0
+        self.seq = 0
+        self.now_ms = 0
+        """The group's clock."""
+        self.timestamp_ms = 0
+        """The same moment by append time."""
+        self.offset = 0
+        """The event that is handled; in a timer's step, the event that armed the timer."""
+        self.event: GroupEvent | None = None
+        self.due_timer: DueTimer | None = None
+        self.cause_seq: int | None = None
+        """The history record that the next ones follow from."""
+        self._cause: Cause | None = None
+        self._subject: Subject | None = None
+        self._refused = 0
+        self._assignment_changed = False
+        self._retention_changed = False
+        self.no_deadline_before_ms = 0
+        """A lower bound of all deadlines, kept by `arm` and `next_due`: most steps need not look at the timers."""
+
+    # ------------------------------------------------------------------------------------------- beginning and end
+
+    def begin(self, event: GroupEvent) -> None:
+        """Begin the step of an event. Without a group the event begins a life of one."""
+        is_request = type(event) is RequestEvent
+        self.event = event
+        self.due_timer = self._cause = self._subject = self.cause_seq = None
+        self.offset = event.offset
+        self.timestamp_ms = event.timestamp_ms
+        self._refused = 0
+        group = self.group
+        if group is None:
+            self.epoch, self.seq = event.offset, 0
+            self.now_ms = event.clock_ms or (event.timestamp_ms if is_request else 0)
+            return
+        self.epoch, self.seq = group.epoch, group.seq
+        if event.clock_ms > group.now_ms:
+            group.now_ms = event.clock_ms
+        self.now_ms = group.now_ms
+        group.timestamp_ms = event.timestamp_ms
+        if is_request:
+            self.cause_seq = group.body.ongoing_seq
+
+    def begin_timer(self, due: DueTimer) -> None:
+        """Begin the step of a timer that fires; it is no longer armed."""
+        group, timer = self.require_group(), due.timer
+        del group.timers[due.name]
+        now_ms = max(timer.deadline_ms, group.now_ms)
+        # The append time moves on by as much as the clock does.
+        self.timestamp_ms = group.timestamp_ms = group.timestamp_ms + (now_ms - group.now_ms)
+        self.now_ms = group.now_ms = now_ms
+        self.offset = timer.armed_offset
+        self.event = self._cause = self._subject = None
+        self.due_timer = due
+        self.epoch, self.seq = group.epoch, group.seq
+        self.cause_seq = group.body.ongoing_seq
+
+    def finish(self) -> None:
+        """End the step: publish the group if it has changed, and keep the numbers."""
+        group = self.group
+        if self._assignment_changed:
+            self._assignment_changed = False
+            self.seq += 1
+            snapshot = None if group is None else group.body.snapshot(group, self.seq)
+            self.outputs.append(AssignmentChange(self.group_id, self.epoch, self.seq, snapshot))
+        if group is not None:
+            group.seq = self.seq
+
+    # ---------------------------------------------------------------------------------------------------- the group
+
+    def require_group(self) -> Group:
+        assert self.group is not None
+        return self.group
+
+    def request_event(self) -> RequestEvent:
+        """The request of this step."""
+        event = self.event
+        assert type(event) is RequestEvent
+        return event
+
+    def create_group(self, body: GroupBody) -> Group:
+        """Begin a life of the group with this event."""
+        assert self.group is None
+        self.group = group = Group(self.group_id, self.epoch, body, now_ms=self.now_ms, timestamp_ms=self.timestamp_ms)
+        self.note_change()
+        return group
+
+    def forget_group(self) -> None:
+        """End the life of the group."""
+        self.group = None
+        self._assignment_changed = True
+
+    def note_change(self) -> None:
+        """The group has changed: it is published at the end of the step, and its retention is planned anew."""
+        self._assignment_changed = self._retention_changed = True
+
+    def note_assignment_change(self) -> None:
+        """The group is published at the end of the step."""
+        self._assignment_changed = True
+
+    def note_retention_change(self) -> None:
+        """Retention is planned anew at the end of the step."""
+        self._retention_changed = True
+
+    def take_retention_change(self) -> bool:
+        """Whether retention must be planned anew; the next call says no."""
+        changed, self._retention_changed = self._retention_changed, False
+        return changed and self.group is not None
+
+    # ------------------------------------------------------------------------------------------------------- timers
+
+    def arm(self, name: str, delay_ms: int) -> None:
+        """Arm a timer, or arm it again: it goes to the end of the order of arming."""
+        assert self.group is not None
+        armed = self.group.timers
+        armed.pop(name, None)
+        deadline_ms = self.now_ms + delay_ms
+        armed[name] = Timer(deadline_ms, self.now_ms, self.offset)
+        if deadline_ms < self.no_deadline_before_ms:
+            self.no_deadline_before_ms = deadline_ms
+
+    def cancel(self, name: str) -> None:
+        assert self.group is not None
+        self.group.timers.pop(name, None)
+
+    def next_timer(self) -> DueTimer | None:
+        """The timer that fires next; None: no timer is armed."""
+        if self.group is None:
+            return None
+        return timers.earliest(self.group.timers, self.config.offsets_retention_check_interval_ms)
+
+    def next_due(self, clock_ms: int) -> DueTimer | None:
+        """The timer that fires next, if it is due."""
+        if clock_ms < self.no_deadline_before_ms:
+            return None
+        due = self.next_timer()
+        self.no_deadline_before_ms = _NEVER_MS if due is None else due.timer.deadline_ms
+        return due if due is not None and due.timer.deadline_ms <= clock_ms else None
+
+    # ------------------------------------------------------------------------------------------------------ effects
+
+    def respond(self, response: Response) -> None:
+        """Respond to the request of this step."""
+        event = self.request_event()
+        envelope = event.envelope
+        self.seq += 1
+        self.outputs.append(
+            Answer(
+                self.group_id, self.epoch, self.seq, self.now_ms,
+                envelope.request_id, envelope.reply_partition, envelope.api, envelope.api_version, event.offset, response,
+            )
+        )  # fmt: skip
+
+    def park(self) -> ParkedRequest:
+        """Keep what the response to the request of this step will need."""
+        event = self.request_event()
+        envelope = event.envelope
+        return ParkedRequest(envelope.request_id, envelope.reply_partition, envelope.api_version, event.offset)
+
+    def is_copy_of(self, parked: ParkedRequest) -> bool:
+        """Whether the request of this step is a parked one that lies in the log twice: then one response is enough."""
+        event = self.event
+        return type(event) is RequestEvent and event.envelope.request_id == parked.request_id
+
+    def respond_to_parked(self, api: str, parked: ParkedRequest, response: Response) -> None:
+        """Respond to a request of an earlier step."""
+        self.seq += 1
+        self.outputs.append(
+            Answer(
+                self.group_id, self.epoch, self.seq, self.now_ms,
+                parked.request_id, parked.reply_partition, api, parked.api_version, parked.offset, response,
+            )
+        )  # fmt: skip
+
+    def append_record(self, key: bytes, value: bytes | None) -> None:
+        """Append to the offsets log."""
+        assert self.group is not None
+        self.group.is_logged = True
+        self.seq += 1
+        self.outputs.append(LogRecord(self.group_id, self.epoch, self.seq, self.now_ms, self.offset, key, value))
+
+    def append_history(self, record: History) -> int:
+        """Append to history a record that was made with `history_fields`; returns its seq."""
+        self.seq = record.seq
+        self.outputs.append(record)
+        return record.seq
+
+    def history_fields(self) -> HistoryFields:
+        """The common fields of the next history record."""
+        group = self.group
+        return {
+            "group_id": self.group_id,
+            "epoch": self.epoch,
+            "seq": self.seq + 1,
+            "time_ms": self.now_ms,
+            "timestamp_ms": self.timestamp_ms,
+            "generation_id": group.body.generation_id if group is not None else -1,
+            "cause": self._cause or self.cause(),
+            "caused_by": self.cause_seq,
+        }
+
+    def record_refusal(self, refusal: Refusal) -> None:
+        """Record in history a request, or a part of one, that is refused; and a client that is fenced by it."""
+        event, group = self.request_event(), self.group
+        self._refused += 1
+        if self._refused > REFUSALS_RECORDED_MAX:
+            return
+        detail = refusal.detail
+        if self._refused == REFUSALS_RECORDED_MAX:
+            detail += "; of further parts of the request that are refused nothing is told"
+        self.append_history(
+            RequestRefused(
+                **self.history_fields(),
+                api=event.envelope.api,
+                error_code=int(refusal.error_code),
+                error=refusal.error_code.name,
+                rule=refusal.rule,
+                detail=detail,
+                state=group.body.state_name if group is not None else "none",
+            )
+        )
+        cause = self.cause()
+        if refusal.error_code is ErrorCode.FENCED_INSTANCE_ID and group is not None and cause.group_instance_id:
+            self.append_history(
+                MemberFenced(
+                    **self.history_fields(),
+                    member_id=cause.member_id or "",
+                    group_instance_id=cause.group_instance_id,
+                    owner_member_id=group.body.instance_owner(cause.group_instance_id),
+                )
+            )
+
+    # -------------------------------------------------------------------------------------------------------- cause
+
+    def set_subject(self, subject: Subject) -> None:
+        """Name the member that the step, or one entry of a batch, is about."""
+        self._subject = subject
+        self._cause = None
+
+    def cause(self) -> Cause:
+        """The event or timer of this step, as history names it."""
+        if self._cause is None:
+            event = self.event
+            if type(event) is RequestEvent:
+                self._cause = request_cause(event, self.partition, self._subject)
+            elif event is not None:
+                self._cause = event_cause(event, self.partition)
+            else:
+                assert self.due_timer is not None
+                self._cause = timer_cause(self.due_timer, self.partition, self.group, self._subject)
+        return self._cause
