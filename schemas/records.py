@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from schemas.kafka.codec import decode
+from schemas.kafka.codec import message_reader
 from schemas.wire import (
     INT16,
     INT32,
@@ -331,7 +331,9 @@ def _decode_value(name: str, data: bytes) -> dict[str, Any]:
     version = reader.int16()
     if not 0 <= version <= VALUE_VERSION_MAX:
         raise DecodeError(f"value version {version}", reader.position)
-    return decode(name, version, data, reader.position)
+    values: dict[str, Any] = message_reader(name, version)(reader)
+    reader.end()
+    return values
 
 
 def _member_metadata(values: dict[str, Any]) -> MemberMetadata:

@@ -127,15 +127,32 @@ class Reader:
         return uuid_text(self._take(_UUID_SIZE))
 
     def string(self, compact: bool = False) -> str:
-        return self._present(self.nullable_string(compact), "string")
+        text = self.nullable_string(compact)
+        if text is None:
+            raise DecodeError("null string", self.position)
+        return text
+
+    def compact_string(self) -> str:
+        text = self.nullable_string(True)
+        if text is None:
+            raise DecodeError("null string", self.position)
+        return text
 
     def nullable_string(self, compact: bool = False) -> str | None:
-        size = self._size(compact) if compact else self.int16()
+        size = self.unsigned_varint() - 1 if compact else self._fixed(INT16)
         if size < 0:
             return None
         if size > STRING_SIZE_MAX:
             raise DecodeError(f"string of {size} bytes, longer than {STRING_SIZE_MAX}", self.position)
-        return self._take(size).decode("utf-8", "replace")
+        start = self.position
+        end = start + size
+        if end > len(self._data):
+            self._insist(size)
+        self.position = end
+        return self._data[start:end].decode("utf-8", "replace")
+
+    def compact_nullable_string(self) -> str | None:
+        return self.nullable_string(compact=True)
 
     def blob(self, compact: bool = False) -> bytes:
         """Kafka's `bytes`."""

@@ -51,7 +51,7 @@ def decode(message: str, version: int, data: bytes, start: int = 0, items_max: i
     """
     reader = Reader(data) if items_max is None else BoundedReader(data, items_max)
     reader.position = start
-    values: dict[str, Any] = _message_reader(message, version)(reader)
+    values: dict[str, Any] = message_reader(message, version)(reader)
     reader.end()
     return values
 
@@ -84,7 +84,8 @@ def is_flexible(message: str, version: int) -> bool:
 
 
 @cache
-def _message_reader(message: str, version: int) -> Read:
+def message_reader(message: str, version: int) -> Read:
+    """What reads a message where a reader stands."""
     return struct_reader(definition_of(message).struct, version, is_flexible(message, version))
 
 
@@ -177,13 +178,13 @@ def _array_reader(item: Read, nullable: bool, flexible: bool) -> Read:
 def _value_reader(kind: str, nullable: bool, flexible: bool) -> Read:
     match kind, nullable:
         case "string", False:
-            return lambda reader: reader.string(flexible)
+            return Reader.compact_string if flexible else Reader.string
         case "string", True:
-            return lambda reader: reader.nullable_string(flexible)
+            return Reader.compact_nullable_string if flexible else Reader.nullable_string
         case ("bytes" | "records"), False:
-            return lambda reader: reader.blob(flexible)
+            return (lambda reader: reader.blob(True)) if flexible else Reader.blob
         case ("bytes" | "records"), True:
-            return lambda reader: reader.nullable_blob(flexible)
+            return (lambda reader: reader.nullable_blob(True)) if flexible else Reader.nullable_blob
     return _FIXED_READERS[kind]
 
 

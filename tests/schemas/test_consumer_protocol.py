@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from schemas import consumer_protocol as protocol
 from schemas.consumer_protocol import Assignment, StickyUserData, Subscription, TopicPartition
-from schemas.wire import DecodeError, EncodeError
+from schemas.kafka import codec
+from schemas.wire import INT16, DecodeError, EncodeError
 
 VECTORS: list[dict[str, Any]] = json.loads(
     gzip.decompress((Path(__file__).parents[1] / "fixtures/vectors/protocol_vectors.json.gz").read_bytes())
@@ -200,6 +201,16 @@ def test_subscriptions_round_trip(subscription: Subscription, version: int) -> N
     assert sorted(decoded.owned_partitions) == (sorted(subscription.owned_partitions) if version >= 1 else [])
     assert decoded.generation_id == (subscription.generation_id if version >= 2 else -1)
     assert decoded.rack_id == (subscription.rack_id if version >= 3 else None)
+
+
+@given(SUBSCRIPTIONS, ASSIGNMENTS, st.integers(min_value=0, max_value=3))
+def test_what_is_written_is_read_by_kafkas_definitions(subscription: Subscription, assignment: Assignment, version: int) -> None:
+    """And written as they do."""
+    for name, encoded in (
+        ("ConsumerProtocolSubscription", protocol.encode_subscription(subscription, version)),
+        ("ConsumerProtocolAssignment", protocol.encode_assignment(assignment, version)),
+    ):
+        assert codec.encode(name, version, codec.decode(name, version, encoded, INT16.size)) == encoded[INT16.size :]
 
 
 @given(ASSIGNMENTS, st.integers(min_value=0, max_value=3))
