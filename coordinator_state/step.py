@@ -213,7 +213,8 @@ class Step:
 
     def respond(self, response: Response) -> None:
         """Respond to the request of this step."""
-        event = self.request_event()
+        event = self.event
+        assert type(event) is RequestEvent
         envelope = event.envelope
         self.seq += 1
         self.outputs.append(

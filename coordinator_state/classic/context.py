@@ -18,7 +18,12 @@ def classic(step: Step) -> ClassicGroup:
 
 def classic_or_none(step: Step) -> ClassicGroup | None:
     """The classic group of a step, if there is a group."""
-    return None if step.group is None else classic(step)
+    group = step.group
+    if group is None:
+        return None
+    body = group.body
+    assert type(body) is ClassicGroup
+    return body
 
 
 def create_classic_group(step: Step) -> ClassicGroup:
