@@ -5,17 +5,17 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from group_coordinator.history.fold import GroupFold
 from group_coordinator.history.view import Departure, JoinedMember, Removal
 from schemas.group_states import NO_GROUP, UNKNOWN, GroupState
 from schemas.history import (
-    AssignmentReceived,
     History,
     HistoryRecord,
     JoinPhaseCompleted,
+    MemberAssignment,
     MemberIdentity,
     OffsetsCommitted,
     OffsetsDeleted,
@@ -223,11 +223,17 @@ class GroupFacts(GroupFold):
     def leader_chosen(self, record: HistoryRecord, leader_id: str) -> None:
         self.leader_id = leader_id
 
-    def partitions_assigned(self, record: AssignmentReceived) -> None:
-        topics = [each for share in record.assignments for each in share.topics or ()]
+    def partitions_assigned(
+        self,
+        record: HistoryRecord,
+        assignments: Sequence[MemberAssignment],
+        leader_id: str | None,
+        rebalance: int | None,
+    ) -> None:
+        topics = [each for share in assignments for each in share.topics or ()]
         self.topics = tuple(sorted({each.topic for each in topics}))
         self.partitions = sum(len(each.partitions) for each in topics)
-        self.idle = sum(share.topics == () for share in record.assignments)
+        self.idle = sum(share.topics == () for share in assignments)
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         self.completed = record

@@ -132,7 +132,7 @@ def _leader_elected(view: HistoryView, record: LeaderElected) -> None:
 
 
 def _assignment_received(view: HistoryView, record: AssignmentReceived) -> None:
-    view.partitions_assigned(record)
+    view.partitions_assigned(record, record.assignments, record.leader_id, record.rebalance)
 
 
 def _rebalance_completed(view: HistoryView, record: RebalanceCompleted) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
 from schemas.history import (
-    AssignmentReceived,
     History,
     HistoryRecord,
     JoinPhaseCompleted,
+    MemberAssignment,
     MemberIdentity,
     OffsetsCommitted,
     OffsetsDeleted,
@@ -118,8 +118,14 @@ class HistoryView:
     def leader_chosen(self, record: HistoryRecord, leader_id: str) -> None:
         """The member that computes assignments."""
 
-    def partitions_assigned(self, record: AssignmentReceived) -> None:
-        """Who owns what from now on."""
+    def partitions_assigned(
+        self,
+        record: HistoryRecord,
+        assignments: Sequence[MemberAssignment],
+        leader_id: str | None,
+        rebalance: int | None,
+    ) -> None:
+        """Who owns what from now on: all that is owned. `leader_id`: the member that computed it; None: no member did."""
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         """The rebalance is over."""

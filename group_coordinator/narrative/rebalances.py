@@ -5,7 +5,7 @@ Pure: a view of the fold, which is fed with the records of a group in the order 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
 
 from msgspec import Struct, field
@@ -15,11 +15,11 @@ from group_coordinator.history.fold import GroupFold
 from group_coordinator.narrative import words
 from schemas.history import (
     AssignedTopic,
-    AssignmentReceived,
     GroupCreated,
     History,
     HistoryRecord,
     JoinPhaseCompleted,
+    MemberAssignment,
     MemberDropped,
     MemberExpired,
     MemberIdentity,
@@ -101,8 +101,14 @@ class GroupStory(GroupFold):
         if self.current is not None:
             self.current.join_phase = record
 
-    def partitions_assigned(self, record: AssignmentReceived) -> None:
-        self.owners = {each.member_id: each.topics for each in record.assignments}
+    def partitions_assigned(
+        self,
+        record: HistoryRecord,
+        assignments: Sequence[MemberAssignment],
+        leader_id: str | None,
+        rebalance: int | None,
+    ) -> None:
+        self.owners = {each.member_id: each.topics for each in assignments}
         if self.current is not None:
             self.current.owned_after = self.owners
 

@@ -10,7 +10,7 @@ What must be kept between two calls is small: the members that are there, what t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
@@ -30,10 +30,10 @@ from group_coordinator.tables.record_rows import commit_rows, event_row, expiry_
 from group_coordinator.tables.rows import TABLE_OF, AnyRow, Member, OwnershipEnd
 from schemas.events import encode_json
 from schemas.history import (
-    AssignmentReceived,
     History,
     HistoryRecord,
     JoinPhaseCompleted,
+    MemberAssignment,
     MemberIdentity,
     OffsetsCommitted,
     OffsetsDeleted,
@@ -239,10 +239,16 @@ class GroupTables(GroupFold):
             rebalance_rows.settle(self._rebalance, record, self.at_ms)
             self._rebalance_changed = True
 
-    def partitions_assigned(self, record: AssignmentReceived) -> None:
-        partitions = self._ownership.assign(record, self.at_ms, record.rebalance)
+    def partitions_assigned(
+        self,
+        record: HistoryRecord,
+        assignments: Sequence[MemberAssignment],
+        leader_id: str | None,
+        rebalance: int | None,
+    ) -> None:
+        partitions = self._ownership.assign(record, assignments, self.at_ms, rebalance)
         if self._rebalance is not None:
-            rebalance_rows.assign(self._rebalance, record, partitions)
+            rebalance_rows.assign(self._rebalance, record, leader_id, partitions)
             self._rebalance_changed = True
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from group_coordinator.tables.rows import Member, Ownership, OwnershipEnd
-from schemas.history import AssignmentReceived, HistoryRecord
+from schemas.history import HistoryRecord, MemberAssignment
 
 
 class Held(Struct, array_like=True, frozen=True):
@@ -34,12 +34,14 @@ class OwnershipRows:
         self._members = members
         self._changed = changed
 
-    def assign(self, record: AssignmentReceived, at_ms: int, rebalance: int | None) -> int | None:
-        """The leader's assignment is in force. Returns how many partitions it has; None if it cannot be read."""
+    def assign(
+        self, record: HistoryRecord, assignments: Sequence[MemberAssignment], at_ms: int, rebalance: int | None
+    ) -> int | None:
+        """The assignment is in force. Returns how many partitions it has; None if it cannot be read."""
         before = dict(self.held)
         self.held.clear()
-        count, is_readable = 0, bool(record.assignments)
-        for assignment in record.assignments:
+        count, is_readable = 0, bool(assignments)
+        for assignment in assignments:
             is_readable = is_readable and assignment.topics is not None
             had = before.get(assignment.member_id, {})
             for each in assignment.topics or ():

@@ -9,7 +9,6 @@ from group_coordinator.history.causes import Chain, chain_before
 from group_coordinator.tables.causes import chain_text
 from group_coordinator.tables.rows import Rebalance, WaitedFor
 from schemas.history import (
-    AssignmentReceived,
     HistoryRecord,
     JoinPhaseCompleted,
     RebalanceCompleted,
@@ -109,9 +108,9 @@ def settle(running: Running, record: JoinPhaseCompleted, at_ms: int) -> None:
     )
 
 
-def assign(running: Running, record: AssignmentReceived, partitions: int | None) -> None:
-    """The leader's assignment has come."""
-    running.start = replace(running.start, leader_id=record.leader_id, partitions=partitions, last_seq=record.seq)
+def assign(running: Running, record: HistoryRecord, leader_id: str | None, partitions: int | None) -> None:
+    """The assignment has come."""
+    running.start = replace(running.start, leader_id=leader_id, partitions=partitions, last_seq=record.seq)
 
 
 def end(running: Running, record: RebalanceCompleted, at_ms: int) -> None:
