@@ -1,7 +1,7 @@
-"""Kafka's many versions of group requests and responses, and our messages, which have one shape: that of the newest version.
+"""Kafka's versions of group requests and responses, and our messages, which have the newest version's shape.
 
-The values on Kafka's side are those of `schemas.kafka.codec` and `schemas.kafka.json_form`. Old shapes: FindCoordinator v0-3 has
-one key, LeaveGroup v0-2 one member, OffsetFetch v1-7 one group.
+The values on Kafka's side are those of `schemas.kafka.codec` and `schemas.kafka.json_form`. Old shapes:
+FindCoordinator v0-3 has one key, LeaveGroup v0-2 one member, OffsetFetch v1-7 one group.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ GroupRequest = Request | ListGroupsRequest
 GroupResponse = Response | ListGroupsResponse
 ErrorOf = Callable[[int], ErrorCode]
 
-_REQUESTS: dict[str, type[Message]] = {LIST_GROUPS: ListGroupsRequest} | {name: api.request for name, api in APIS.items()}
-_RESPONSES: dict[str, type[Message]] = {LIST_GROUPS: ListGroupsResponse} | {name: api.response for name, api in APIS.items()}
+_REQUESTS: dict[str, type[Message]] = {LIST_GROUPS: ListGroupsRequest} | {
+    name: api.request for name, api in APIS.items()
+}
+_RESPONSES: dict[str, type[Message]] = {LIST_GROUPS: ListGroupsResponse} | {
+    name: api.response for name, api in APIS.items()
+}
 _NO_TOPIC_ID = bytes(16)
 _Struct = TypeVar("_Struct", bound=Struct)
 
@@ -54,7 +58,10 @@ def response_of(api: str, version: int, values: Mapping[str, Any], error_of: Err
 
 
 def response_values(api: str, version: int, response: GroupResponse) -> dict[str, Any]:
-    """The values of a response in this version's shape; structs in it are ours. Raises `EncodeError` for one that it cannot say."""
+    """The values of a response in this version's shape; structs in it are ours.
+
+    Raises `EncodeError` for a response that this version cannot say.
+    """
     values = _fields(response)
     if api == "FindCoordinator" and version < 4:
         values |= _fields(_only(values["coordinators"]))
@@ -98,7 +105,7 @@ def _fields(item: Struct) -> dict[str, Any]:
 
 @cache
 def _plan(message: type[Struct]) -> tuple[tuple[str, type[Struct] | None, bool, bool], ...]:
-    """For each field: its name, the struct of which it holds an array, whether it is an error code, whether a topic's id."""
+    """For each field: its name, the struct in its array, whether it is an error code, whether it is a topic's id."""
     return tuple(
         (field.name, struct_inside(field.type), field.type is ErrorCode, field.name == "topic_id")
         for field in msgspec.structs.fields(message)

@@ -1,6 +1,7 @@
 """Records of `__consumer_offsets` of classic groups: typed keys and values, and their bytes.
 
-Values are read by Kafka's definitions; tests hold what is written against them. (`schemas.kafka.records` has every type.)
+Values are read by Kafka's definitions, and tests compare what is written with them. `schemas.kafka.records` has every
+type.
 A key starts with the record type, a value with its version. A null value is a tombstone: it deletes its key.
 Source: Kafka's OffsetCommitKey/Value.json and GroupMetadataKey/Value.json; KIP-211, KIP-320, KIP-345, KIP-915.
 """
@@ -116,7 +117,7 @@ class GroupMetadataValue(Struct, frozen=True, kw_only=True):
 
 
 class UnknownKey(Struct, frozen=True):
-    """Key of a record type that is not ours, such as those of consumer groups (`schemas.kafka.records`): to be skipped."""
+    """Key of a record type that is not ours, such as those of consumer groups: to be skipped."""
 
     type: int
 

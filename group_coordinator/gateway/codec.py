@@ -26,7 +26,12 @@ def body_start(message: str, head: RequestHead, payload: bytes) -> int:
 def request_payload(message: str, head: RequestHead, values: Mapping[str, Any]) -> bytes:
     """A whole request of a client without a name, header and body, without its length. Raises `EncodeError`."""
     tags = NO_TAGS if is_flexible(message, head.api_version) else b""
-    header = INT16.pack(head.api_key) + INT16.pack(head.api_version) + INT32.pack(head.correlation_id) + encode_nullable_string(None)
+    header = (
+        INT16.pack(head.api_key)
+        + INT16.pack(head.api_version)
+        + INT32.pack(head.correlation_id)
+        + encode_nullable_string(None)
+    )
     return header + tags + encode(message, head.api_version, values)
 
 

@@ -1,6 +1,6 @@
 """Group requests and responses on the wire, and our messages (`schemas.message_versions`).
 
-Topic ids (OffsetCommit and OffsetFetch v10) are not spoken here; `group_coordinator.gateway.versions` does not offer them.
+Topic ids (OffsetCommit and OffsetFetch v10) do not occur here: `group_coordinator.gateway.versions` does not offer them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ _ERROR_CODES = frozenset(ErrorCode)
 
 
 def read_request(api: str, head: RequestHead, payload: bytes, items_max: int | None = None) -> GroupRequest:
-    """The request in a frame's payload. Raises `schemas.wire.DecodeError`, also for one of more than `items_max` items."""
+    """The request in a frame's payload.
+
+    Raises `schemas.wire.DecodeError`, also for a request of more than `items_max` items.
+    """
     message = api + "Request"
     values = decode(message, head.api_version, payload, body_start(message, head, payload), items_max)
     return request_of(api, head.api_version, values)

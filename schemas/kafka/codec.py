@@ -1,9 +1,10 @@
 """Kafka's messages on the wire, by their definitions: read and written in every version.
 
-What is read are dictionaries of the fields by their names in snake case, arrays as tuples, uuids as their 16 bytes. A tagged
-field is there when it was on the wire; tags that the definition does not have are skipped. What is written may be
-dictionaries, where a missing field has Kafka's default, or objects with the fields as attributes. Lengths and counts are
-checked against what is left of the input (`schemas.wire`), and messages nest no deeper than their definition.
+A message is read as a dictionary of its fields by their names in snake case, an array as a tuple, a uuid as its 16
+bytes. A tagged field is there when it was on the wire; tags that the definition does not have are skipped. Structs to be
+written may be dictionaries, where a missing field has Kafka's default, or objects with the fields as attributes.
+Lengths and counts are checked against what is left of the input (`schemas.wire`), and messages nest no deeper than
+their definition.
 """
 
 from __future__ import annotations
@@ -41,7 +42,16 @@ Write = Callable[[Any], bytes]
 NO_TAGS = b"\x00"
 _UUID_SIZE = 16
 _PRESENT, _ABSENT = b"\x01", b"\xff"
-_LAYOUTS = {"bool": BOOL, "int8": INT8, "int16": INT16, "uint16": UINT16, "int32": INT32, "uint32": UINT32, "int64": INT64, "float64": FLOAT64}
+_LAYOUTS = {
+    "bool": BOOL,
+    "int8": INT8,
+    "int16": INT16,
+    "uint16": UINT16,
+    "int32": INT32,
+    "uint32": UINT32,
+    "int64": INT64,
+    "float64": FLOAT64,
+}
 
 
 def decode(message: str, version: int, data: bytes, start: int = 0, items_max: int | None = None) -> dict[str, Any]:
@@ -181,9 +191,9 @@ def _value_reader(kind: str, nullable: bool, flexible: bool) -> Read:
             return Reader.compact_string if flexible else Reader.string
         case "string", True:
             return Reader.compact_nullable_string if flexible else Reader.nullable_string
-        case ("bytes" | "records"), False:
+        case (("bytes" | "records"), False):
             return (lambda reader: reader.blob(True)) if flexible else Reader.blob
-        case ("bytes" | "records"), True:
+        case (("bytes" | "records"), True):
             return (lambda reader: reader.nullable_blob(True)) if flexible else Reader.nullable_blob
     return _FIXED_READERS[kind]
 
@@ -213,7 +223,10 @@ def struct_writer(struct: StructDefinition, version: int, flexible: bool) -> Wri
 def _struct_writers(struct: StructDefinition, version: int, flexible: bool) -> tuple[Write, Write]:
     """For dictionaries, and for objects with attributes."""
     fields, tagged = struct.fields_of(version), struct.tagged_fields_of(version)
-    of_mapping, of_attributes = _mapping_writer(fields, version, flexible), _attributes_writer(fields, version, flexible)
+    of_mapping, of_attributes = (
+        _mapping_writer(fields, version, flexible),
+        _attributes_writer(fields, version, flexible),
+    )
     if not flexible:
         return of_mapping, of_attributes
     if not tagged:
@@ -221,7 +234,9 @@ def _struct_writers(struct: StructDefinition, version: int, flexible: bool) -> t
     write_tags = _tags_writer(tagged, version)
     return (
         lambda item: of_mapping(item) + write_tags([item.get(field.python_name, field.default) for field in tagged]),
-        lambda item: of_attributes(item) + write_tags([getattr(item, field.python_name, field.default) for field in tagged]),
+        lambda item: (
+            of_attributes(item) + write_tags([getattr(item, field.python_name, field.default) for field in tagged])
+        ),
     )
 
 
@@ -250,7 +265,9 @@ def _numbers_layout(fields: Iterable[Field]) -> str | None:
 
 
 def _tags_writer(fields: tuple[Field, ...], version: int) -> Callable[[Iterable[Any]], bytes]:
-    tagged = [(encode_unsigned_varint(field.tag or 0), field.default, _field_writer(field, version, True)) for field in fields]
+    tagged = [
+        (encode_unsigned_varint(field.tag or 0), field.default, _field_writer(field, version, True)) for field in fields
+    ]
 
     def write_tags(values: Iterable[Any]) -> bytes:
         written = []
@@ -311,5 +328,8 @@ def _value_writer(kind: str, nullable: bool, flexible: bool) -> Write:
     return write_value
 
 
-_SHORT_PREFIXES = {flexible: tuple([encode_string("x" * size, flexible)[:-size or None] for size in range(100)]) for flexible in (False, True)}
+_SHORT_PREFIXES = {
+    flexible: tuple([encode_string("x" * size, flexible)[: -size or None] for size in range(100)])
+    for flexible in (False, True)
+}
 """What stands before a string of so many bytes."""

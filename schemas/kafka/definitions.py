@@ -1,7 +1,7 @@
 """Kafka's message definitions, parsed: which fields a message has in which version, and how each is typed.
 
 The files lie beside this module and are Kafka's own, see `NOTICE`. A definition is read when it is first asked for.
-Source: `clients/src/main/resources/common/message/README.md` of Apache Kafka, and KIP-482 for flexible versions and tags.
+Source: `clients/src/main/resources/common/message/README.md` of Apache Kafka; KIP-482 for flexible versions and tags.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class StructDefinition(Struct, frozen=True, kw_only=True, gc=False):
 
     def fields_of(self, version: int) -> tuple[Field, ...]:
         """The fields of this version that lie in the struct itself, not in its tags."""
-        return tuple(field for field in self.fields if version in field.versions and version not in field.tagged_versions)
+        return tuple(
+            field for field in self.fields if version in field.versions and version not in field.tagged_versions
+        )
 
     def tagged_fields_of(self, version: int) -> tuple[Field, ...]:
         """The fields of this version that lie in the tags, by tag."""

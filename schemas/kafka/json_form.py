@@ -65,8 +65,13 @@ def _reader(message: str, version: int) -> Convert:
 
 
 def _struct_reader(struct: StructDefinition, version: int) -> Convert:
-    fields = [(field.json_name, field.python_name, _field_reader(field, version)) for field in struct.fields_of(version)]
-    tagged = [(field.json_name, field.python_name, _field_reader(field, version)) for field in struct.tagged_fields_of(version)]
+    fields = [
+        (field.json_name, field.python_name, _field_reader(field, version)) for field in struct.fields_of(version)
+    ]
+    tagged = [
+        (field.json_name, field.python_name, _field_reader(field, version))
+        for field in struct.tagged_fields_of(version)
+    ]
 
     def read_struct(body: Any) -> dict[str, Any]:
         if not isinstance(body, dict):

@@ -1,6 +1,7 @@
 """Records of `__consumer_offsets` of every type, by Kafka's definitions: classic, consumer, share and streams groups.
 
-A key starts with the record type, a value with its version. The typed view of a classic group's records is `schemas.records`.
+A key starts with the record type, a value with its version. The typed view of a classic group's records is
+`schemas.records`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def record_types() -> Mapping[int, str]:
 @cache
 def value_definition(name: str) -> Definition:
     """The definition of the values of a record type."""
-    # Kafka's definition of values under old keys has the oldest version only; old brokers wrote newer ones there as well.
+    # Kafka's definition of values under old keys has the oldest version only; old brokers wrote newer ones as well.
     return definition_of(("OffsetCommit" if name == _LEGACY_OFFSET_COMMIT else name) + _VALUE)
 
 

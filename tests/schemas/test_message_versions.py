@@ -1,4 +1,4 @@
-"""Our messages against Kafka's definitions: the same fields, types, nulls and defaults, but for differences that are listed here."""
+"""Our messages against Kafka's definitions: fields, types, nulls and defaults, but for differences listed here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from schemas.messages import APIS, ListGroupsRequest, ListGroupsResponse, Messag
 
 _PAIRS: list[tuple[type[Message], str]] = [
     (ListGroupsRequest, "ListGroupsRequest"), (ListGroupsResponse, "ListGroupsResponse"),
-    *((api.request, f"{name}Request") for name, api in APIS.items()), *((api.response, f"{name}Response") for name, api in APIS.items()),
+    *((api.request, f"{name}Request") for name, api in APIS.items()),
+    *((api.response, f"{name}Response") for name, api in APIS.items()),
 ]  # fmt: skip
 
 _NOT_OURS = {"throttle_time_ms"}

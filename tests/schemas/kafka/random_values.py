@@ -15,7 +15,7 @@ _PRESENT, _NULL = 0.7, 0.3
 
 
 def random_values(definition: Definition, version: int, random: Random) -> dict[str, Any]:
-    """A message of this version. A tagged field is there sometimes, and never with its default, which is not written."""
+    """A message of this version. A tagged field is there sometimes, never with its default."""
     return _struct(definition.struct, version, random)
 
 

@@ -1,7 +1,7 @@
 """Take Kafka's message definitions from Kafka's jars: `python -m tests.schemas.kafka.take_definitions`.
 
-The definitions are checked in under `schemas/kafka`. They are Kafka's files without their comment lines; the notice beside them
-says so. The test of this module fails when the checked-in files differ from those in the jars.
+The definitions are checked in under `schemas/kafka`. They are Kafka's files without their comment lines; the
+notice beside them says so. The test of this module fails when the checked-in files differ from those in the jars.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from group_coordinator.jars.resolving import broker_jars
 ROOT = Path(__file__).parents[3] / "schemas" / "kafka"
 
 GROUP_APIS = (
-    "FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch", "OffsetDelete",
-    "DescribeGroups", "ListGroups", "DeleteGroups", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe", "ShareGroupHeartbeat",
-    "ShareGroupDescribe", "DescribeShareGroupOffsets", "AlterShareGroupOffsets", "DeleteShareGroupOffsets",
-    "StreamsGroupHeartbeat", "StreamsGroupDescribe",
+    "FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch",
+    "OffsetDelete", "DescribeGroups", "ListGroups", "DeleteGroups", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe",
+    "ShareGroupHeartbeat", "ShareGroupDescribe", "DescribeShareGroupOffsets", "AlterShareGroupOffsets",
+    "DeleteShareGroupOffsets", "StreamsGroupHeartbeat", "StreamsGroupDescribe",
 )  # fmt: skip
 TRANSACTION_APIS = (
-    "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "WriteTxnMarkers", "DescribeTransactions",
-    "ListTransactions",
+    "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "WriteTxnMarkers",
+    "DescribeTransactions", "ListTransactions",
 )  # fmt: skip
 PASSED_APIS = (
-    "Produce", "Fetch", "ListOffsets", "Metadata", "SaslHandshake", "ApiVersions", "CreateTopics", "DeleteTopics", "DeleteRecords",
-    "OffsetForLeaderEpoch", "DescribeConfigs", "AlterConfigs", "AlterReplicaLogDirs", "DescribeLogDirs", "SaslAuthenticate",
-    "CreatePartitions", "ElectLeaders", "IncrementalAlterConfigs", "AlterPartitionReassignments", "ListPartitionReassignments",
-    "DescribeQuorum", "UpdateFeatures", "DescribeCluster", "DescribeProducers", "ListConfigResources", "DescribeTopicPartitions",
+    "Produce", "Fetch", "ListOffsets", "Metadata", "SaslHandshake", "ApiVersions", "CreateTopics", "DeleteTopics",
+    "DeleteRecords", "OffsetForLeaderEpoch", "DescribeConfigs", "AlterConfigs", "AlterReplicaLogDirs",
+    "DescribeLogDirs", "SaslAuthenticate", "CreatePartitions", "ElectLeaders", "IncrementalAlterConfigs",
+    "AlterPartitionReassignments", "ListPartitionReassignments", "DescribeQuorum", "UpdateFeatures", "DescribeCluster",
+    "DescribeProducers", "ListConfigResources", "DescribeTopicPartitions",
 )  # fmt: skip
 """What the gateway reads, or changes on its way."""
 OTHER_MESSAGES = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment")
@@ -37,7 +38,8 @@ _IN_JAR = "common/message/"
 _COMMENT_LINE = re.compile(r"^[ \t]*//.*\n", re.MULTILINE)
 _NOTICE = """\
 The JSON files in the folders `messages` and `records` are Apache Kafka's message definitions, taken from the jars
-kafka-clients and kafka-group-coordinator of version {version}. Their comment lines were removed; nothing else was changed.
+kafka-clients and kafka-group-coordinator of version {version}. Their comment lines were
+removed; nothing else was changed.
 
 Apache Kafka
 Copyright The Apache Software Foundation.

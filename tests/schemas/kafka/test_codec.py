@@ -19,7 +19,12 @@ from schemas.wire import DecodeError, EncodeError
 from tests.schemas.kafka.random_values import random_values
 
 _EACH = 5
-VERSIONED = [(name, version) for folder in ("messages", "records") for name in names_of(folder) for version in definition_of(name).versions]
+VERSIONED = [
+    (name, version)
+    for folder in ("messages", "records")
+    for name in names_of(folder)
+    for version in definition_of(name).versions
+]
 
 
 def as_objects(value: Any) -> Any:
@@ -39,7 +44,9 @@ def test_round_trip(name: str, version: int) -> None:
         assert encode(name, version, {field: as_objects(value) for field, value in values.items()}) == encoded
 
 
-@pytest.mark.parametrize(("name", "version"), [each for each in VERSIONED if definition_of(each[0]).type in ("request", "response")])
+@pytest.mark.parametrize(
+    ("name", "version"), [each for each in VERSIONED if definition_of(each[0]).type in ("request", "response")]
+)
 def test_kio_reads_what_is_written_here(name: str, version: int) -> None:
     """A codec by another author reads our bytes and writes the same."""
     definition = definition_of(name)
@@ -118,7 +125,10 @@ def test_a_nullable_struct() -> None:
 
 def test_items_are_bounded_in_tags_as_well() -> None:
     protocols = tuple({"name": "n", "metadata": b""} for _ in range(10))
-    member = {"subscribed_topic_names": ("t",) * 5, "classic_member_metadata": {"session_timeout_ms": 1, "supported_protocols": protocols}}
+    member = {
+        "subscribed_topic_names": ("t",) * 5,
+        "classic_member_metadata": {"session_timeout_ms": 1, "supported_protocols": protocols},
+    }
     encoded = encode("ConsumerGroupMemberMetadataValue", 0, member)
     decode("ConsumerGroupMemberMetadataValue", 0, encoded, items_max=15)
     with pytest.raises(DecodeError, match="more than 14 items"):

@@ -57,7 +57,11 @@ def test_tagged_fields() -> None:
         ("DescribeTopicPartitionsRequest", "Cursor", None),
         ("OffsetCommitValue", "topicId", bytes(16)),
         # A null without quotes is no default: what Kafka's generator makes of it is an empty struct.
-        ("ConsumerGroupMemberMetadataValue", "ClassicMemberMetadata", {"session_timeout_ms": 0, "supported_protocols": ()}),
+        (
+            "ConsumerGroupMemberMetadataValue",
+            "ClassicMemberMetadata",
+            {"session_timeout_ms": 0, "supported_protocols": ()},
+        ),
     ],
 )
 def test_defaults(message: str, field: str, default: object) -> None:
@@ -71,8 +75,14 @@ def test_each_definition_is_called_as_its_file() -> None:
 
 
 def test_each_record_type_has_a_key_and_a_value() -> None:
-    keys = {name.removesuffix("Key"): definition_of(name).api_key for name in names_of("records") if name.endswith("Key")}
-    values = {name.removesuffix("Value"): definition_of(name).api_key for name in names_of("records") if name.endswith("Value")}
+    keys = {
+        name.removesuffix("Key"): definition_of(name).api_key for name in names_of("records") if name.endswith("Key")
+    }
+    values = {
+        name.removesuffix("Value"): definition_of(name).api_key
+        for name in names_of("records")
+        if name.endswith("Value")
+    }
     assert keys == values
     assert len(set(keys.values())) == len(keys)
 

@@ -17,8 +17,12 @@ from tests.schemas.kafka.random_values import random_values
 from tests.schemas.kafka.test_codec import VERSIONED
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-EXCHANGES: list[dict[str, Any]] = list(map(json.loads, gzip.decompress((FIXTURES / "kafka_json.jsonl.gz").read_bytes()).splitlines()))
-VECTORS: list[dict[str, Any]] = json.loads(gzip.decompress((FIXTURES / "vectors/record_vectors.json.gz").read_bytes()))["vectors"]
+EXCHANGES: list[dict[str, Any]] = list(
+    map(json.loads, gzip.decompress((FIXTURES / "kafka_json.jsonl.gz").read_bytes()).splitlines())
+)
+VECTORS: list[dict[str, Any]] = json.loads(gzip.decompress((FIXTURES / "vectors/record_vectors.json.gz").read_bytes()))[
+    "vectors"
+]
 _VERSION_BYTES = 2
 
 
@@ -78,4 +82,6 @@ def test_damage(body: object, complaint: str) -> None:
 @pytest.mark.parametrize("topic_id", ["", "T1-A4s3VTwiI5CTbEp6PO", "é", 5, [], None])
 def test_what_is_no_uuid(topic_id: object) -> None:
     with pytest.raises(JsonFormError):
-        from_json("OffsetCommitResponse", 10, {"throttleTimeMs": 0, "topics": [{"topicId": topic_id, "partitions": []}]})
+        from_json(
+            "OffsetCommitResponse", 10, {"throttleTimeMs": 0, "topics": [{"topicId": topic_id, "partitions": []}]}
+        )

@@ -29,11 +29,18 @@ VALUES = [(name, version) for name in record_types().values() for version in val
 
 def test_record_types() -> None:
     types = record_types()
-    assert list(types.items())[:4] == [(0, "LegacyOffsetCommit"), (1, "OffsetCommit"), (2, "GroupMetadata"), (3, "ConsumerGroupMetadata")]
+    assert list(types.items())[:4] == [
+        (0, "LegacyOffsetCommit"),
+        (1, "OffsetCommit"),
+        (2, "GroupMetadata"),
+        (3, "ConsumerGroupMetadata"),
+    ]
     assert {name.partition("Group")[0] for name in list(types.values())[3:]} == {"Consumer", "Share", "Streams"}
 
 
-@pytest.mark.parametrize("vector", [vector for vector in VECTORS if vector["key_hex"]], ids=lambda vector: vector["name"])
+@pytest.mark.parametrize(
+    "vector", [vector for vector in VECTORS if vector["key_hex"]], ids=lambda vector: vector["name"]
+)
 def test_vectors(vector: dict[str, Any]) -> None:
     key, value = bytes.fromhex(vector["key_hex"]), vector["value_hex"]
     record = decode_record(key, None if value is None else bytes.fromhex(value))
@@ -72,7 +79,9 @@ def test_commits_are_written_as_defined(value: OffsetCommitValue) -> None:
             "commit_timestamp": value.commit_timestamp_ms, "expire_timestamp": value.expire_timestamp_ms,
             "topic_id": UUID(value.topic_id).bytes if value.topic_id else bytes(16),
         }  # fmt: skip
-        assert encode_offset_commit_value(value, version)[_VERSION_BYTES:] == encode("OffsetCommitValue", version, values)
+        assert encode_offset_commit_value(value, version)[_VERSION_BYTES:] == encode(
+            "OffsetCommitValue", version, values
+        )
 
 
 @given(GROUPS)
@@ -90,4 +99,6 @@ def test_groups_are_written_as_defined(value: GroupMetadataValue) -> None:
             "protocol_type": value.protocol_type, "generation": value.generation, "protocol": value.protocol, "leader": value.leader,
             "current_state_timestamp": value.current_state_timestamp_ms, "members": members,
         }  # fmt: skip
-        assert encode_group_metadata_value(value, version)[_VERSION_BYTES:] == encode("GroupMetadataValue", version, values)
+        assert encode_group_metadata_value(value, version)[_VERSION_BYTES:] == encode(
+            "GroupMetadataValue", version, values
+        )

@@ -10,5 +10,7 @@ from tests.schemas.kafka.take_definitions import ROOT, definition_files
 
 @pytest.mark.skipif(not jars_directory().exists(), reason="Kafka's jars have not been resolved: make jars")
 def test_the_definitions_are_those_of_the_jars() -> None:
-    checked_in = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in [ROOT / "NOTICE", *ROOT.glob("*/*.json")]}
+    checked_in = {
+        str(path.relative_to(ROOT)): path.read_text("utf-8") for path in [ROOT / "NOTICE", *ROOT.glob("*/*.json")]
+    }
     assert checked_in == definition_files()
