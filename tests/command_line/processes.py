@@ -18,9 +18,12 @@ STOP_TIMEOUT_S = 90.0
 @contextmanager
 def command(tmp_path: Path, *arguments: str, cwd: Path | None = None) -> Iterator[subprocess.Popen[str]]:
     """A command in a session of its own; what it prints goes to files. With `cwd` as it is installed, and there."""
-    program = [sys.executable, "-m", "group_coordinator.command_line.main"] if cwd is None else [str(Path(sys.executable).with_name("group-coordinator"))]
+    module = [sys.executable, "-m", "group_coordinator.command_line.main"]
+    program = module if cwd is None else [str(Path(sys.executable).with_name("group-coordinator"))]
     with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
-        process = subprocess.Popen([*program, *arguments], stdout=out, stderr=err, text=True, start_new_session=True, cwd=cwd)
+        process = subprocess.Popen(
+            [*program, *arguments], stdout=out, stderr=err, text=True, start_new_session=True, cwd=cwd
+        )
         try:
             yield process
         finally:
@@ -37,7 +40,9 @@ def wait_for(process: subprocess.Popen[str], tmp_path: Path, pattern: str) -> st
     def otherwise() -> str:
         return f"no {pattern!r}; exit code {process.poll()}\n{printed()}\n{(tmp_path / 'err').read_text()}"
 
-    wait_until(lambda: re.search(pattern, printed()) or process.poll() is not None, START_TIMEOUT_S, otherwise, interval_s=0.2)
+    wait_until(
+        lambda: re.search(pattern, printed()) or process.poll() is not None, START_TIMEOUT_S, otherwise, interval_s=0.2
+    )
     text = printed()
     assert re.search(pattern, text), otherwise()
     return text
@@ -45,5 +50,6 @@ def wait_for(process: subprocess.Popen[str], tmp_path: Path, pattern: str) -> st
 
 def session_of(process: subprocess.Popen[str]) -> list[str]:
     """The processes of its session that are still alive."""
-    found = subprocess.run(["ps", "-o", "pid=,args=", "-s", str(process.pid)], capture_output=True, text=True, check=False)
+    command = ["ps", "-o", "pid=,args=", "-s", str(process.pid)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
     return [line for line in found.stdout.splitlines() if "<defunct>" not in line]

@@ -132,7 +132,8 @@ class GroupHarness:
         """One request at the present time; returns everything that came out."""
         self.offset += 1
         versions = {"JoinGroup": 9, "SyncGroup": 5, "Heartbeat": 4, "LeaveGroup": 5, "OffsetCommit": 9, "OffsetFetch": 9}
-        fields: dict[str, Any] = {"client_id": "client", "request_id": f"r{self.offset}", "reply_partition": 0} | envelope
+        fields: dict[str, Any] = {"client_id": "client", "request_id": f"r{self.offset}"} | envelope
+        fields.setdefault("reply_partition", 0)
         header = RequestEnvelope(
             api=api, api_version=versions.get(api, 0) if version is None else version, body=Raw(), **fields
         )

@@ -137,7 +137,8 @@ def _next_request(member: Member, chance: random.Random, now_ms: int) -> tuple[s
             protocols=protocols,
         )
         return "JoinGroup", 9, body
-    identity: dict[str, Any] = {"group_id": member.group_id, "generation_id": member.generation_id, "member_id": member.member_id}
+    identity: dict[str, Any] = {"group_id": member.group_id, "member_id": member.member_id}
+    identity["generation_id"] = member.generation_id
     if member.must_sync:
         member.must_sync, member.waiting = False, True
         return "SyncGroup", 3, SyncGroupRequest(**identity, assignments=member.assignments)

@@ -25,14 +25,21 @@ CONFIG = OperatorConfig(
 )
 
 JOIN = JoinGroupRequest(
-    group_id="g", session_timeout_ms=6_000, protocol_type="consumer", protocols=(JoinGroupProtocol(name="range", metadata=b""),)
+    group_id="g",
+    session_timeout_ms=6_000,
+    protocol_type="consumer",
+    protocols=(JoinGroupProtocol(name="range", metadata=b""),),
 )
 
 JOIN_MS = 100_000
 
 
 def group_state(
-    value: tuple[bytes, bytes] | None = None, *, watermark_ms: int = 0, has_timed_out: bool = False, timeout_ms: int = -1
+    value: tuple[bytes, bytes] | None = None,
+    *,
+    watermark_ms: int = 0,
+    has_timed_out: bool = False,
+    timeout_ms: int = -1,
 ) -> GroupState:
     schema = StructType([StructField("membership", BinaryType()), StructField("offsets", BinaryType())])
     return GroupState(
@@ -52,7 +59,8 @@ def group_state(
 
 
 def event(api: str, version: int, request: Request, request_id: str = "r", **fields: Any) -> bytes:
-    return encode_request_event(api, version, request, request_id=request_id, reply_partition=1, client_id="c", **fields)
+    fields = {"request_id": request_id, "reply_partition": 1, "client_id": "c", **fields}
+    return encode_request_event(api, version, request, **fields)
 
 
 def join(key: bytes, offset: int, clock_ms: int = JOIN_MS) -> tuple[bytes, int, int, bytes]:

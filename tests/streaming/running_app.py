@@ -75,7 +75,8 @@ class Client:
 
     def __init__(self, config: StreamingConfig) -> None:
         self._topics = config.topic_settings.topics
-        self._producer = Producer({**config.client_properties, "enable.idempotence": True, "message.max.bytes": 1_048_000})
+        settings = {"enable.idempotence": True, "message.max.bytes": 1_048_000}
+        self._producer = Producer({**config.client_properties, **settings})
         self._consumer = Consumer({**config.client_properties, "group.id": "test"})
         self._consumer.assign([TopicPartition(self._topics.responses, 1, 0)])
         self._answers: dict[str, Response] = {}
@@ -85,7 +86,9 @@ class Client:
     def join(self) -> None:
         """One member joins and syncs: a stable group in generation 1."""
         protocols = (JoinGroupProtocol(name="range", metadata=b""),)
-        join = JoinGroupRequest(group_id=GROUP, session_timeout_ms=SESSION_MS, protocol_type="consumer", protocols=protocols)
+        join = JoinGroupRequest(
+            group_id=GROUP, session_timeout_ms=SESSION_MS, protocol_type="consumer", protocols=protocols
+        )
         self.answer(self.send("JoinGroup", 3, join, new_member_id="m"))
         assignments = (SyncGroupAssignment(member_id="m", assignment=b""),)
         sync = SyncGroupRequest(group_id=GROUP, generation_id=1, member_id="m", assignments=assignments)
@@ -94,8 +97,8 @@ class Client:
     def send(self, api: str, version: int, request: Request, **fields: Any) -> str:
         request_id = f"{api}-{len(self.sent)}"
         self.sent.append(request_id)
-        value = encode_request_event(api, version, request, request_id=request_id, reply_partition=1, client_id="test", **fields)
-        self.write(GROUP.encode(), value)
+        fields = {"request_id": request_id, "reply_partition": 1, "client_id": "test", **fields}
+        self.write(GROUP.encode(), encode_request_event(api, version, request, **fields))
         return request_id
 
     def write(self, key: bytes | None, value: bytes | None) -> None:
