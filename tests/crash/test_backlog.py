@@ -116,6 +116,7 @@ def ends(config: StreamingConfig, topic: str) -> int:
     with open_reader(config.client_properties) as reader:
         return reader.bounds(topic, 0).end
 
+
 def wait_while_it_runs(app: App, done: Callable[[], bool]) -> None:
     wait_until(lambda: app.exit_code() is not None or done(), TIMEOUT_S, app.said)
     assert app.exit_code() is None, app.said()

@@ -27,23 +27,12 @@ from tests.gateway.clients.consumers import (
     share,
     with_kafka_python,
 )
+from tests.gateway.clients.reading import reads, values
 from tests.gateway.conftest import PARTITIONS, Produce, produce_to
 from tests.gateway.pump import Pump
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.end_to_end
-
-
-def values(*consumers: ConsumerProcess) -> list[int]:
-    return sorted(int(read.value) for consumer in consumers for read in list(consumer.records))
-
-
-def reads(count: int, *consumers: ConsumerProcess) -> None:
-    """Wait until these have read so many records together."""
-    wait_until(
-        lambda: len(values(*consumers)) >= count,
-        what=lambda: f"{len(values(*consumers))} of {count} read; {[each.events for each in consumers]}",
-    )
 
 
 Run = dict[Library, ConsumerProcess]

@@ -22,10 +22,11 @@ from group_coordinator.gateway.request_bounds import cost_of_listing
 from schemas.error_codes import ErrorCode
 from schemas.messages import JoinGroupRequest, Response, SyncGroupRequest
 from tests.gateway import wire
-from tests.gateway.test_connection import carried
-from tests.gateway.test_door import Bench, join
-from tests.gateway.test_limits import Clock
-from tests.gateway.test_topic_gate import HONEST, SECRET, connection
+from tests.gateway.accounts import Clock
+from tests.gateway.door_bench import Bench, join
+from tests.gateway.gated_connections import HONEST, SECRET, connection
+from tests.gateway.machines import carried
+from tests.gateway.raw_requests import produce, varint
 
 
 def begun(request: Any) -> Connection:
@@ -103,19 +104,6 @@ def test_topics_that_one_request_names_are_bounded() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------- Produce
-
-
-def produce(body: bytes) -> bytes:
-    """Produce v9 with these topics, their number in front."""
-    payload = b"\x00\x00\x00\x09\x00\x00\x00\x01\x00\x01a" + b"\x00" + b"\x00" + b"\xff\xff\x00\x00\x00\x01" + body
-    return len(payload).to_bytes(4, "big") + payload
-
-
-def varint(number: int) -> bytes:
-    found = b""
-    while number > 127:
-        found, number = found + bytes([number & 127 | 128]), number >> 7
-    return found + bytes([number])
 
 
 EMPTY_TOPICS = varint(300_001) + b"\x01\x01\x00" * 300_000 + b"\x00"

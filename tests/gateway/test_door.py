@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import cast
 
 import pytest
 from kafka.protocol.consumer.group import OffsetFetchResponse as WireOffsetFetchResponse
 
-from group_coordinator.gateway.asked import Asked
-from group_coordinator.gateway.authorization import Authorizer, parse_rules
-from group_coordinator.gateway.brokers import Node, coordinator_of
-from group_coordinator.gateway.config import Address
-from group_coordinator.gateway.door import Door, GroupEvent
+from group_coordinator.gateway.brokers import coordinator_of
 from group_coordinator.gateway.refusals import refusal
 from group_coordinator.gateway.translation import write_response
 from group_coordinator.gateway.versions import GROUP_APIS, GROUP_VERSIONS
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
-from schemas.message_versions import GroupRequest, GroupResponse
+from schemas.message_versions import GroupRequest
 from schemas.messages import (
     APIS,
     DeletableGroupResult,
@@ -31,7 +26,6 @@ from schemas.messages import (
     FindCoordinatorResponse,
     HeartbeatRequest,
     HeartbeatResponse,
-    JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupMember,
     LeaveGroupRequest,
@@ -50,63 +44,7 @@ from schemas.messages import (
     Response,
     SyncGroupRequest,
 )
-
-NODES = tuple(Node(node_id, Address("gateway", 20_000 + node_id)) for node_id in (1_001, 2, 7))
-
-
-class Coordinator:
-    """Keeps what is asked; answers when told."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[GroupEvent, Callable[[Response], None]]] = []
-
-    def ask(self, event: GroupEvent, on_answer: Callable[[Response], None]) -> None:
-        self.events.append((event, on_answer))
-
-
-class Groups:
-    def __init__(self, *listed: ListedGroup) -> None:
-        self.groups: Iterable[ListedGroup] | None = listed
-
-    def listed(self) -> Iterable[ListedGroup] | None:
-        return self.groups
-
-
-class Bench:
-    """A door with all sides open."""
-
-    def __init__(self, rules: str | None = None, *listed: ListedGroup, hands_out: bool = True) -> None:
-        self.coordinator = Coordinator()
-        self.groups = Groups(*listed)
-        self.nodes = NODES
-        self.answers: list[GroupResponse] = []
-        self.door = Door(
-            self.coordinator,
-            self.groups,
-            lambda: self.nodes,
-            Authorizer(None if rules is None else parse_rules(rules)),
-            hands_out_member_ids=hands_out,
-        )
-
-    def ask(self, api: str, request: GroupRequest, version: int = 5, node_id: int | None = None) -> list[GroupResponse]:
-        """What is answered at once."""
-        before = len(self.answers)
-        asked = Asked(
-            number=1, api=api, api_version=version, client_id="client", client_host="127.0.0.1", principal="User:alice", request=request
-        )
-        self.door.ask(asked, node_id, self.answers.append)
-        return self.answers[before:]
-
-    @property
-    def events(self) -> list[GroupEvent]:
-        return [event for event, _ in self.coordinator.events]
-
-
-def join(member_id: str = "", instance: str | None = None, group_id: str = "g") -> JoinGroupRequest:
-    return JoinGroupRequest(
-        group_id=group_id, session_timeout_ms=10_000, member_id=member_id, group_instance_id=instance, protocol_type="consumer", protocols=()
-    )
-
+from tests.gateway.door_bench import NODES, Bench, join
 
 # -------------------------------------------------------------------------------------------------------- FindCoordinator
 

@@ -12,7 +12,6 @@ from group_coordinator.gateway.translation import write_response
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
     DescribedGroup,
-    DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     OffsetFetchRequest,
@@ -20,7 +19,7 @@ from schemas.messages import (
     Request,
     Response,
 )
-from tests.gateway.test_door import Bench
+from tests.gateway.door_bench import Bench, described
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
@@ -55,13 +54,6 @@ class Asked:
             self.sizes.learn("DescribeGroups", name, self.size)
             on_answer(described(name, self.size))
         return [each.error_code for each in self.answers]
-
-
-def described(name: str, size: int) -> DescribeGroupsResponse:
-    member = DescribedGroupMember(
-        member_id="m", group_instance_id=None, client_id="c", client_host="/h", member_metadata=bytes(size), member_assignment=b""
-    )
-    return DescribeGroupsResponse(groups=(DescribedGroup(group_id=name, group_state="Stable", members=(member,)),))
 
 
 def test_a_group_that_is_named_a_thousand_times_is_asked_about_once_and_answered_each_time() -> None:

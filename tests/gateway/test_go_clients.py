@@ -21,9 +21,9 @@ from tests.gateway.clients.consumers import (
     share,
     with_kafka_python,
 )
+from tests.gateway.clients.reading import reads, values
 from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.pump import Pump
-from tests.gateway.test_clients import reads, values
 
 pytestmark = pytest.mark.end_to_end
 

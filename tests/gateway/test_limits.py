@@ -27,23 +27,16 @@ from schemas.history import GroupSnapshot, SnapshotMember
 from schemas.message_versions import GroupResponse
 from schemas.messages import HeartbeatResponse, OffsetCommitResponse
 from tests.gateway import wire
-from tests.gateway.test_connection import connection, fed
-from tests.gateway.test_front import connect, front, is_closed_within
-from tests.gateway.test_gathering import described
+from tests.gateway.accounts import Clock, Someone
+from tests.gateway.door_bench import described
+from tests.gateway.fronts import connect, front, is_closed_within
+from tests.gateway.machines import connection, fed
 from tests.waiting import wait_until
 
 MIB = 1_048_576
 
 
 # --------------------------------------------------------------------------------------------------------- handed-out ids
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_an_id_is_good_once_and_for_its_group() -> None:
@@ -82,18 +75,6 @@ def test_digests_do_not_mistake_names_for_others() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------------- room
-
-
-class Someone:
-    def __init__(self) -> None:
-        self.called = 0
-        self.given_up: list[str] = []
-
-    def carry_soon(self) -> None:
-        self.called += 1
-
-    def give_up(self, reason: str) -> None:
-        self.given_up.append(reason)
 
 
 def test_small_requests_of_who_waits_for_nothing_pass_whatever_others_ask() -> None:

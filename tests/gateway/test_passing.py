@@ -13,9 +13,9 @@ import pytest
 from group_coordinator.gateway.buffered import Buffered
 from group_coordinator.gateway.config import Address, Bounds
 from group_coordinator.gateway.front import Front
-from tests.gateway.test_dense_requests import produce, varint
-from tests.gateway.test_front import Alone, connect, front, is_closed_within
-from tests.gateway.test_limits import Clock, Someone
+from tests.gateway.accounts import Clock, Someone
+from tests.gateway.fronts import Alone, connect, front, is_closed_within
+from tests.gateway.raw_requests import produce, varint
 from tests.waiting import wait_until
 
 MIB = 1_048_576

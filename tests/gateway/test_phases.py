@@ -12,9 +12,9 @@ from schemas.history import MemberExpired, ProtocolChosen, RebalanceCompleted
 from schemas.messages import JoinGroupRequest, LeaveGroupRequest, OffsetCommitRequest, Request, SyncGroupRequest
 from tests.gateway.clients import consumers as libraries
 from tests.gateway.clients.consumers import ConsumerProcess, Consumers, Library, share
+from tests.gateway.clients.reading import reads, values
 from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.pump import Pump
-from tests.gateway.test_clients import reads, values
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.end_to_end

@@ -14,7 +14,7 @@ from kafka.protocol.sasl import (
 
 from group_coordinator.gateway.connection import Connection
 from tests.gateway import wire
-from tests.gateway.test_connection import carried, connection, fed
+from tests.gateway.machines import carried, connection, fed
 
 ALICE, ADMIN = b"\x00alice\x00secret", b"\x00admin\x00guess"
 ILLEGAL_SASL_STATE, AUTHENTICATION_FAILED = 34, 58

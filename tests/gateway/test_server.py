@@ -20,9 +20,9 @@ from schemas.history import MemberExpired, RebalanceStarted
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 from tests.gateway import wire
 from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share, with_kafka_python
+from tests.gateway.clients.reading import reads, values
 from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.pump import Pump
-from tests.gateway.test_clients import reads, values
 from tests.making_topics import make_topic
 from tests.waiting import wait_until
 

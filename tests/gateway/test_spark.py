@@ -20,9 +20,9 @@ from group_coordinator.kafka_topics.reader import read_topic
 from schemas.history import GroupSnapshot, History, MemberExpired, OffsetsCommitted, decode_history
 from streaming.config import StreamingConfig
 from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share, with_kafka_python
+from tests.gateway.clients.reading import reads, values
 from tests.gateway.commands import Command
 from tests.gateway.conftest import PARTITIONS, produce_to
-from tests.gateway.test_clients import reads, values
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.spark]

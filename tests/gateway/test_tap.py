@@ -21,8 +21,8 @@ from schemas.events import ResponseEnvelope, decode_request_event, decode_respon
 from schemas.messages import HeartbeatRequest, HeartbeatResponse, JoinGroupResponse, OffsetFetchResponse, Response
 from schemas.records_file import decode_event_record, decode_record
 from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share, with_kafka_python
+from tests.gateway.clients.reading import reads
 from tests.gateway.conftest import PARTITIONS
-from tests.gateway.test_clients import reads
 
 pytestmark = pytest.mark.end_to_end
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from pathlib import Path
-
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -13,11 +9,10 @@ from kafka import KafkaAdminClient
 from kafka import TopicPartition as PythonTopicPartition
 
 from group_coordinator.gateway.server import Gateway
-from group_coordinator.jars.java import SHORT_LIVED, find_java
-from group_coordinator.jars.resolving import tools_jars
 from tests.gateway.clients.consumers import Consumers, share
+from tests.gateway.clients.reading import reads
 from tests.gateway.conftest import PARTITIONS, Produce
-from tests.gateway.test_clients import reads
+from tests.gateway.tools import rows, tool
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.end_to_end
@@ -34,22 +29,6 @@ def working_group(consumers: Consumers, produce: Produce) -> str:
     for member in members:
         assert member.commit() == ["committed"]
     return "orders"
-
-
-def tool(gateway: Gateway, *arguments: str) -> str:
-    """`kafka-consumer-groups.sh` of Kafka 4.3."""
-    command = [
-        str(find_java()), "-Xmx128m", *SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-        "-cp", os.pathsep.join(map(str, tools_jars())), "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-        "--bootstrap-server", gateway.bootstrap_servers, *arguments,
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=Path("/"))
-    return done.stdout + done.stderr
-
-
-def rows(printed: str) -> list[list[str]]:
-    """The lines of a table, as words, without its head."""
-    return [line.split() for line in printed.splitlines() if line.split() and not line.startswith(("GROUP ", "Consumer group"))]
 
 
 def test_kafka_consumer_groups(gateway: Gateway, working_group: str, consumers: Consumers, topic: str) -> None:

@@ -33,8 +33,8 @@ from group_coordinator.gateway.config import GatewayConfig
 from group_coordinator.gateway.server import Gateway
 from streaming.topics import TopicSettings
 from tests.gateway import wire
+from tests.gateway.gated_connections import fetch_request
 from tests.gateway.pump import Pump
-from tests.gateway.test_topic_gate import fetch_request
 from tests.making_topics import make_topic
 
 REFUSED = KafkaError.TOPIC_AUTHORIZATION_FAILED

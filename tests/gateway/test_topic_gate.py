@@ -19,36 +19,17 @@ from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer.produce import ProduceRequest, ProduceResponse
 
-from group_coordinator.gateway.authorization import Authorizer, parse_rules
-from group_coordinator.gateway.config import Address, Bounds
 from group_coordinator.gateway.connection import Connection
-from group_coordinator.gateway.topic_access import TopicAccess
-from group_coordinator.gateway.topic_gate import TopicGate
-from group_coordinator.gateway.versions import TOPIC_APIS, taken
+from group_coordinator.gateway.versions import TOPIC_APIS
 from tests.gateway import wire
+from tests.gateway.gated_connections import HONEST, SECRET, access, connection, fetch_request
+from tests.gateway.machines import carried, fed
 from tests.gateway.random_messages import TOPIC_MESSAGES, random_message, wire_class
-from tests.gateway.test_connection import carried, fed
 
 MARK = b"coordinator."
-SECRET, HONEST = "coordinator.events", "orders"
 REFUSED, NO_SUCH_ID = 29, 100
-OURS = taken(rewrites_addresses=False, taps=False)
 REQUESTS = [(message, version) for message, version in TOPIC_MESSAGES if message.endswith("Request")]
 BY_NAME = [each for each in REQUESTS if each[0] not in ("ProduceRequest", "FetchRequest")]
-
-
-def access(rules: str = "") -> TopicAccess:
-    return TopicAccess("coordinator", Authorizer(parse_rules(rules, "coordinator")))
-
-
-def connection(rules: str = "", known: TopicAccess | None = None) -> Connection:
-    return Connection(
-        OURS,
-        lambda node_id, _: Address("gateway", 20_000 + node_id),
-        Bounds(),
-        requires_sasl=False,
-        gate=TopicGate(known or access(rules)),
-    )
 
 
 def sent(machine: Connection, cls: Any, version: int) -> Any:
@@ -247,20 +228,6 @@ def test_an_id_is_looked_up_before_the_request_goes_on() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- Fetch
-
-
-def fetch_request(version: int, *topics: str | UUID, session: tuple[int, int] = (0, 0)) -> FetchRequest:
-    cls = FetchRequest.FetchTopic
-    partition = cls.FetchPartition(
-        version=version, partition=3, current_leader_epoch=-1, fetch_offset=7, last_fetched_epoch=-1, log_start_offset=-1, partition_max_bytes=100
-    )
-    asked = [
-        cls(version=version, partitions=[partition], **({"topic_id": each} if isinstance(each, UUID) else {"topic": each})) for each in topics
-    ]
-    return FetchRequest(
-        version=version, replica_id=-1, max_wait_ms=1, min_bytes=1, max_bytes=99, isolation_level=1, session_id=session[0],
-        session_epoch=session[1], topics=asked, forgotten_topics_data=[], rack_id="",
-    )  # fmt: skip
 
 
 def fetch_answer(version: int, *topics: str | UUID, error_code: int = 0) -> bytes:

@@ -25,7 +25,7 @@ from schemas.history import OffsetsDeleted, decode_history
 from streaming.config import StreamingConfig
 from tests.gateway.commands import Command
 from tests.gateway.conftest import PARTITIONS
-from tests.gateway.test_tools import rows, tool
+from tests.gateway.tools import rows, tool
 from tests.making_topics import make_topic
 from tests.waiting import wait_until
 

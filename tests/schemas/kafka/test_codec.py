@@ -14,17 +14,12 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from schemas.kafka.codec import decode, encode
-from schemas.kafka.definitions import definition_of, names_of
+from schemas.kafka.definitions import definition_of
 from schemas.wire import DecodeError, EncodeError
 from tests.schemas.kafka.random_values import random_values
+from tests.schemas.kafka.vectors import VERSIONED
 
 _EACH = 5
-VERSIONED = [
-    (name, version)
-    for folder in ("messages", "records")
-    for name in names_of(folder)
-    for version in definition_of(name).versions
-]
 
 
 def as_objects(value: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,15 +13,11 @@ from schemas.kafka.codec import decode, encode
 from schemas.kafka.definitions import definition_of
 from schemas.kafka.json_form import JsonFormError, from_json, to_json
 from tests.schemas.kafka.random_values import random_values
-from tests.schemas.kafka.test_codec import VERSIONED
+from tests.schemas.kafka.vectors import FIXTURES, VECTORS, VERSIONED
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
 EXCHANGES: list[dict[str, Any]] = list(
     map(json.loads, gzip.decompress((FIXTURES / "kafka_json.jsonl.gz").read_bytes()).splitlines())
 )
-VECTORS: list[dict[str, Any]] = json.loads(gzip.decompress((FIXTURES / "vectors/record_vectors.json.gz").read_bytes()))[
-    "vectors"
-]
 _VERSION_BYTES = 2
 
 

@@ -20,8 +20,8 @@ from schemas.records import (
 )
 from schemas.wire import DecodeError, EncodeError
 from tests.schemas.kafka.random_values import random_values
-from tests.schemas.kafka.test_json_form import VECTORS
-from tests.schemas.test_records import GROUPS, OFFSETS
+from tests.schemas.kafka.vectors import VECTORS
+from tests.schemas.record_values import GROUPS, OFFSETS
 
 _VERSION_BYTES = 2
 VALUES = [(name, version) for name in record_types().values() for version in value_definition(name).versions]

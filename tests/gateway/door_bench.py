@@ -1,0 +1,85 @@
+"""A door without a coordinator: requests in, answers and events out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from group_coordinator.gateway.asked import Asked
+from group_coordinator.gateway.authorization import Authorizer, parse_rules
+from group_coordinator.gateway.brokers import Node
+from group_coordinator.gateway.config import Address
+from group_coordinator.gateway.door import Door, GroupEvent
+from schemas.message_versions import GroupRequest, GroupResponse
+from schemas.messages import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsResponse,
+    JoinGroupRequest,
+    ListedGroup,
+    Response,
+)
+
+NODES = tuple(Node(node_id, Address("gateway", 20_000 + node_id)) for node_id in (1_001, 2, 7))
+
+
+class Coordinator:
+    """Keeps what is asked; answers when told."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[GroupEvent, Callable[[Response], None]]] = []
+
+    def ask(self, event: GroupEvent, on_answer: Callable[[Response], None]) -> None:
+        self.events.append((event, on_answer))
+
+
+class Groups:
+    def __init__(self, *listed: ListedGroup) -> None:
+        self.groups: Iterable[ListedGroup] | None = listed
+
+    def listed(self) -> Iterable[ListedGroup] | None:
+        return self.groups
+
+
+class Bench:
+    """A door with all sides open."""
+
+    def __init__(self, rules: str | None = None, *listed: ListedGroup, hands_out: bool = True) -> None:
+        self.coordinator = Coordinator()
+        self.groups = Groups(*listed)
+        self.nodes = NODES
+        self.answers: list[GroupResponse] = []
+        self.door = Door(
+            self.coordinator,
+            self.groups,
+            lambda: self.nodes,
+            Authorizer(None if rules is None else parse_rules(rules)),
+            hands_out_member_ids=hands_out,
+        )
+
+    def ask(self, api: str, request: GroupRequest, version: int = 5, node_id: int | None = None) -> list[GroupResponse]:
+        """What is answered at once."""
+        before = len(self.answers)
+        asked = Asked(
+            number=1, api=api, api_version=version, client_id="client", client_host="127.0.0.1",
+            principal="User:alice", request=request,
+        )
+        self.door.ask(asked, node_id, self.answers.append)
+        return self.answers[before:]
+
+    @property
+    def events(self) -> list[GroupEvent]:
+        return [event for event, _ in self.coordinator.events]
+
+
+def join(member_id: str = "", instance: str | None = None, group_id: str = "g") -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group_id, session_timeout_ms=10_000, member_id=member_id, group_instance_id=instance,
+        protocol_type="consumer", protocols=(),
+    )
+
+
+def described(name: str, size: int) -> DescribeGroupsResponse:
+    member = DescribedGroupMember(
+        member_id="m", client_id="c", client_host="/h", member_metadata=bytes(size), member_assignment=b""
+    )
+    return DescribeGroupsResponse(groups=(DescribedGroup(group_id=name, group_state="Stable", members=(member,)),))

@@ -1,0 +1,46 @@
+"""Connections that refuse the coordinator's topics to clients, and what is sent through them."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kafka.protocol.consumer.fetch import FetchRequest
+
+from group_coordinator.gateway.authorization import Authorizer, parse_rules
+from group_coordinator.gateway.config import Address, Bounds
+from group_coordinator.gateway.connection import Connection
+from group_coordinator.gateway.topic_access import TopicAccess
+from group_coordinator.gateway.topic_gate import TopicGate
+from group_coordinator.gateway.versions import taken
+
+SECRET, HONEST = "coordinator.events", "orders"
+
+OURS = taken(rewrites_addresses=False, taps=False)
+
+
+def access(rules: str = "") -> TopicAccess:
+    return TopicAccess("coordinator", Authorizer(parse_rules(rules, "coordinator")))
+
+
+def connection(rules: str = "", known: TopicAccess | None = None) -> Connection:
+    return Connection(
+        OURS,
+        lambda node_id, _: Address("gateway", 20_000 + node_id),
+        Bounds(),
+        requires_sasl=False,
+        gate=TopicGate(known or access(rules)),
+    )
+
+
+def fetch_request(version: int, *topics: str | UUID, session: tuple[int, int] = (0, 0)) -> FetchRequest:
+    cls = FetchRequest.FetchTopic
+    partition = cls.FetchPartition(
+        version=version, partition=3, current_leader_epoch=-1, fetch_offset=7, last_fetched_epoch=-1,
+        log_start_offset=-1, partition_max_bytes=100,
+    )  # fmt: skip
+    names: list[dict[str, str | UUID]] = [{"topic_id" if isinstance(each, UUID) else "topic": each} for each in topics]
+    asked = [cls(version=version, partitions=[partition], **name) for name in names]
+    return FetchRequest(
+        version=version, replica_id=-1, max_wait_ms=1, min_bytes=1, max_bytes=99, isolation_level=1,
+        session_id=session[0], session_epoch=session[1], topics=asked, forgotten_topics_data=[], rack_id="",
+    )  # fmt: skip

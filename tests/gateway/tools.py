@@ -1,0 +1,28 @@
+"""Kafka's own command line tools against a gateway."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from group_coordinator.gateway.server import Gateway
+from group_coordinator.jars.java import SHORT_LIVED, find_java
+from group_coordinator.jars.resolving import tools_jars
+
+
+def tool(gateway: Gateway, *arguments: str) -> str:
+    """`kafka-consumer-groups.sh` of Kafka 4.3."""
+    command = [
+        str(find_java()), "-Xmx128m", *SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+        "-cp", os.pathsep.join(map(str, tools_jars())), "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        "--bootstrap-server", gateway.bootstrap_servers, *arguments,
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=Path("/"))
+    return done.stdout + done.stderr
+
+
+def rows(printed: str) -> list[list[str]]:
+    """The lines of a table, as words, without its head."""
+    heads = ("GROUP ", "Consumer group")
+    return [line.split() for line in printed.splitlines() if line.split() and not line.startswith(heads)]
