@@ -169,8 +169,10 @@ class GroupCoordinator:
 
     def _finish_step(self) -> None:
         step = self._step
-        if step.take_retention_change():
-            plan_expiry(step)
+        if step.retention_changed:
+            step.retention_changed = False
+            if step.group is not None:
+                plan_expiry(step)
         step.finish()
 
 

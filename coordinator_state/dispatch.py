@@ -46,30 +46,31 @@ class GroupKinds:
 
     def handle_request(self, step: Step, request: Request) -> None:
         """Hand a request to its handler. Raises `Refusal`."""
-        kind = self.kind_of(step.group)
-        match request:
-            case OffsetCommitRequest():
-                offset_commit(step, kind, request)
-            case JoinGroupRequest():
-                kind.join_group(step, request)
-            case SyncGroupRequest():
-                kind.sync_group(step, request)
-            case HeartbeatRequest():
-                kind.heartbeat(step, request)
-            case LeaveGroupRequest():
-                kind.leave_group(step, request)
-            case OffsetFetchRequest():
-                offset_fetch(step, request)
-            case OffsetDeleteRequest():
-                offset_delete(step, request)
-            case DescribeGroupsRequest():
-                describe_groups(step, request)
-            case DeleteGroupsRequest():
-                delete_groups(step, request)
-            case FindCoordinatorRequest():
-                find_coordinator(step, request)
-            case _:
-                assert_never(request)
+        group = step.group
+        kind = self._first if group is None else self._by_body[type(group.body)]
+        # A chain of isinstance takes half as long as a match of classes, and mypy finds what is missing in both.
+        if isinstance(request, OffsetCommitRequest):
+            offset_commit(step, kind, request)
+        elif isinstance(request, JoinGroupRequest):
+            kind.join_group(step, request)
+        elif isinstance(request, SyncGroupRequest):
+            kind.sync_group(step, request)
+        elif isinstance(request, HeartbeatRequest):
+            kind.heartbeat(step, request)
+        elif isinstance(request, LeaveGroupRequest):
+            kind.leave_group(step, request)
+        elif isinstance(request, OffsetFetchRequest):
+            offset_fetch(step, request)
+        elif isinstance(request, OffsetDeleteRequest):
+            offset_delete(step, request)
+        elif isinstance(request, DescribeGroupsRequest):
+            describe_groups(step, request)
+        elif isinstance(request, DeleteGroupsRequest):
+            delete_groups(step, request)
+        elif isinstance(request, FindCoordinatorRequest):
+            find_coordinator(step, request)
+        else:
+            assert_never(request)
 
     def handle_timer(self, step: Step, due: timers.DueTimer) -> None:
         """Hand a timer that fires to its handler."""

@@ -46,7 +46,6 @@ class Step:
         "_assignment_changed",
         "_cause",
         "_refused",
-        "_retention_changed",
         "_subject",
         "cause_seq",
         "config",
@@ -60,6 +59,7 @@ class Step:
         "offset",
         "outputs",
         "partition",
+        "retention_changed",
         "seq",
         "timestamp_ms",
     )
@@ -86,7 +86,8 @@ class Step:
         self._subject: Subject | None = None
         self._refused = 0
         self._assignment_changed = False
-        self._retention_changed = False
+        self.retention_changed = False
+        """Retention is planned anew at the end of the step."""
         self.no_deadline_before_ms = 0
         """A lower bound of all deadlines, kept by `arm` and `next_due`: most steps need not look at the timers."""
 
@@ -164,7 +165,7 @@ class Step:
 
     def note_change(self) -> None:
         """The group has changed: it is published at the end of the step, and its retention is planned anew."""
-        self._assignment_changed = self._retention_changed = True
+        self._assignment_changed = self.retention_changed = True
 
     def note_assignment_change(self) -> None:
         """The group is published at the end of the step."""
@@ -172,12 +173,7 @@ class Step:
 
     def note_retention_change(self) -> None:
         """Retention is planned anew at the end of the step."""
-        self._retention_changed = True
-
-    def take_retention_change(self) -> bool:
-        """Whether retention must be planned anew; the next call says no."""
-        changed, self._retention_changed = self._retention_changed, False
-        return changed and self.group is not None
+        self.retention_changed = True
 
     # ------------------------------------------------------------------------------------------------------- timers
 

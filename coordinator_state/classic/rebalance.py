@@ -187,15 +187,15 @@ def _begin_sync_phase(step: Step) -> None:
                 parked,
                 join_response(group, member.member_id, everybody if member.member_id == group.leader_id else ()),
             )
-        await_sync(step, member)
+        await_sync(step, group, member)
     step.arm(timers.SYNC, group.rebalance_timeout_ms)
 
 
-def await_sync(step: Step, member: Member) -> None:
+def await_sync(step: Step, group: ClassicGroup, member: Member) -> None:
     """The member knows of the generation: it must send SyncGroup, and its session begins anew."""
     step.arm(timers.session(member.member_id), member.session_timeout_ms)
     member.is_new = False
-    classic(step).pending_sync[member.member_id] = None
+    group.pending_sync[member.member_id] = None
 
 
 def _become_empty(step: Step) -> None:
@@ -246,13 +246,16 @@ def join_response(
 
 def join_response_members(group: ClassicGroup) -> tuple[JoinGroupResponseMember, ...]:
     """What the leader is told of everybody."""
+    name = group.protocol_name
     return tuple(
-        JoinGroupResponseMember(
-            member_id=member.member_id,
-            group_instance_id=member.group_instance_id,
-            metadata=member.metadata_of(group.protocol_name),
-        )
-        for member in group.members.values()
+        [
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=member.metadata_of(name),
+            )
+            for member in group.members.values()
+        ]
     )
 
 

@@ -55,7 +55,7 @@ def _take_over(step: Step, said: RecordedGroup) -> None:
     group.subscribed_topics = subscribed_topics_of(group)
     step.require_group().is_logged = True
     for member in group.members.values():
-        await_sync(step, member)
+        await_sync(step, group, member)
     step.arm(timers.SYNC, group.rebalance_timeout_ms)
     for offset in said.offsets:
         _put_offset(step, offset)

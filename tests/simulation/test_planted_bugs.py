@@ -314,7 +314,7 @@ def timers_change_their_order_between_batches(monkeypatch: pytest.MonkeyPatch) -
 
 
 def ids_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(join_group, "uuid5", lambda namespace, name: uuid4())
+    monkeypatch.setattr(join_group, "member_uuid", lambda request_id: str(uuid4()))
 
 
 def time_by_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:

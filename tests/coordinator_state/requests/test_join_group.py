@@ -1,9 +1,13 @@
 """JoinGroup: who is let in, when the answer comes, and what the answer says."""
 
 from typing import Any
+from uuid import uuid5
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from coordinator_state.classic.join_group import MEMBER_ID_NAMESPACE, member_uuid
 from schemas.error_codes import ErrorCode
 from schemas.history import (
     LeaderElected,
@@ -63,6 +67,11 @@ def _first_member_id() -> str:
     group = GroupHarness()
     member_id: str = group.answer(group.join()).member_id
     return member_id
+
+
+@given(st.text())
+def test_a_member_id_ends_with_the_uuid_of_its_request_id(request_id: str) -> None:
+    assert member_uuid(request_id) == str(uuid5(MEMBER_ID_NAMESPACE, request_id))
 
 
 @pytest.mark.parametrize(
