@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator_state import Answer, AssignmentChange, Coordinator, GroupConfig, Output, RequestEvent
+from coordinator_state.classic.group import ClassicGroup
 from group_coordinator.gateway.beats import DoorBeats
 from schemas.consumer_protocol import Subscription, encode_subscription
 from schemas.error_codes import ErrorCode
@@ -150,9 +151,10 @@ class World:
         assert (member_id, request.generation_id) not in self.refused_ms, "the coordinator has said that it is out"
         # The coordinator's state is that after the last batch, all of which has been delivered: all is well must be
         # true of it. To rejoin is right as well for one who is out, and for whom another generation has begun.
-        group = self.coordinator.groups.get("g")
+        found = self.coordinator.groups.get("g")
+        group = None if found is None else found.body
         is_well = (
-            group is not None
+            isinstance(group, ClassicGroup)
             and member_id in group.members
             and group.generation_id == request.generation_id
             and group.state.value in ("Stable", "CompletingRebalance")

@@ -42,7 +42,7 @@ class Bench:
         self.now_ms = 1_000_000
         self.sent: list[Send] = []
         self.told: list[Output] = []
-        self.open: dict[str, Send] = {}
+        self._open: dict[str, Send] = {}
         self.member.start(self.now_ms, ("orders",))
         self.member.partitions_changed({"orders": 2})
         self._listen()
@@ -62,14 +62,18 @@ class Bench:
         self.member.advance_to(self.now_ms)
         self._listen()
 
+    def reopen(self, send: Send) -> None:
+        """Let a request be open that the member has given up: its answer comes late."""
+        self._open[send.request_id] = send
+
     def open(self, api: str) -> list[Send]:
         """The requests of this API that wait for their answers, oldest first."""
-        return [send for send in self.open.values() if send.api == api]
+        return [send for send in self._open.values() if send.api == api]
 
     def answer(self, api: str, response: Response) -> Send:
         """Answer the oldest open request of this API."""
         send = self.open(api)[0]
-        del self.open[send.request_id]
+        del self._open[send.request_id]
         self.deliver(send, response)
         return send
 
@@ -169,9 +173,9 @@ class Bench:
             match output:
                 case Send():
                     self.sent.append(output)
-                    self.open[output.request_id] = output
+                    self._open[output.request_id] = output
                 case GaveUp(request_id=request_id):
-                    self.open.pop(request_id, None)
+                    self._open.pop(request_id, None)
                     self.told.append(output)
                 case _:
                     self.told.append(output)

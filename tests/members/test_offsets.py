@@ -100,7 +100,7 @@ def test_an_offset_fetch_without_an_answer_is_asked_again_and_the_late_answer_ig
     late = bench.open("OffsetFetch")[0]
     bench.wait(5_100)
     bench.offsets({P0: 8})
-    bench.open[late.request_id] = late
+    bench.reopen(late)
     bench.offsets({P0: 4})
     assert [told.positions for told in bench.heard(Positioned)] == [{P0: 8}]
 
