@@ -122,7 +122,7 @@ def test_a_replay_that_is_asked_to_end(program: str, count: int, tmp_path: Path,
     with command(tmp_path, "replay", str(REQUEST_LOG), "--streaming") as process:
         wait_for_workers(process, program=program, count=count)
         ask_all(process)
-        assert process.wait(STOP_TIMEOUT_S) == 130
+        assert process.wait(STOP_TIMEOUT_S) == 130, (tmp_path / "err").read_text()
     assert (tmp_path / "err").read_text() == ""
     assert_nothing_left(process)
 
