@@ -25,6 +25,7 @@ from group_coordinator.command_line.import_log import TimeZone, zone
 from group_coordinator.command_line.options import OPERATIONS, Settings, with_settings
 from group_coordinator.command_line.progress import Advance, count_progress
 from group_coordinator.command_line.replay_source import ReplaySource, replay_source
+from group_coordinator.command_line.signals import was_interrupted
 from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, quiet_start
 from group_coordinator.command_line.summary import Summary
 from group_coordinator.command_line.tables import say
@@ -173,7 +174,7 @@ class _Job:
         if self._to_topics is not None:
             raise CommandError("--in-process writes files; Spark writes topics.", WRONG_USE)
         self._for_tables = None if self._wanted.tables is None else []
-        with count_progress("groups") as advance, _told_by_replay():
+        with count_progress("groups") as advance, told_by_replay():
             groups = replay_in_process(read_records(source.files), self._config, until_ms=self._until_ms)
             self._take(_counted(groups, advance))
         if self._wanted.tables is not None:
@@ -195,7 +196,7 @@ class _Job:
         with quiet_start():
             spark = open_session(self._config)
         try:
-            with _told_by_replay(), count_progress("outputs") as advance:
+            with told_by_replay(), count_progress("outputs") as advance:
                 records = self._records(spark, source)
                 if streaming_directory is None:
                     outputs = replay_batch(records, self._config, until_ms=self._until_ms)
@@ -270,7 +271,7 @@ class _Job:
 
 
 @contextmanager
-def _told_by_replay() -> Iterator[None]:
+def told_by_replay() -> Iterator[None]:
     """What is wrong with a log, or with Spark, in a line."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -286,6 +287,9 @@ def _told_by_replay() -> Iterator[None]:
         causes = _PYTHON_CAUSE.findall(str(problem))
         raise CommandError(causes[-1] if causes else str(problem).splitlines()[0]) from problem
     except Py4JError as problem:
+        if was_interrupted():
+            # The clean-up met a connection to the JVM that was cut in the middle of an answer.
+            raise KeyboardInterrupt from problem
         raise CommandError(f"Spark has failed: {java_cause(problem)}") from problem
 
 

@@ -19,6 +19,7 @@ from typing import NoReturn
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SAME_INTERVAL_S = 0.5
 """`timeout` and terminals send a signal to the process and to its group: two that come so soon are one."""
+_interrupted = threading.Event()
 
 
 @contextmanager
@@ -52,7 +53,13 @@ def interrupt_when_asked() -> None:
             signal.signal(number, _interrupt)
 
 
+def was_interrupted() -> bool:
+    """Whether one of these signals has interrupted the command. What fails afterwards, fails by that."""
+    return _interrupted.is_set()
+
+
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    _interrupted.set()
     if number == signal.SIGHUP:
         _speak_to_nobody()
     raise KeyboardInterrupt

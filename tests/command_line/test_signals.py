@@ -15,8 +15,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
-from group_coordinator.command_line import signals
+from group_coordinator.command_line import replay, signals
+from group_coordinator.command_line.errors import CommandError
+from group_coordinator.command_line.replay import told_by_replay
 from group_coordinator.command_line.signals import asked_to_stop
 from tests.command_line.calls import REQUEST_LOG
 from tests.command_line.processes import START_TIMEOUT_S, STOP_TIMEOUT_S, command, session_of, wait_for
@@ -73,6 +76,14 @@ def assert_nothing_left(process: subprocess.Popen[str]) -> None:
     while session_of(process) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert session_of(process) == []
+
+
+def test_a_failing_clean_up_does_not_hide_that_a_replay_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CommandError), told_by_replay():
+        raise Py4JNetworkError("Answer from Java side is empty")
+    monkeypatch.setattr(replay, "was_interrupted", lambda: True)
+    with pytest.raises(KeyboardInterrupt), told_by_replay():
+        raise Py4JNetworkError("Answer from Java side is empty")
 
 
 @pytest.mark.end_to_end
