@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from schemas.error_codes import ErrorCode
 from schemas.messages import APIS, LeaveGroupResponse, ListGroupsRequest, ListGroupsResponse, Message, Request, Response
-from schemas.wire import EncodeError, uuid_text
+from schemas.wire import EncodeError, topic_id_text
 
 LIST_GROUPS = "ListGroups"
 GroupRequest = Request | ListGroupsRequest
@@ -28,7 +28,6 @@ _REQUESTS: dict[str, type[Message]] = {LIST_GROUPS: ListGroupsRequest} | {
 _RESPONSES: dict[str, type[Message]] = {LIST_GROUPS: ListGroupsResponse} | {
     name: api.response for name, api in APIS.items()
 }
-_NO_TOPIC_ID = bytes(16)
 _Struct = TypeVar("_Struct", bound=Struct)
 
 
@@ -72,11 +71,6 @@ def response_values(api: str, version: int, response: GroupResponse) -> dict[str
     elif isinstance(response, LeaveGroupResponse) and version < 3:
         values["error_code"] = _only_error(response)
     return values
-
-
-def topic_id_text(topic_id: bytes) -> str | None:
-    """A topic's id as text with hyphens; None for Kafka's zero uuid."""
-    return None if topic_id == _NO_TOPIC_ID else uuid_text(topic_id)
 
 
 def struct_inside(annotation: Any) -> type[Struct] | None:

@@ -16,11 +16,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from schemas.kafka.codec import message_reader
+from schemas.kafka.codec import decode
 from schemas.wire import (
     INT16,
     INT32,
     INT64,
+    NO_TOPIC_ID,
     DecodeError,
     EncodeError,
     Reader,
@@ -30,7 +31,7 @@ from schemas.wire import (
     encode_string,
     encode_uuid,
     pack,
-    uuid_text,
+    topic_id_text,
 )
 
 OFFSET_COMMIT_TYPE = 1
@@ -47,7 +48,6 @@ _EXPIRING_VERSION = 1
 _FLEXIBLE_VERSION = 4
 _TOPIC_ID_TAG_HEAD = b"\x01\x00\x10"
 """One tagged field: tag 0, 16 bytes."""
-_NO_TOPIC_ID = bytes(16)
 _NO_TAGS = b"\x00"
 
 _OFFSET = Layout(">hq")
@@ -288,14 +288,13 @@ def decode_key(data: bytes) -> Key | UnknownKey:
 def decode_offset_commit_value(data: bytes) -> OffsetCommitValue:
     """Read version 0-4; `DecodeError` for others and for damaged bytes."""
     values = _decode_value("OffsetCommitValue", data)
-    topic_id = values.get("topic_id", _NO_TOPIC_ID)
     return OffsetCommitValue(
         offset=values["offset"],
         leader_epoch=values.get("leader_epoch", NO_LEADER_EPOCH),
         metadata=values["metadata"],
         commit_timestamp_ms=values["commit_timestamp"],
         expire_timestamp_ms=values.get("expire_timestamp", NO_TIMESTAMP),
-        topic_id=None if topic_id == _NO_TOPIC_ID else uuid_text(topic_id),
+        topic_id=topic_id_text(values.get("topic_id", NO_TOPIC_ID)),
     )
 
 
@@ -328,13 +327,10 @@ def _insist_on_version(version: int) -> None:
 
 
 def _decode_value(name: str, data: bytes) -> dict[str, Any]:
-    reader = Reader(data)
-    version = reader.int16()
+    version = Reader(data).int16()
     if not 0 <= version <= VALUE_VERSION_MAX:
-        raise DecodeError(f"value version {version}", reader.position)
-    values: dict[str, Any] = message_reader(name, version)(reader)
-    reader.end()
-    return values
+        raise DecodeError(f"value version {version}", INT16.size)
+    return decode(name, version, data, INT16.size)
 
 
 def _member_metadata(values: dict[str, Any]) -> MemberMetadata:
@@ -351,5 +347,5 @@ def _member_metadata(values: dict[str, Any]) -> MemberMetadata:
 
 
 def _encode_topic_id(topic_id: str | None) -> bytes:
-    encoded = _NO_TOPIC_ID if topic_id is None else encode_uuid(topic_id)
-    return _NO_TAGS if encoded == _NO_TOPIC_ID else _TOPIC_ID_TAG_HEAD + encoded
+    encoded = NO_TOPIC_ID if topic_id is None else encode_uuid(topic_id)
+    return _NO_TAGS if encoded == NO_TOPIC_ID else _TOPIC_ID_TAG_HEAD + encoded

@@ -22,6 +22,7 @@ UINT16 = Struct(">H")
 UINT32 = Struct(">I")
 FLOAT64 = Struct(">d")
 
+NO_TOPIC_ID = bytes(16)
 STRING_SIZE_MAX = 32_767
 """Longest string in bytes of UTF-8, in either form."""
 _VARINT_BITS = 32
@@ -288,6 +289,11 @@ def uuid_text(encoded: bytes) -> str:
     """The text of the 16 bytes of a uuid: lower case, with hyphens."""
     digits = encoded.hex()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def topic_id_text(encoded: bytes) -> str | None:
+    """The text of a topic's id; None for the zero uuid, by which Kafka says that there is none."""
+    return None if encoded == NO_TOPIC_ID else uuid_text(encoded)
 
 
 def encode_uuid(text: str) -> bytes:

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from schemas.error_codes import ErrorCode
 from schemas.kafka.json_form import JsonFormError, from_json, to_json, uuid_from_json, uuid_to_json
-from schemas.message_versions import LIST_GROUPS, GroupResponse, request_of, response_of, response_values, topic_id_text
+from schemas.message_versions import LIST_GROUPS, GroupResponse, request_of, response_of, response_values
 from schemas.messages import (
     APIS,
     DeleteGroupsRequest,
@@ -34,7 +34,7 @@ from schemas.messages import (
     Request,
     Response,
 )
-from schemas.wire import encode_uuid
+from schemas.wire import NO_TOPIC_ID, encode_uuid, topic_id_text
 
 LIST_GROUPS_VERSION_MAX = 5
 TOPIC_IDS_FROM = 10
@@ -42,7 +42,6 @@ TOPIC_IDS_FROM = 10
 
 _THROTTLE_TIME = "throttleTimeMs"
 _NO_NAMES: Mapping[str, str] = {}
-_NO_TOPIC_ID = bytes(16)
 
 
 class KafkaJsonError(ValueError):
@@ -192,4 +191,4 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _topic_id_bytes(topic_id: str | None) -> bytes:
-    return encode_uuid(topic_id) if topic_id else _NO_TOPIC_ID
+    return encode_uuid(topic_id) if topic_id else NO_TOPIC_ID

@@ -61,7 +61,7 @@ def decode(message: str, version: int, data: bytes, start: int = 0, items_max: i
     """
     reader = Reader(data) if items_max is None else BoundedReader(data, items_max)
     reader.position = start
-    values: dict[str, Any] = message_reader(message, version)(reader)
+    values: dict[str, Any] = _message_reader(message, version)(reader)
     reader.end()
     return values
 
@@ -94,7 +94,7 @@ def is_flexible(message: str, version: int) -> bool:
 
 
 @cache
-def message_reader(message: str, version: int) -> Read:
+def _message_reader(message: str, version: int) -> Read:
     """What reads a message where a reader stands."""
     return struct_reader(definition_of(message).struct, version, is_flexible(message, version))
 
