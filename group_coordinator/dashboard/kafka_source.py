@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
 from confluent_kafka import KafkaException, Message
 from confluent_kafka.admin import AdminClient
@@ -18,7 +18,7 @@ from group_coordinator.dashboard.sources import SourceError, request_of_event
 from group_coordinator.kafka_topics.errors import TIMEOUT_S, NoSuchTopicError, TopicReadError, explaining
 from group_coordinator.kafka_topics.follower import TopicFollower
 from group_coordinator.kafka_topics.log_bounds import log_bounds
-from group_coordinator.kafka_topics.reader import Bounds, Partition, TopicReader
+from group_coordinator.kafka_topics.reader import Bounds, Partition, TopicReader, headers_of
 
 
 class TopicNames(Struct, frozen=True, kw_only=True):
@@ -105,9 +105,7 @@ class KafkaSource:
                 if value is not None:
                     index.add(value)
             else:
-                pairs = cast("list[tuple[str, bytes | None]]", message.headers() or [])
-                headers = {name: (text or b"").decode(errors="replace") for name, text in pairs}
-                index.add_dead_letter(message.key(), value, headers, message.timestamp()[1])
+                index.add_dead_letter(message.key(), value, headers_of(message), message.timestamp()[1])
 
     def _poll_ends(self, index: Index) -> None:
         admin = AdminClient({"log_level": "0", **self._properties})

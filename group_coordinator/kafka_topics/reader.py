@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -183,6 +183,12 @@ def partition_of(message: Message) -> Partition:
     assert topic is not None
     assert number is not None
     return topic, number
+
+
+def headers_of(message: Message) -> dict[str, str]:
+    """The headers of a record as text; what is no UTF-8 in them is marked."""
+    pairs = cast("list[tuple[str, bytes | None]]", message.headers() or [])
+    return {name: (text or b"").decode(errors="replace") for name, text in pairs}
 
 
 def offset_of(message: Message) -> int:

@@ -13,7 +13,7 @@ import msgspec
 from confluent_kafka import Message
 
 from group_coordinator.kafka_topics.follower import TopicFollower
-from group_coordinator.kafka_topics.reader import Partition, offset_of, partition_of
+from group_coordinator.kafka_topics.reader import Partition, headers_of, offset_of, partition_of
 from group_coordinator.operations.group_log import GroupLog
 from group_coordinator.operations.metrics import READER_LAG, Value
 from group_coordinator.operations.tally import Tally
@@ -110,8 +110,7 @@ class TopicsReader:
         self._tally.group(message.key() or b"", message.value())
 
     def _dead_letter(self, message: Message) -> None:
-        pairs: list[tuple[str, bytes | None]] = list(message.headers() or [])  # type: ignore[arg-type]
-        headers = {name: (text or b"").decode(errors="replace") for name, text in pairs}
+        headers = headers_of(message)
         reason = self._tally.dead_letter(self._shards, message.key(), headers)
         if reason is not None:
             self._group_log.dead_letter(message.key(), reason, headers)
