@@ -46,8 +46,7 @@ class GroupKinds:
 
     def handle_request(self, step: Step, request: Request) -> None:
         """Hand a request to its handler. Raises `Refusal`."""
-        group = step.group
-        kind = self._first if group is None else self._by_body[type(group.body)]
+        kind = self.kind_of(step.group)
         # A chain of isinstance takes half as long as a match of classes, and mypy finds what is missing in both.
         if isinstance(request, OffsetCommitRequest):
             offset_commit(step, kind, request)

@@ -6,7 +6,7 @@ same instants, armed only for the first run at which something may expire; a run
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from coordinator_state import timers
 from coordinator_state.group import Group, TopicRetention
@@ -157,9 +157,7 @@ def _forget(step: Step, topic: str, partition: int) -> OffsetChange:
     return OffsetChange(topic=topic, partition=partition, offset=None, previous_offset=removed.offset)
 
 
-def chunks(changes: list[OffsetChange]) -> Sequence[tuple[OffsetChange, ...]]:
+def chunks(changes: list[OffsetChange]) -> list[tuple[OffsetChange, ...]]:
     """The changes, so many at a time as one history record tells of."""
-    if 0 < len(changes) <= CHANGES_PER_RECORD_MAX:
-        return (tuple(changes),)
     starts = range(0, len(changes), CHANGES_PER_RECORD_MAX)
     return [tuple(changes[start : start + CHANGES_PER_RECORD_MAX]) for start in starts]
