@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Iterator
 
 from confluent_kafka import Message
 
-from group_coordinator.kafka_topics.reader import Bounds, TopicReader, offset_of
+from group_coordinator.kafka_topics.bounds import Bounds
+from group_coordinator.kafka_topics.reader import TopicReader, offset_of
 from schemas.records import GroupMetadataKey, OffsetCommitKey, decode_key, decode_offset_commit_value
 from schemas.wire import DecodeError
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
-from group_coordinator.kafka_topics.reader import Bounds, TopicReader
+from group_coordinator.kafka_topics.bounds import Bounds
+from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.events import EventError, decode_group_id
 from schemas.ticks import read_tick
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from group_coordinator.command_line.tables import aligned
-from group_coordinator.dashboard.lag import Bounds
+from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.narrative import words
 from schemas.events import encode_json
 from schemas.history import GroupSnapshot
@@ -74,7 +74,7 @@ def partition_lines(snapshot: GroupSnapshot, offsets: Offsets, bounds: LogBounds
         rows.append(
             (
                 snapshot.group_id, topic, partition, _NONE if committed is None else committed.offset,
-                _NONE if log is None else log.high, _NONE if lag is None else lag, *owner,
+                _NONE if log is None else log.end, _NONE if lag is None else lag, *owner,
             )
         )  # fmt: skip
     return aligned(header, rows)
@@ -126,8 +126,8 @@ def json_with_offsets(snapshot: GroupSnapshot, offsets: Offsets, bounds: LogBoun
             "topic": topic,
             "partition": partition,
             "current_offset": committed.offset if (committed := offsets.get((topic, partition))) else None,
-            "log_start_offset": log.low if (log := bounds.get((topic, partition))) else None,
-            "log_end_offset": log.high if log else None,
+            "log_start_offset": log.begin if (log := bounds.get((topic, partition))) else None,
+            "log_end_offset": log.end if log else None,
             "lag": _lag(committed, log),
             "metadata": committed.metadata if committed else None,
             "commit_timestamp_ms": committed.commit_timestamp_ms if committed else None,

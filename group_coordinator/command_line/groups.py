@@ -20,9 +20,9 @@ from group_coordinator.command_line.group_tables import (
 )
 from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
 from group_coordinator.command_line.tables import say
-from group_coordinator.dashboard.lag import Bounds
+from group_coordinator.kafka_topics.bounds import Bounds, Partition
 from group_coordinator.kafka_topics.log_bounds import log_bounds
-from group_coordinator.kafka_topics.reader import Partition, partition_count, read_topic
+from group_coordinator.kafka_topics.reader import partition_count, read_topic
 from schemas.group_states import REBALANCING
 from schemas.history import GroupSnapshot, decode_snapshot
 from schemas.java_hash import group_partition
@@ -111,7 +111,7 @@ def read_offsets(config: StreamingConfig, group_id: str) -> dict[tuple[str, int]
 
 def _bounds(config: StreamingConfig, partitions: Collection[Partition]) -> dict[Partition, Bounds]:
     admin = admin_client(config.bootstrap_servers, config.client_properties)
-    return {partition: Bounds(*bounds) for partition, bounds in log_bounds(admin, partitions).items()}
+    return log_bounds(admin, partitions)
 
 
 def _warn(snapshot: GroupSnapshot) -> None:

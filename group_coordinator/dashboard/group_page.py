@@ -10,12 +10,13 @@ from msgspec import Struct
 from group_coordinator.dashboard.advice import advice
 from group_coordinator.dashboard.facts import Committed, Moment
 from group_coordinator.dashboard.index import Kept, decoded
-from group_coordinator.dashboard.lag import EndOffsets, Place
+from group_coordinator.dashboard.lag import EndOffsets
 from group_coordinator.dashboard.lanes import Lane, TopicsOverTime, lanes, unowned_ms
 from group_coordinator.dashboard.members_page import by_appearance, last_heard, member_documents
 from group_coordinator.dashboard.offsets_page import REWINDS_MAX, Commits, offset_documents
 from group_coordinator.dashboard.rebalance_page import request, votes
 from group_coordinator.dashboard.rows import GroupRow
+from group_coordinator.kafka_topics.bounds import Partition
 from group_coordinator.narrative import words
 from group_coordinator.narrative.rebalances import Rebalance as Told
 from group_coordinator.narrative.rebalances import rebalances
@@ -35,7 +36,7 @@ class Now(Struct, frozen=True, kw_only=True):
 
     row: GroupRow
     moments: tuple[Moment, ...]
-    offsets: Mapping[Place, Committed]
+    offsets: Mapping[Partition, Committed]
     expires_ms: int | None
     now_ms: int
 

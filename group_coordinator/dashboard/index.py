@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from group_coordinator.dashboard.facts import GroupFacts
-from group_coordinator.dashboard.lag import Bounds, EndOffsets, Place
+from group_coordinator.dashboard.lag import EndOffsets
 from group_coordinator.dashboard.ring import Chunk, RecordRing, values
 from group_coordinator.dashboard.rows import GroupRow, group_row
 from group_coordinator.dashboard.settings import DashboardSettings
+from group_coordinator.kafka_topics.bounds import Bounds, Partition
 from group_coordinator.tables.fold import GroupTables
 from schemas.group_states import GroupState
 from schemas.history import History, OffsetsCommitted, decode_history
@@ -147,7 +148,7 @@ class Index:
                 )
             )
 
-    def poll_ends(self, now_ms: int, bounds: dict[Place, Bounds]) -> None:
+    def poll_ends(self, now_ms: int, bounds: dict[Partition, Bounds]) -> None:
         """Take the bounds of the logs as they are now."""
         with self._lock:
             self.ends.poll(now_ms, bounds)
@@ -223,7 +224,7 @@ class Index:
         with self._lock:
             return sorted(self._groups)
 
-    def places(self) -> set[Place]:
+    def places(self) -> set[Partition]:
         """The partitions that any group has committed for."""
         with self._lock:
             return {place for group in self._groups.values() for place in group.facts.offsets}

@@ -12,13 +12,13 @@ from confluent_kafka import KafkaException, Message
 from confluent_kafka.admin import AdminClient
 from msgspec import Struct
 
-from group_coordinator.dashboard import lag
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import SourceError, request_of_event
+from group_coordinator.kafka_topics.bounds import Bounds, Partition
 from group_coordinator.kafka_topics.errors import TIMEOUT_S, NoSuchTopicError, TopicReadError, explaining
 from group_coordinator.kafka_topics.follower import TopicFollower
 from group_coordinator.kafka_topics.log_bounds import log_bounds
-from group_coordinator.kafka_topics.reader import Bounds, Partition, TopicReader, headers_of
+from group_coordinator.kafka_topics.reader import TopicReader, headers_of
 
 
 class TopicNames(Struct, frozen=True, kw_only=True):
@@ -112,6 +112,5 @@ class KafkaSource:
         while not self._stopping.is_set():
             places = index.places()
             if places and self._caught_up.is_set():
-                ends = {place: lag.Bounds(*bounds) for place, bounds in log_bounds(admin, places).items()}
-                index.poll_ends(time.time_ns() // 1_000_000, ends)
+                index.poll_ends(time.time_ns() // 1_000_000, log_bounds(admin, places))
             self._stopping.wait(self._interval_s if places else 1.0)

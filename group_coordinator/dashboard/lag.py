@@ -7,27 +7,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from group_coordinator.dashboard.facts import Committed
+from group_coordinator.kafka_topics.bounds import Bounds, Partition
 
 SAMPLES_MAX = 240
-Place = tuple[str, int]
-"""Topic and partition."""
-
-
-class Bounds(NamedTuple):
-    """What a partition's log has."""
-
-    low: int
-    """Its first offset: what lies before it is no backlog, retention has removed it."""
-    high: int
-    """Its end."""
-
-    def unread(self, committed: int) -> int:
-        """How many messages there are behind a committed offset.
-
-        What retention has removed is not to be read, and a log that was made anew is no negative lag. (kafka-consumer-groups counts
-        the messages that are gone.)
-        """
-        return max(0, self.high - max(committed, self.low))
 
 
 class Lag(NamedTuple):
@@ -47,11 +29,11 @@ class EndOffsets:
 
     def __init__(self) -> None:
         self.version = 0
-        self.bounds: dict[Place, Bounds] = {}
-        self._times: dict[Place, list[int]] = {}
-        self._highs: dict[Place, list[int]] = {}
+        self.bounds: dict[Partition, Bounds] = {}
+        self._times: dict[Partition, list[int]] = {}
+        self._highs: dict[Partition, list[int]] = {}
 
-    def poll(self, now_ms: int, bounds: Mapping[Place, Bounds]) -> None:
+    def poll(self, now_ms: int, bounds: Mapping[Partition, Bounds]) -> None:
         """Take what was polled. Partitions that are no longer asked for are forgotten."""
         self.version += 1
         self.bounds = dict(bounds)
@@ -59,35 +41,35 @@ class EndOffsets:
             del self._times[gone], self._highs[gone]
         for place, found in bounds.items():
             times, highs = self._times.setdefault(place, []), self._highs.setdefault(place, [])
-            if highs and found.high < highs[-1]:
+            if highs and found.end < highs[-1]:
                 times.clear()  # the log was made anew: what was before says nothing
                 highs.clear()
-            if len(highs) > 1 and highs[-1] == found.high == highs[-2]:
+            if len(highs) > 1 and highs[-1] == found.end == highs[-2]:
                 times[-1] = now_ms  # of a log that stands still the first and the last moment are enough
                 continue
             times.append(now_ms)
-            highs.append(found.high)
+            highs.append(found.end)
             if len(times) > SAMPLES_MAX:
                 # Every second one of the older half: the past gets coarser, and is not forgotten.
                 keep = slice(0, SAMPLES_MAX // 2, 2)
                 times[: SAMPLES_MAX // 2] = times[keep]
                 highs[: SAMPLES_MAX // 2] = highs[keep]
 
-    def samples(self, place: Place) -> tuple[list[int], list[int]]:
+    def samples(self, place: Partition) -> tuple[list[int], list[int]]:
         """When it was polled, and what the end was."""
         return list(self._times.get(place, ())), list(self._highs.get(place, ()))
 
-    def lag(self, place: Place, committed: int, now_ms: int) -> Lag | None:
+    def lag(self, place: Partition, committed: int, now_ms: int) -> Lag | None:
         """None: the end of this log is not known."""
         bounds = self.bounds.get(place)
         if bounds is None:
             return None
-        if committed > bounds.high:
+        if committed > bounds.end:
             return Lag(0, None, False, 1)
         messages = bounds.unread(committed)
         if messages == 0:
             return Lag(0, 0, False, 0)
-        position = bounds.high - messages
+        position = bounds.end - messages
         times, highs = self._times[place], self._highs[place]
         after = bisect_right(highs, position)
         if after == 0:
@@ -99,7 +81,7 @@ class EndOffsets:
         passed_ms = times[after - 1] + (times[after] - times[after - 1]) * (position + 1 - highs[after - 1]) // span
         return Lag(messages, max(now_ms - passed_ms, 0), False, 0)
 
-    def group_lag(self, offsets: Mapping[Place, Committed], now_ms: int) -> Lag | None:
+    def group_lag(self, offsets: Mapping[Partition, Committed], now_ms: int) -> Lag | None:
         """All messages together, and the time of the partition that is furthest behind. None: no end is known."""
         messages, behind_ms, at_least, beyond, known = 0, None, False, 0, False
         for place, committed in offsets.items():

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from group_coordinator.dashboard.facts import Committed
-from group_coordinator.dashboard.lag import EndOffsets, Place
+from group_coordinator.dashboard.lag import EndOffsets
+from group_coordinator.kafka_topics.bounds import Partition
 from group_coordinator.tables.record_rows import commit_rows
 from schemas.history import History, OffsetsCommitted
 
@@ -19,8 +20,8 @@ class Commits:
     """The commits that are within the window."""
 
     def __init__(self) -> None:
-        self.points: dict[Place, list[tuple[int, int | None]]] = {}
-        self.by: dict[Place, str | None] = {}
+        self.points: dict[Partition, list[tuple[int, int | None]]] = {}
+        self.by: dict[Partition, str | None] = {}
         self.rewinds: list[dict[str, Any]] = []
 
     def read(self, records: Iterable[History]) -> None:
@@ -40,7 +41,7 @@ class Commits:
 
 
 def offset_documents(
-    commits: Commits, offsets: Mapping[Place, Committed], ends: EndOffsets, now_ms: int, expires_ms: int | None
+    commits: Commits, offsets: Mapping[Partition, Committed], ends: EndOffsets, now_ms: int, expires_ms: int | None
 ) -> list[dict[str, Any]]:
     """One for each partition that has, or had, an offset; by topic and number."""
     found = []

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from confluent_kafka import KafkaError, Message
 
+from group_coordinator.kafka_topics.bounds import Partition
 from group_coordinator.kafka_topics.errors import TopicReadError, explaining
-from group_coordinator.kafka_topics.reader import Partition, TopicReader, offset_of, partition_of
+from group_coordinator.kafka_topics.reader import TopicReader, offset_of, partition_of
 
 _POLL_S = 0.5
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from group_coordinator.kafka_topics import errors
-from group_coordinator.kafka_topics.reader import Bounds, Partition
+from group_coordinator.kafka_topics.bounds import Bounds, Partition
 
 
 def log_bounds(admin: AdminClient, partitions: Collection[Partition]) -> dict[Partition, Bounds]:

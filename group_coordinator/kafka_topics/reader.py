@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, Self, cast
+from typing import Self, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from group_coordinator.kafka_topics import errors
+from group_coordinator.kafka_topics.bounds import Bounds, Partition
 from group_coordinator.kafka_topics.errors import NoSuchTopicError, explaining
 from schemas.isolation import READER_PROPERTIES
 
@@ -18,18 +19,6 @@ _RECORDS_MAX = 1_000
 """The most records that one `poll` returns."""
 _READ_AHEAD_KBYTES = 16_384
 """The most that librdkafka fetches ahead of `poll`."""
-
-Partition = tuple[str, int]
-"""Topic and partition number."""
-
-
-class Bounds(NamedTuple):
-    """A stretch of a partition: the whole log, or a part of it."""
-
-    begin: int
-    """Its first offset."""
-    end: int
-    """The offset behind its last record."""
 
 
 class TopicReader:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 from confluent_kafka import Message
 
+from group_coordinator.kafka_topics.bounds import Partition
 from group_coordinator.kafka_topics.follower import TopicFollower
-from group_coordinator.kafka_topics.reader import Partition, headers_of, offset_of, partition_of
+from group_coordinator.kafka_topics.reader import headers_of, offset_of, partition_of
 from group_coordinator.operations.group_log import GroupLog
 from group_coordinator.operations.metrics import READER_LAG, Value
 from group_coordinator.operations.tally import Tally

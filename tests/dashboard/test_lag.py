@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from group_coordinator.dashboard.facts import Committed
-from group_coordinator.dashboard.lag import SAMPLES_MAX, Bounds, EndOffsets, Lag
+from group_coordinator.dashboard.lag import SAMPLES_MAX, EndOffsets, Lag
+from group_coordinator.kafka_topics.bounds import Bounds
 
 P = ("t", 0)
 

@@ -10,9 +10,9 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.kafka_topics.errors import TopicReadError
 from group_coordinator.kafka_topics.follower import TopicFollower
-from group_coordinator.kafka_topics.reader import Bounds
 from tests.making_topics import make_topic
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}

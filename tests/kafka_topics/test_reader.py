@@ -9,9 +9,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.kafka_topics.errors import NoSuchTopicError, TopicReadError, explaining
 from group_coordinator.kafka_topics.log_bounds import log_bounds
-from group_coordinator.kafka_topics.reader import Bounds, TopicReader, partition_count, read_topic
+from group_coordinator.kafka_topics.reader import TopicReader, partition_count, read_topic
 from tests.making_topics import make_topic
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
