@@ -19,7 +19,7 @@ class Bounds(NamedTuple):
     def unread(self, committed: int) -> int:
         """How many messages there are behind a committed offset.
 
-        What retention has removed is not to be read, and a log that was made anew is no negative lag. (kafka-consumer-groups counts
-        the messages that are gone.)
+        What retention has removed is not to be read, and a log that was made anew is no negative lag.
+        (kafka-consumer-groups counts the messages that are gone.)
         """
         return max(0, self.end - max(committed, self.begin))
