@@ -45,34 +45,59 @@ def checkpoint_of(config: StreamingConfig, shard: int) -> str:
 def require_checkpoints(spark: SparkSession, config: StreamingConfig, report: TopicReport, *, rebuild: bool) -> None:
     """Check the checkpoints of the shards of this process. Raises CheckpointError.
 
-    `rebuild`: a checkpoint that is lost is made anew from the beginning of the events topic; one that is there is used
-    all the same.
+    `rebuild`: a checkpoint that is not there is made anew from the beginning of the events topic; one that is there is
+    used all the same.
     """
-    lost = []
-    for shard in config.shards_here:
-        directory = _Directory(spark, checkpoint_of(config, shard))
+    directories = {shard: _Directory(spark, checkpoint_of(config, shard)) for shard in config.shards_here}
+    for directory in directories.values():
         directory.require_writable()
         directory.require_whole()
-        if not directory.has_batches() and _has_run(config, report, shard):
-            lost.append(shard)
-    if lost and not rebuild:
+    empty = [shard for shard, directory in directories.items() if not directory.has_batches()]
+    if rebuild:
+        for shard in empty:
+            if log_begin := _log_begin(config, report, shard):
+                raise CheckpointError(no_rebuild(shard, report.topics.events, log_begin))
+    elif lost := [shard for shard in empty if _has_run(config, report, shard)]:
         where = ", ".join(checkpoint_of(config, shard) for shard in lost)
         raise CheckpointError(
             f"There is no checkpoint in {where}, but the output topics of {config.topic_prefix} hold records, so this "
             "coordinator has run before: name the directory that it had by --checkpoint or, if the checkpoint is lost, "
             "start once with --rebuild, which decides all events anew from the beginning of the events topic."
         )
-    for shard in lost:
-        _require_whole_log(config, report.topics.events, shard)
-    for shard in config.shards_here:
-        _Directory(spark, checkpoint_of(config, shard)).require_buckets(config.group_buckets)
+    for shard, directory in directories.items():
+        if shard not in empty and (kept := directory.buckets()) != config.group_buckets:
+            raise CheckpointError(
+                f"group_buckets is {config.group_buckets}, but the checkpoint {directory.path} was made with {kept}. "
+                f"{move_remedy(kept, shard, report.topics.events, _log_begin(config, report, shard))}"
+            )
+    for shard in empty:
+        directories[shard].note_buckets(config.group_buckets)
+
+
+def no_rebuild(shard: int, events: str, log_begin: int) -> str:
+    """Why a shard cannot be rebuilt, and what to do. `log_begin`: the first offset of its partition."""
+    return (
+        f"The groups of shard {shard} cannot be rebuilt: {events}, partition {shard}, begins at offset {log_begin}, "
+        "so the events that made the groups are deleted. Save the committed offsets by `group-coordinator offsets "
+        "export`, start under a new --topic-prefix and bring them back by `group-coordinator offsets import` (docs/recovery.md)."
+    )
+
+
+def move_remedy(kept: int, shard: int, events: str, log_begin: int) -> str:
+    """What to do where a checkpoint has another number of buckets than is set."""
+    if log_begin:
+        return f"Set it to {kept}. {no_rebuild(shard, events, log_begin)}"
+    return (
+        f"Set it to {kept}. Or move the groups: name a new directory by --checkpoint and start once with --rebuild, "
+        "which decides all events anew from the beginning of the events topic (docs/recovery.md)."
+    )
 
 
 class _Directory:
     """A directory of a file system that Spark knows."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        self._path = path
+        self.path = path
         context: Any = spark.sparkContext
         hadoop = context._jvm.org.apache.hadoop.fs
         try:
@@ -94,30 +119,26 @@ class _Directory:
                 stream.close()
             self._file_system.delete(probe, False)
         except _FAILURES as problem:
-            raise CheckpointError(f"The checkpoint directory {self._path} cannot be written: {_cause(problem)}.") from problem
+            raise CheckpointError(f"The checkpoint directory {self.path} cannot be written: {_cause(problem)}.") from problem
 
-    def require_buckets(self, group_buckets: int) -> None:
-        """Raises CheckpointError when the groups lie in another number of buckets: Spark would not find them, and say nothing."""
+    def note_buckets(self, group_buckets: int) -> None:
+        """Write down the number that the checkpoint is made with: with another one Spark would find no group."""
+        stream = self._file_system.create(self._child(_BUCKETS_NOTE), True)
+        stream.writeBytes(f"{group_buckets}\n")
+        stream.close()
+
+    def buckets(self) -> int:
+        """The number of buckets that it was made with. Raises CheckpointError."""
         note = self._child(_BUCKETS_NOTE)
-        if not self.has_batches():
-            stream = self._file_system.create(note, True)
-            stream.writeBytes(f"{group_buckets}\n")
-            stream.close()
-            return
-        kept = 0
-        if self._file_system.exists(note):
-            text = "".join(self._lines(note))
-            if not text.isdecimal():
-                raise CheckpointError(
-                    f"The file {note} is damaged: it has the number that group_buckets was when the checkpoint was made, and is "
-                    f"{text[:20]!r}. Write the number into it (0 unless you had set another one). Or: {REMEDY}"
-                )
-            kept = int(text)
-        if kept != group_buckets:
+        if not self._file_system.exists(note):
+            return 0
+        text = "".join(self._lines(note))
+        if not text.isdecimal():
             raise CheckpointError(
-                f"group_buckets is {group_buckets}, but the checkpoint {self._path} was made with {kept}: set it to {kept}, or "
-                "name a new directory by --checkpoint and start once with --rebuild."
+                f"The file {note} is damaged: it has the number that group_buckets was when the checkpoint was made, and is "
+                f"{text[:20]!r}. Write the number into it (0 unless you had set another one). Or: {REMEDY}"
             )
+        return int(text)
 
     def has_batches(self) -> bool:
         """Whether a query has begun a batch with it. Without one, Spark would start from the beginning."""
@@ -197,12 +218,7 @@ def _has_ticks(config: StreamingConfig, topic: str, partition: int) -> bool:
         return last_tick_ms(reader, topic, partition, config.group.tick_ahead_bound_ms) is not None
 
 
-def _require_whole_log(config: StreamingConfig, topic: str, partition: int) -> None:
+def _log_begin(config: StreamingConfig, report: TopicReport, shard: int) -> int:
+    """The first offset of the shard's events: beyond 0, the events before it are deleted."""
     with open_reader(config.client_properties) as reader:
-        low, _ = reader.bounds(topic, partition)
-    if low > 0:
-        raise CheckpointError(
-            f"The lost checkpoint of shard {partition} cannot be rebuilt: {topic}, partition {partition}, begins at offset "
-            f"{low}, so the events that made the groups are deleted. Save the committed offsets by `group-coordinator "
-            "offsets export`, start under a new --topic-prefix and bring them back by `group-coordinator offsets import`."
-        )
+        return reader.bounds_when_led(report.topics.events, shard).begin

@@ -42,6 +42,14 @@ def refusal(config: StreamingConfig, spark: SparkSession, **options: Any) -> str
     return str(caught.value)
 
 
+def write_all(config: StreamingConfig, spark: SparkSession, *, rebuild: bool) -> None:
+    """Run the app until the outputs of the whole log are written, as of an undisturbed run."""
+    expected = expected_of(config, events_of(config))
+    with running(config, spark, rebuild=rebuild) as failures:
+        wait_until(lambda: bool(failures) or has_written(config, count(expected)), TIMEOUT_S)
+    require_same(written_of(config).outputs, expected)
+
+
 def test_a_rebuild_writes_the_same_and_goes_on(spark: SparkSession, config: StreamingConfig, tmp_path: Path) -> None:
     make_topics(config)
     log = story(11, groups=3, requests=160)
@@ -58,37 +66,70 @@ def test_a_rebuild_writes_the_same_and_goes_on(spark: SparkSession, config: Stre
     assert "--rebuild" in said
     assert written_of(config) == before
 
-    # By the way the groups move into buckets.
-    lost = lost.model_copy(update={"group_buckets": 16})
     append(config, log[len(log) // 2 :])
-    expected = expected_of(config, events_of(config))
-    with running(lost, spark, rebuild=True) as failures:
-        wait_until(lambda: bool(failures) or has_written(config, count(expected)), TIMEOUT_S)
-    after = written_of(config)
-    require_same(after.outputs, expected)
-    assert after.repeated == first
-
-    said = refusal(lost.model_copy(update={"group_buckets": 0}), spark)
-    assert f"group_buckets is 0, but the checkpoint {tmp_path}/another/shard-0 was made with 16: set it to 16" in said
-    assert "was made with 0: set it to 0" in refusal(config.model_copy(update={"group_buckets": 16}), spark)
+    write_all(lost, spark, rebuild=True)
+    assert written_of(config).repeated == first
 
     # A second --rebuild finds the checkpoint and goes on from it.
     append(config, [Record(partition=0, key=None, value=encode_tick(START_MS + 10_000_000))])
-    expected = expected_of(config, events_of(config))
-    with running(lost, spark, rebuild=True) as failures:
-        wait_until(lambda: bool(failures) or has_written(config, count(expected)), TIMEOUT_S)
-    require_same(written_of(config).outputs, expected)
+    write_all(lost, spark, rebuild=True)
     assert written_of(config).repeated == first
 
     # The events that made the groups are gone: no rebuild can bring them back, and none is tried.
-    cut = TopicPartition(config.topic_settings.topics.events, 0, 50)
-    admin = admin_client(config.bootstrap_servers, {"log_level": "0"})
-    for future in admin.delete_records([cut]).values():
-        future.result(30)
+    delete_events(config, before=50)
     nothing = config.model_copy(update={"checkpoint": str(tmp_path / "nothing")})
     said = refusal(nothing, spark, rebuild=True)
     assert "begins at offset 50" in said
     assert "offsets export" in said
+
+
+def test_groups_move_into_buckets_and_back(spark: SparkSession, config: StreamingConfig, tmp_path: Path) -> None:
+    """Each move is a rebuild in a new directory: the same bytes are written once more, and the log goes on."""
+
+    def kept_in(number: int, group_buckets: int) -> StreamingConfig:
+        directory = str(tmp_path / f"checkpoint-{number}")
+        return config.model_copy(update={"group_buckets": group_buckets, "checkpoint": directory})
+
+    make_topics(config)
+    log = story(13, groups=4, requests=150)
+    third = len(log) // 3
+    repeated = 0
+    for number, buckets in enumerate((0, 64, 0)):
+        append(config, log[number * third : (number + 1) * third])
+        write_all(kept_in(number, buckets), spark, rebuild=number > 0)
+        written = written_of(config)
+        assert written.repeated == repeated
+        repeated += count(written.outputs)
+
+    for number, kept, other in ((1, 64, 0), (2, 0, 64)):
+        for rebuild in (False, True):
+            said = refusal(kept_in(number, other), spark, rebuild=rebuild)
+            assert f"group_buckets is {other}, but the checkpoint {tmp_path}/checkpoint-{number}/shard-0" in said
+            assert f"was made with {kept}. Set it to {kept}" in said
+            assert "name a new directory by --checkpoint and start once with --rebuild" in said
+
+    # Without the beginning of the log a rebuild would lose committed offsets: it is neither tried nor recommended.
+    delete_events(config, before=50)
+    said = refusal(kept_in(2, 64), spark)
+    assert "Set it to 0. The groups of shard 0 cannot be rebuilt" in said
+    assert "begins at offset 50" in said
+    assert "start once with --rebuild" not in said
+    assert "cannot be rebuilt" in refusal(kept_in(3, 64), spark, rebuild=True)
+
+
+def delete_events(config: StreamingConfig, before: int) -> None:
+    """As retention does."""
+    admin = admin_client(config.bootstrap_servers, {"log_level": "0"})
+    for future in admin.delete_records([TopicPartition(config.topic_settings.topics.events, 0, before)]).values():
+        future.result(30)
+
+
+def test_a_rebuild_without_outputs_needs_the_whole_log_too(spark: SparkSession, config: StreamingConfig) -> None:
+    """Whether the output topics are there does not matter: the groups are in the deleted events."""
+    make_topics(config)
+    append(config, story(11, groups=3, requests=60))
+    delete_events(config, before=20)
+    assert "begins at offset 20" in refusal(config, spark, rebuild=True)
 
 
 def test_a_new_coordinator_needs_no_checkpoint(spark: SparkSession, config: StreamingConfig) -> None:

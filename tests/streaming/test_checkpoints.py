@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streaming.checkpoints import CheckpointError, _Directory
+from streaming.checkpoints import CheckpointError, _Directory, move_remedy, no_rebuild
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +32,12 @@ def test_one_that_is_whole(checkpoint: Path, spark: SparkSession) -> None:
     (checkpoint / "offsets" / "10").write_text("v1\n{}\n-")
     directory = _Directory(spark, str(checkpoint))
     directory.require_whole()
-    directory.require_buckets(0)
+    assert directory.buckets() == 0
+
+
+def test_one_of_a_release_without_buckets(checkpoint: Path, spark: SparkSession) -> None:
+    (checkpoint / "group_buckets").unlink()
+    assert _Directory(spark, str(checkpoint)).buckets() == 0
 
 
 def test_one_that_is_not_there_yet(tmp_path: Path, spark: SparkSession) -> None:
@@ -62,7 +67,23 @@ def test_one_that_is_damaged(name: str, damage: Callable[[Path], object], checkp
 def test_a_number_of_buckets_that_is_none(content: bytes, checkpoint: Path, spark: SparkSession) -> None:
     (checkpoint / "group_buckets").write_bytes(content)
     with pytest.raises(CheckpointError, match=r"group_buckets is damaged.*Write the number into it"):
-        _Directory(spark, str(checkpoint)).require_buckets(0)
+        _Directory(spark, str(checkpoint)).buckets()
+
+
+def test_groups_move_between_keys_and_buckets_by_a_rebuild() -> None:
+    assert move_remedy(16, 1, "prefix.events", log_begin=0) == (
+        "Set it to 16. Or move the groups: name a new directory by --checkpoint and start once with --rebuild, which "
+        "decides all events anew from the beginning of the events topic (docs/recovery.md)."
+    )
+
+
+def test_groups_whose_events_are_deleted_do_not_move() -> None:
+    said = move_remedy(0, 1, "prefix.events", log_begin=50)
+    assert said == f"Set it to 0. {no_rebuild(1, 'prefix.events', 50)}"
+    assert "prefix.events, partition 1, begins at offset 50" in said
+    assert "start once with --rebuild" not in said
+    for step in ("`group-coordinator offsets export`", "a new --topic-prefix", "`group-coordinator offsets import`"):
+        assert step in said
 
 
 @pytest.mark.parametrize("path", ["made-up://nowhere/x", "a:b", "/proc/nowhere"])
