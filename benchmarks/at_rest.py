@@ -108,7 +108,7 @@ def main() -> None:
     say()
     say(f"At rest: {sums[0] / sums[1]:.2f} of what it takes when somebody speaks. {warm_s:.0f} s after the start.")
     if arguments.write:
-        say.write_section("at_rest")
+        say.write_section("at_rest", markdown=True)
 
 
 if __name__ == "__main__":

@@ -383,7 +383,7 @@ def main() -> None:
     say = Printed()
     asyncio.run(run(arguments.names or list(ATTACKS), arguments.after, say))
     if arguments.write:
-        say.write_section("attacks")
+        say.write_section("attacks", markdown=True)
 
 
 if __name__ == "__main__":

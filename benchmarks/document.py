@@ -28,9 +28,9 @@ class Printed:
         print(line, flush=True)
         self._lines.append(line)
 
-    def write_section(self, name: str) -> None:
+    def write_section(self, name: str, *, markdown: bool = False) -> None:
         text = "\n".join(self._lines).strip("\n")
-        write_section(name, f"```\n{text}\n```")
+        write_section(name, text if markdown else f"```\n{text}\n```")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> str:
