@@ -10,7 +10,7 @@ import typer
 from group_coordinator.command_line import what_if
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import CONNECTION, DASHBOARD_TOKEN_VARIABLE, Settings, with_settings
-from group_coordinator.command_line.signals import asked_to_stop
+from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.tables import say
 from group_coordinator.dashboard import (
     DEFAULT_PORT,
@@ -65,7 +65,7 @@ def dashboard(
     config = settings.config
     source = ReplaySource(directory) if directory is not None else live_source(config)
     play = what_if.of_topics(config) if directory is None else what_if.of_directory(directory, config)
-    with asked_to_stop() as asked:
+    with stop_requested() as asked:
         try:
             server = start_server(source, host, port, token, settings=dashboard_settings(config, memory_mib), what_if=play)
         except SourceError as problem:

@@ -19,7 +19,7 @@ from group_coordinator.command_line.dashboard_thread import start_dashboard
 from group_coordinator.command_line.demo_view import DemoView
 from group_coordinator.command_line.explanation import explanation
 from group_coordinator.command_line.live_groups import LiveGroups
-from group_coordinator.command_line.signals import asked_to_stop
+from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.status_line import StatusLine
 from group_coordinator.command_line.story import PARTITIONS, RECORDS_PER_SECOND, Story
 from group_coordinator.command_line.summary import Summary
@@ -67,7 +67,7 @@ def demo(
     require_java()
     zone = datetime.now().astimezone().tzinfo or UTC
     with ExitStack() as stack:
-        asked = stack.enter_context(asked_to_stop())
+        asked = stack.enter_context(stop_requested())
         began_s = time.monotonic()
 
         def progress(text: str) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from group_coordinator.command_line.front import clients, serve
 from group_coordinator.command_line.gateway_settings import PANELS, GatewaySettings, names
 from group_coordinator.command_line.options import Resolved, with_settings
+from group_coordinator.command_line.proxy_command import clients, serve
 from group_coordinator.command_line.tables import say
 from group_coordinator.command_line.voice import Voice
 from group_coordinator.gateway.metrics import GatewayMetrics
@@ -53,24 +53,24 @@ def gateway(
     voice = Voice(config.log_format, config.log_level)
     with voice.failures_told():
         voice.say(f"Starting the gateway before {config.bootstrap_servers} ...")
-        front = Gateway(config.gateway_config)
+        proxy = Gateway(config.gateway_config)
 
         def introduce() -> None:
-            for line in introduction(front):
+            for line in introduction(proxy):
                 voice.say(line)
 
-        serve(config, voice, front, introduce, lambda: status(front))
+        serve(config, voice, proxy, introduce, lambda: status(proxy))
 
 
-def introduction(front: Gateway) -> Iterator[str]:
+def introduction(proxy: Gateway) -> Iterator[str]:
     """What to do now that it listens."""
-    yield f"The gateway is ready: clients bootstrap at {front.bootstrap_servers}."
+    yield f"The gateway is ready: clients bootstrap at {proxy.bootstrap_servers}."
 
 
-def status(front: Gateway) -> str:
+def status(proxy: Gateway) -> str:
     """How it is going, in a line."""
-    metrics = front.metrics
-    parts = [clients(front), words.count(sum(metrics.requests.values()), "group request"), _answers(metrics)]
+    metrics = proxy.metrics
+    parts = [clients(proxy), words.count(sum(metrics.requests.values()), "group request"), _answers(metrics)]
     if metrics.in_doubt:
         parts.append(f"{metrics.in_doubt} not answered in time")
     return ", ".join(part for part in parts if part)

@@ -34,7 +34,7 @@ _Bounds: type[DocumentedSettings] = create_model(
 )
 
 
-class FrontSettings(_Bounds):  # type: ignore[misc, valid-type]
+class ProxySettings(_Bounds):  # type: ignore[misc, valid-type]
     """What a gateway and a tap have in common."""
 
     listen: str = "127.0.0.1:9192"
@@ -68,7 +68,7 @@ class FrontSettings(_Bounds):  # type: ignore[misc, valid-type]
     @property
     def gateway_config(self) -> GatewayConfig:
         """For `group_coordinator.gateway.server` and `group_coordinator.gateway.tap`."""
-        return GatewayConfig(**self._front())
+        return GatewayConfig(**self._server())
 
     def problems(self) -> list[str]:
         """What is wrong, one sentence for each mistake."""
@@ -81,7 +81,7 @@ class FrontSettings(_Bounds):  # type: ignore[misc, valid-type]
         found += super().problems()
         return found or self.gateway_config.problems()
 
-    def _front(self) -> dict[str, Any]:
+    def _server(self) -> dict[str, Any]:
         return {
             "listen": _parse_address(self.listen),
             "advertised_host": self.advertised_host,
@@ -95,7 +95,9 @@ class FrontSettings(_Bounds):  # type: ignore[misc, valid-type]
         }
 
 
-_Answers: type[FrontSettings] = create_model("_Answers", __base__=FrontSettings, **settings_of(GatewayConfig, *_ANSWERS))
+_Answers: type[ProxySettings] = create_model(
+    "_Answers", __base__=ProxySettings, **settings_of(GatewayConfig, *_ANSWERS)
+)
 
 
 class GatewaySettings(_Answers):  # type: ignore[misc, valid-type]
@@ -121,7 +123,7 @@ class GatewaySettings(_Answers):  # type: ignore[misc, valid-type]
     def gateway_config(self) -> GatewayConfig:
         elsewhere = self.coordinator_bootstrap_servers
         return GatewayConfig(
-            **self._front(),
+            **self._server(),
             coordinator_bootstrap_servers=elsewhere,
             coordinator_properties=librdkafka_properties(elsewhere, self.coordinator_kafka) if elsewhere else None,
             topic_prefix=self.topic_prefix,
@@ -136,7 +138,7 @@ class GatewaySettings(_Answers):  # type: ignore[misc, valid-type]
         return [*found, *super().problems()]
 
 
-class TapSettings(FrontSettings):
+class TapSettings(ProxySettings):
     """Everything that can be set of a tap."""
 
     upstream: str = "localhost:9092"

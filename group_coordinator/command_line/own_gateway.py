@@ -27,7 +27,7 @@ class OwnGateway:
             raise CommandError("--gateway-config-file is for a gateway: say by --gateway where it listens.", WRONG_USE)
         self._listen = listen
         self._file = file
-        self._front: Gateway | None = None
+        self._gateway: Gateway | None = None
         self._failure: GatewayError | None = None
         if listen is not None:
             self._settings({})
@@ -35,7 +35,7 @@ class OwnGateway:
     @property
     def has_ended(self) -> bool:
         """Whether it has ended by itself, or could not start."""
-        return self._failure is not None or (self._front is not None and not self._front.is_ready)
+        return self._failure is not None or (self._gateway is not None and not self._gateway.is_ready)
 
     def start(self, config: StreamingConfig, operations: Operations, voice: Voice) -> None:
         """Listen, on the coordinator's topics, which are there, and say so."""
@@ -44,27 +44,27 @@ class OwnGateway:
         from group_coordinator.gateway.server import Gateway  # it takes its time to import
 
         clusters: dict[str, object] = {"bootstrap_servers": config.bootstrap_servers, "kafka": config.kafka, "topic_prefix": config.topic_prefix}
-        front = Gateway(self._settings(clusters).gateway_config)
-        operations.metrics.registry.register(GatewayCollector(front.metrics))
+        gateway = Gateway(self._settings(clusters).gateway_config)
+        operations.metrics.registry.register(GatewayCollector(gateway.metrics))
         try:
-            front.start()
+            gateway.start()
         except GatewayError as failure:
             self._failure = failure
         else:
-            self._front = front
-            voice.say(f"The gateway is ready: Kafka clients bootstrap at {front.bootstrap_servers}.")
+            self._gateway = gateway
+            voice.say(f"The gateway is ready: Kafka clients bootstrap at {gateway.bootstrap_servers}.")
 
     def stop(self) -> None:
         """Let the clients go; they will come back to another gateway, or to the next."""
-        if self._front is not None:
-            self._front.stop()
+        if self._gateway is not None:
+            self._gateway.stop()
 
     def check(self) -> None:
         """Raise why it has ended, if it has."""
         if self._failure is not None:
             raise self._failure
-        if self._front is not None:
-            self._front.check()
+        if self._gateway is not None:
+            self._gateway.check()
 
     def _settings(self, flags: dict[str, object]) -> GatewaySettings:
         return load_as(GatewaySettings, {**flags, "listen": self._listen}, self._file).config

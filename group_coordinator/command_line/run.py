@@ -18,7 +18,7 @@ from group_coordinator.command_line.history_tables import FormatOption, TablesFo
 from group_coordinator.command_line.live_groups import LiveGroups
 from group_coordinator.command_line.options import Settings, with_settings
 from group_coordinator.command_line.own_gateway import OwnGateway
-from group_coordinator.command_line.signals import asked_to_stop
+from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.status_line import StatusLine
 from group_coordinator.command_line.tables import out, say
 from group_coordinator.command_line.voice import Voice
@@ -90,7 +90,7 @@ def run(
     config = settings.config
     voice = Voice(config.log_format, config.log_level)
     with voice.failures_told(), ExitStack() as stack:
-        asked = stack.enter_context(asked_to_stop())
+        asked = stack.enter_context(stop_requested())
         if embedded:
             config = _embedded(config, settings, embedded_port, embedded_data, stack, voice)
         operations = stack.enter_context(Operations(config))

@@ -23,7 +23,7 @@ _interrupted = threading.Event()
 
 
 @contextmanager
-def asked_to_stop() -> Iterator[threading.Event]:
+def stop_requested() -> Iterator[threading.Event]:
     """An event that any of these signals sets. A Ctrl-C after that ends the program at once, by KeyboardInterrupt."""
     asked = threading.Event()
     asked_s = 0.0

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
-from group_coordinator.command_line.front import clients, serve
 from group_coordinator.command_line.gateway_settings import PANELS, TapSettings, names
 from group_coordinator.command_line.options import Resolved, with_settings
+from group_coordinator.command_line.proxy_command import clients, serve
 from group_coordinator.command_line.tables import say
 from group_coordinator.command_line.voice import Voice
-from group_coordinator.narrative import words
+from group_coordinator.narrative.words import count
 from streaming.kafka_clients import librdkafka_properties
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 
@@ -63,17 +63,17 @@ def tap(
     config = settings.config
     voice = Voice(config.log_format, config.log_level)
     with voice.failures_told():
-        front = Tap(config.gateway_config, _output(config, out, to_topics, to_bootstrap_servers))
+        proxy = Tap(config.gateway_config, _output(config, out, to_topics, to_bootstrap_servers))
         where = out or f"{to_topics}.events"
 
         def introduce() -> None:
-            voice.say(f"The tap is ready: clients bootstrap at {front.bootstrap_servers} instead of {config.upstream}.")
+            voice.say(f"The tap is ready: clients bootstrap at {proxy.bootstrap_servers} instead of {config.upstream}.")
             voice.say(f"Group requests are written to {where}.")
 
-        serve(config, voice, front, introduce, lambda: f"{clients(front)}, {words.count(front.events, 'event')} written")
-        voice.say(f"{words.count(front.events, 'event')} in {where}.")
-        if front.recording_failure is not None:
-            raise CommandError(f"The recording is not complete: {front.recording_failure}.")
+        serve(config, voice, proxy, introduce, lambda: f"{clients(proxy)}, {count(proxy.events, 'event')} written")
+        voice.say(f"{count(proxy.events, 'event')} in {where}.")
+        if proxy.recording_failure is not None:
+            raise CommandError(f"The recording is not complete: {proxy.recording_failure}.")
         if out is not None:
             voice.say(f"Replay it: group-coordinator replay {out} --in-process --out {out.with_suffix('')}-replayed/")
 

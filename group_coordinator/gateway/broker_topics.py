@@ -1,4 +1,4 @@
-"""Asks the brokers which topics they have, for `group_coordinator.gateway.topic_book`."""
+"""Asks the brokers which topics they have, for `group_coordinator.gateway.topic_cache`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription
 
-from group_coordinator.gateway.topic_book import ABSENT, Answers, Topic, Verdict
+from group_coordinator.gateway.topic_cache import ABSENT, Answers, Topic, Verdict
 from schemas.known_topics import topic_id_text
 
 _TIMEOUT_S = 3.0

@@ -13,9 +13,9 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from group_coordinator.gateway.door import CoordinatorClient, GroupEvent
 from group_coordinator.gateway.refusals import refusal
-from group_coordinator.gateway.topic_book import Absent, Answers, Topic, TopicBook
+from group_coordinator.gateway.request_router import CoordinatorClient, GroupEvent
+from group_coordinator.gateway.topic_cache import Absent, Answers, Topic, TopicCache
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
     OffsetCommitRequest,
@@ -35,9 +35,9 @@ _REQUEST_BYTES = 1_000
 
 
 class CheckedCommits:
-    """A way to the coordinator (`group_coordinator.gateway.door.CoordinatorClient`) that looks at commits."""
+    """A way to the coordinator (`group_coordinator.gateway.request_router.CoordinatorClient`) that looks at commits."""
 
-    def __init__(self, coordinator: CoordinatorClient, topics: TopicBook) -> None:
+    def __init__(self, coordinator: CoordinatorClient, topics: TopicCache) -> None:
         self._coordinator = coordinator
         self._topics = topics
         self._held: dict[str, deque[tuple[GroupEvent, OnAnswer]]] = {}

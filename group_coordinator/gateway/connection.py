@@ -1,7 +1,7 @@
-"""One client's connection as a machine without sockets: what it takes in, what goes to the client, the broker, the coordinator.
+"""One client's connection, without sockets: bytes come in; bytes for client and broker go out, and group requests.
 
-Group requests are taken out and answered from here; all else goes to the broker, in pieces as it comes. Answers leave in
-the order of their requests, whoever gives them, so one that is held (a JoinGroup) holds those behind it, as at a broker.
+The gateway answers group requests; all others go to the broker, in pieces as they come. Answers leave in the order of
+their requests, so an answer that is held (of a JoinGroup) holds those behind it, as at a broker.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Callable
 from functools import partial
 
 from group_coordinator.gateway.answer_order import AnswerOrder, Change, Slot
-from group_coordinator.gateway.asked import Asked, asked_of
 from group_coordinator.gateway.broker_answers import BrokerAnswers
 from group_coordinator.gateway.config import Bounds
+from group_coordinator.gateway.filtered_requests import FilteredRequests
 from group_coordinator.gateway.frames import LENGTH, FrameError, FrameSplitter, RequestHead, frame, parse_request_head
-from group_coordinator.gateway.gated_requests import GatedRequests
+from group_coordinator.gateway.pending_request import PendingRequest, pending_request
 from group_coordinator.gateway.produce import BEGINNING_BYTES_MAX, NO_ACKS, Opening, opening_of
 from group_coordinator.gateway.request_bounds import (
     ITEMS_MAX,
     PROMPT_COST,
     SASL_APIS,
-    TURN_COST,
+    SLICE_COST,
     cost_of_bytes,
     cost_of_items,
     insist_on_size,
@@ -28,7 +28,7 @@ from group_coordinator.gateway.request_bounds import (
 )
 from group_coordinator.gateway.rewriting import Locate, Rewrite, refuse_api_versions, rewrite_of
 from group_coordinator.gateway.sasl import ANONYMOUS, SaslSession
-from group_coordinator.gateway.topic_gate import TopicGate
+from group_coordinator.gateway.topic_filter import TopicFilter
 from group_coordinator.gateway.translation import read_request, write_response
 from group_coordinator.gateway.versions import API_VERSIONS_MAX, GROUP_APIS, OtherApi, Versions
 from schemas.message_versions import GroupRequest, GroupResponse
@@ -44,10 +44,9 @@ _BEFORE_AUTHENTICATION = SASL_APIS | {OtherApi.API_VERSIONS}
 
 
 class Connection:
-    """What happens between one client and one broker.
+    """The machine between one client and one broker: feed it, then send `to_client`, `to_broker` and `to_coordinator`.
 
-    Set `client_host`, feed it, then carry away what it has for each side. When `closing` has a reason the connection is
-    over: what is in `to_client` may still be written.
+    A reason in `closing` ends the connection; bytes in `to_client` may still be written.
     """
 
     taps = False
@@ -63,14 +62,14 @@ class Connection:
         *,
         requires_sasl: bool,
         now_s: Callable[[], float] = lambda: 0.0,
-        gate: TopicGate | None = None,
+        topic_filter: TopicFilter | None = None,
     ) -> None:
-        """`locate`: where the gateway stands for a broker; None: the brokers say so themselves. `gate`: keeps the client from
-        topics; None: all names go through."""
+        """`locate` gives the gateway's address for a broker, None changes none; `topic_filter` None lets all topics
+        pass."""
         self._order = AnswerOrder()
         self.to_client = self._order.to_client
         self.to_broker: list[bytes] = []
-        self.asked: list[Asked] = []
+        self.to_coordinator: list[PendingRequest] = []
         self.closing: str | None = None
         self.client_host = ""
         self._ours = ours
@@ -79,9 +78,11 @@ class Connection:
         self._sasl = SaslSession(now_s) if requires_sasl else None
         self._from_client = FrameSplitter(bounds.request_bytes_max)
         self._answers = BrokerAnswers(self._order, 2**31 - 1)
-        self._gated = GatedRequests(gate, lambda: self.principal, self._forward, self._send, self._answer_at_once, self._rewrite_of)
-        self._asked_slots: dict[int, Slot] = {}
-        self._turn_left = 0
+        self._filtered = FilteredRequests(
+            topic_filter, lambda: self.principal, self._forward, self._send, self._answer_at_once, self._rewrite_of
+        )
+        self._pending_slots: dict[int, Slot] = {}
+        self._slice_left = 0
         """What may be begun before others have their turn."""
         self._last_parked = 0
         """Number of the latest JoinGroup or SyncGroup."""
@@ -92,20 +93,20 @@ class Connection:
     # ------------------------------------------------------------------------------------------------ what comes in
 
     def from_client(self, data: bytes) -> None:
-        """Bytes from the client. What of them is not begun now waits for `go_on`, see `has_more`."""
+        """Bytes come from the client. Requests that do not fit into this slice wait for `go_on`, see `has_more`."""
         if self.closing:
             return
         self._from_client.feed(data)
-        self._turn_left = PROMPT_COST
+        self._slice_left = PROMPT_COST
         self._guarded(self._read_requests)
 
     def go_on(self) -> None:
-        """A new turn: begin what waits."""
-        self._turn_left = TURN_COST
+        """A new slice begins: waiting requests are taken."""
+        self._slice_left = SLICE_COST
         self._guarded(self._read_requests)
 
     def from_broker(self, data: bytes) -> None:
-        """Bytes from the broker."""
+        """Bytes come from the broker."""
         if self.closing:
             return
         self._answers.splitter.feed(data)
@@ -113,9 +114,9 @@ class Connection:
         self._guarded(self._read_requests)
 
     def broker_closed(self) -> None:
-        """The broker has closed its side. When it was idle the client need not know: the next request opens it again.
+        """Close the client's side too, if requests are under way; else the next request opens the broker's side again.
 
-        After a Produce that has no answer it must: to close is a broker's only way to tell it of an error.
+        After a Produce without acks the client's side closes in any case: a broker has no other way to report an error.
         """
         if self._answers.forwarded or self._from_client.mid_frame or self._is_unconfirmed:
             self._close("the broker closed the connection")
@@ -125,8 +126,8 @@ class Connection:
             self._sasl.broker_lost()
 
     def answer(self, number: int, response: GroupResponse) -> None:
-        """The answer to what was `asked` under this number; one that is not waited for is dropped."""
-        slot = self._asked_slots.pop(number, None)
+        """Answer the request of this number; drop the answer if nobody waits for it."""
+        slot = self._pending_slots.pop(number, None)
         if slot is None or self.closing:
             return
         head = slot.head
@@ -140,76 +141,75 @@ class Connection:
         self._guarded(self._read_requests)
 
     def end(self) -> None:
-        """The client is gone, or is to go. What lies here goes at once: whoever waits for an answer still knows this connection."""
+        """Drop all that lies here, at once: those who wait for an answer still hold this object."""
         self.closing = self.closing or "the client is gone"
         self._from_client.clear()
         self._answers.clear()
         self._order.clear()
-        self._asked_slots.clear()
-        self.asked.clear()
+        self._pending_slots.clear()
+        self.to_coordinator.clear()
         self.to_broker.clear()
 
     # ------------------------------------------------------------------------------------------------ what is wanted
 
     @property
     def steps(self) -> int:
-        """Rises with every request that is taken and every piece of an answer that may leave."""
+        """The number rises with every request that is taken and every piece of an answer that may leave."""
         return self._order.steps
 
     @property
     def answers_waiting(self) -> int:
-        """How many requests have not been answered to the client yet."""
+        """The number of requests that the client has no answer to yet."""
         return len(self._order)
 
     @property
     def has_logged_in(self) -> bool:
-        """Whether the client has been authenticated, where it must be."""
+        """True if the client is authenticated, or need not be."""
         return self._sasl is None or self._sasl.has_begun
 
     @property
     def has_more(self) -> bool:
-        """Whether a request, or the rest of one, waits for the connection's next turn."""
+        """True if a request, or the rest of one, waits for the connection's next slice."""
         may_go_on = self._from_client.mid_frame or self._begins_requests
-        return self._turn_left <= 0 and may_go_on and self._from_client.buffered > 0 and not self.closing
+        return self._slice_left <= 0 and may_go_on and self._from_client.buffered > 0 and not self.closing
 
     @property
     def awaits_rest(self) -> bool:
-        """Whether a request has begun to come that is taken when it is whole."""
+        """True if a request has begun to come that is taken only when it is whole."""
         return self._from_client.buffered > 0 and not self.has_more and self._begins_requests
 
     @property
     def buffered_bytes(self) -> int:
-        """What lies here: of requests that are not whole, wait, or find no broker, and of answers that wait or are not whole."""
+        """The bytes of requests and answers that are kept here, since they are incomplete or wait."""
         unsent = sum(map(len, self.to_broker)) if self.to_broker else 0
-        here = self._from_client.buffered + self._answers.splitter.buffered + self._gated.undecided_bytes
+        here = self._from_client.buffered + self._answers.splitter.buffered + self._filtered.undecided_bytes
         return here + self._order.held_bytes + unsent
 
     @property
     def passing(self) -> tuple[int, int]:
-        """Length and number of the request that is being let through and has no end yet: so much memory the broker has taken for it."""
+        """Length and number of the unfinished request that is passed on; its length is reserved at the broker."""
         return self._from_client.passing, self._from_client.frames_passed
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a request has no answer yet."""
+        """True if a request has no answer yet."""
         return bool(self._order)
 
     @property
     def reads_client(self) -> bool:
-        """Whether more should be read from the client."""
+        """True if more should be read from the client."""
         if self._is_parked:
             return self._from_client.buffered < _PARKED_BYTES_MAX  # what comes may be its end
         return self._begins_requests and not self.has_more
 
     @property
     def _begins_requests(self) -> bool:
-        """Whether the next request may be begun.
+        """True if the next request may be begun.
 
-        Behind one that waits for others none is, as a broker takes no more from a connection before it has answered. It would be
-        answered as of a moment at which the client does not expect it: kafka-python, which beats while it joins, hears in the midst of
-        the next generation that the group rebalances, and a leader that joins again for it makes the group rebalance.
+        A parked request stops the connection, as at a broker. Else kafka-python, which sends heartbeats while it joins,
+        would get REBALANCE_IN_PROGRESS in the next generation, and a leader that joins again for it starts a rebalance.
         """
-        if self._is_parked or self._gated.undecided_bytes:
+        if self._is_parked or self._filtered.undecided_bytes:
             return False
         if self._sasl is not None and self._sasl.awaits_answer:
             return False  # who the client is for what follows, the answer will tell
@@ -217,27 +217,27 @@ class Connection:
 
     @property
     def _is_parked(self) -> bool:
-        """Whether a request that waits for others has no answer yet. There is one at most: behind it none is begun."""
-        return self._last_parked in self._asked_slots
+        """True if a JoinGroup or SyncGroup has no answer yet. There is one at most."""
+        return self._last_parked in self._pending_slots
 
     @property
     def reads_broker(self) -> bool:
-        """Whether more of the broker's answers should be read."""
+        """True if more of the broker's answers should be read."""
         return self._order.held_bytes < self._bounds.held_bytes_max
 
     # ----------------------------------------------------------------------------------------------------- requests
 
     def _read_requests(self) -> None:
         while not self.closing:
+            if not self._from_client.buffered or self._slice_left <= 0:
+                return
             if self._from_client.mid_frame:
-                if not self._from_client.buffered or self._turn_left <= 0:
-                    return
                 self._pass_on_request()
-            elif not self._from_client.buffered or self._turn_left <= 0 or not self._begins_requests or not self._begin_request():
+            elif not self._begins_requests or not self._begin_request():
                 return
 
     def _begin_request(self) -> bool:
-        """Take the next request, or begin to let it through; False: more of it is needed."""
+        """Take the next request, or begin to pass it on; False if more of it is needed."""
         beginning = self._from_client.peek(BEGINNING_BYTES_MAX)
         if beginning is None:
             return False
@@ -247,17 +247,17 @@ class Connection:
                 raise FrameError("a request without a whole header")
             return False
         size = self._from_client.size
-        insist_on_size(head, size, self._bounds, reads_topics=self._gated.reads_topics)
+        insist_on_size(head, size, self._bounds, reads_topics=self._filtered.reads_topics)
         if head.api_key == OtherApi.API_VERSIONS and head.api_version > API_VERSIONS_MAX:
             return self._refuse_api_versions(head)
         if not self._may_go_on(head):
             return False
         if head.api_key in GROUP_APIS:
             listing = self.listing_cost() if head.api_key == ApiKey.LIST_GROUPS else 0
-            return self._has_turn(size, listing) and self._take_group_request(head)
-        if self._gated.takes(head.api_key):
-            return self._has_turn(size) and self._gated.take(head, self._from_client)
-        self._turn_left -= 1
+            return self._fits_in_slice(size, listing) and self._take_group_request(head)
+        if self._filtered.takes(head.api_key):
+            return self._fits_in_slice(size) and self._filtered.take(head, self._from_client)
+        self._slice_left -= 1
         if head.api_key in SASL_APIS and self._sasl is not None:
             return self._take_sasl(head)
         if head.api_key == OtherApi.PRODUCE:
@@ -269,12 +269,13 @@ class Connection:
 
     def _begin_produce(self, head: RequestHead, opening: Opening) -> bool:
         self._is_unconfirmed = opening.acks == NO_ACKS
-        self._gated.begin_produce(head, opening.topics_at, None if self._is_unconfirmed else self._forward(head, None))
+        slot = None if self._is_unconfirmed else self._forward(head, None)
+        self._filtered.begin_produce(head, opening.topics_at, slot)
         self._pass_on_request()
         return True
 
     def _may_go_on(self, head: RequestHead) -> bool:
-        """Refuse what is not offered, as a broker does: by closing."""
+        """A request that is not offered closes the connection, as at a broker."""
         first, last = self._ours.get(head.api_key, (0, -1))
         if not first <= head.api_version <= last:
             self._close(f"not offered: API {head.api_key} version {head.api_version}")
@@ -283,7 +284,7 @@ class Connection:
         return not self.closing
 
     def _refuse_api_versions(self, head: RequestHead) -> bool:
-        """ApiVersions alone has a way to say that a version is not known; the client asks again in another one."""
+        """ApiVersions alone can report an unknown version; the client asks again in another one."""
         if self._from_client.whole() is None:
             return False
         self._answer_at_once(head, refuse_api_versions(head.correlation_id, self._ours))
@@ -293,19 +294,19 @@ class Connection:
         self._order.hold(self._order.place(head), frame(payload), done=True)
         self._order.release()
 
-    def _has_turn(self, size: int, further_cost: int = 0) -> bool:
-        """Whether a request of this size may be begun now. In a turn of its own, the first may, however large it is."""
+    def _fits_in_slice(self, size: int, further_cost: int = 0) -> bool:
+        """True if a request of this size may be begun now. The first request of a slice always may."""
         if self._from_client.buffered < LENGTH.size + size:
             return False
         cost = cost_of_bytes(size) + further_cost
-        if cost > self._turn_left < TURN_COST:
-            self._turn_left = 0
+        if cost > self._slice_left < SLICE_COST:
+            self._slice_left = 0
             return False
-        self._turn_left -= cost
+        self._slice_left -= cost
         return True
 
     def _take_group_request(self, head: RequestHead) -> bool:
-        """A group request is read whole, and asked."""
+        """Read a group request whole and hand it to the coordinator's side."""
         payload = self._from_client.whole()
         if payload is None:
             return False
@@ -316,18 +317,18 @@ class Connection:
             return True
         events, cost = work_of(request)
         slot = self._order.place(head, events)
-        self._turn_left -= cost
-        self._asked_slots[slot.number] = slot
+        self._slice_left -= cost
+        self._pending_slots[slot.number] = slot
         if isinstance(request, JoinGroupRequest | SyncGroupRequest):
             self._last_parked = slot.number
-        self.asked.append(self._asked(slot.number, head, request, len(payload)))
+        self.to_coordinator.append(self._pending_request(slot.number, head, request, len(payload)))
         return True
 
-    def _asked(self, number: int, head: RequestHead, request: GroupRequest, size: int) -> Asked:
-        return asked_of(number, head, request, size, self.client_host, self.principal)
+    def _pending_request(self, number: int, head: RequestHead, request: GroupRequest, size: int) -> PendingRequest:
+        return pending_request(number, head, request, size, self.client_host, self.principal)
 
     def _take_sasl(self, head: RequestHead) -> bool:
-        """What the client says about itself is read, and goes to the broker as it is."""
+        """Read what authenticates the client; it goes to the broker unchanged."""
         assert self._sasl is not None
         payload = self._from_client.whole()
         if payload is None:
@@ -338,40 +339,39 @@ class Connection:
         return True
 
     def _hear_sasl(self, head: RequestHead, payload: bytes) -> bytes:
-        """The answer goes on as it is."""
+        """The answer goes on unchanged."""
         assert self._sasl is not None
         self._sasl.answered(head, payload)
         if self._sasl.principal is not None:
-            self._broker_was_lost = False  # the client has authenticated anew, on this connection to the broker
+            self._broker_was_lost = False  # the client has authenticated anew
         return payload
 
     def _rewrite_of(self, head: RequestHead) -> Rewrite | None:
         return rewrite_of(head, self._locate, self._ours, taps=self.taps)
 
     def _forward(self, head: RequestHead, rewrite: Change | None) -> Slot:
-        """A place in the order that the broker will fill."""
+        """Reserve the place of an answer that the broker will give."""
         self._is_unconfirmed = False
         return self._answers.forward(head, rewrite)
 
     @property
     def _has_broker(self) -> bool:
         if self._sasl is not None and self._broker_was_lost:
-            # A new connection to the broker would have to authenticate again, which only the client can.
-            self._close("the broker has closed the authenticated connection")
+            self._close("the broker has closed the authenticated connection")  # only the client can authenticate again
         return not self.closing
 
     def _send(self, payload: bytes) -> None:
-        """A whole request, for the broker."""
+        """Send a whole request to the broker."""
         if self._has_broker:
             self.to_broker.append(frame(payload))
 
     def _pass_on_request(self) -> None:
-        """Let through what is here of the current request, a piece of it."""
+        """Pass on a piece of the current request, as far as it has come."""
         if not self._has_broker:
             return
-        before = self._gated.items_passed
-        piece = self._gated.through(self._from_client.piece(_PIECE_BYTES_MAX), self._from_client)
-        self._turn_left -= cost_of_items(self._gated.items_passed - before)
+        before = self._filtered.items_passed
+        piece = self._filtered.through(self._from_client.piece(_PIECE_BYTES_MAX), self._from_client)
+        self._slice_left -= cost_of_items(self._filtered.items_passed - before)
         if piece:
             self.to_broker.append(piece)
 
@@ -384,11 +384,11 @@ class Connection:
 
     @property
     def principal(self) -> str:
-        """Who the client is."""
+        """The client's principal."""
         return ANONYMOUS if self._sasl is None else self._sasl.principal or ANONYMOUS
 
     def _guarded(self, step: Callable[[], None]) -> None:
-        """What is no Kafka ends this connection, and nothing else."""
+        """A step that meets bytes outside of Kafka's protocol ends this connection alone."""
         if self.closing:
             return
         try:

@@ -20,11 +20,11 @@ from msgspec.structs import replace
 
 from group_coordinator.gateway.answer_sizes import SIZED, AnswerSizes
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
-from group_coordinator.gateway.door import GroupEvent
 from group_coordinator.gateway.handover import Handover, TopicRecord, topic_records
-from group_coordinator.gateway.late_beats import LateBeats, name_of_beat
+from group_coordinator.gateway.late_heartbeats import LateHeartbeats, heartbeat_key
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.refusals import refusal
+from group_coordinator.gateway.request_router import GroupEvent
 from group_coordinator.gateway.shard_count import ShardCount
 from group_coordinator.kafka_topics.errors import TopicReadError
 from group_coordinator.kafka_topics.follower import TopicFollower
@@ -81,7 +81,7 @@ class EventsClient:
         self._config = config
         self._metrics = metrics
         self._pending: dict[str, _Pending] = {}
-        self._late = LateBeats()
+        self._late = LateHeartbeats()
         self._events_topic = f"{config.topic_prefix}.events"
         self._shards = 0
         self._reply_partition = 0
@@ -242,7 +242,7 @@ class EventsClient:
             return
         assert self._loop is not None
         if isinstance(pending.event.request, HeartbeatRequest):
-            self._late.keep(request_id, name_of_beat(pending.event.request), self._loop.time())
+            self._late.keep(request_id, heartbeat_key(pending.event.request), self._loop.time())
         self._metrics.in_doubt += 1
         self._metrics.pending = len(self._pending)
         pending.on_answer(refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -291,20 +291,22 @@ class EventsClient:
         waiting: dict[bytes, str] = {}
         for request_id, pending in self._pending.items():
             if isinstance(pending.event.request, HeartbeatRequest):
-                waiting.setdefault(name_of_beat(pending.event.request), request_id)
+                waiting.setdefault(heartbeat_key(pending.event.request), request_id)
         for record in records:
             try:
                 response = None if record.value is None else decode_response_event(record.value)[1]
             except EventError:
                 response = None
-            said = response.error_code if isinstance(response, HeartbeatResponse) else ErrorCode.UNKNOWN_SERVER_ERROR
-            beat = self._late.heard(record.key.decode(), said)
-            newer = None if beat is None else waiting.pop(beat, None)
-            if beat is None or newer is None:
+            error_code = (
+                response.error_code if isinstance(response, HeartbeatResponse) else ErrorCode.UNKNOWN_SERVER_ERROR
+            )
+            heartbeat = self._late.take(record.key.decode(), error_code)
+            newer = None if heartbeat is None else waiting.pop(heartbeat, None)
+            if heartbeat is None or newer is None:
                 self._metrics.answers_unexpected += 1
                 continue
-            self._late.keep(newer, beat, self._loop.time())  # its own answer may serve the next
-            self._pending.pop(newer).on_answer(HeartbeatResponse(error_code=said))
+            self._late.keep(newer, heartbeat, self._loop.time())  # its own answer may serve the next
+            self._pending.pop(newer).on_answer(HeartbeatResponse(error_code=error_code))
 
 
 def _without_bulk(event: GroupEvent) -> GroupEvent:

@@ -19,7 +19,7 @@ ITEMS_MAX = 25_000
 """Most items (groups, members, topics, partitions) of one request. A commit of more would not fit into an event."""
 PROMPT_COST = 8
 """So much is begun when it comes: as many small requests. All else waits for the connection's turn."""
-TURN_COST = 50
+SLICE_COST = 50
 """So much is begun in a turn: as many small requests, or one with very many groups or bytes."""
 _BYTES_PER_COST = 1_000
 _GROUPS_PER_COST = 10

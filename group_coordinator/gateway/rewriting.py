@@ -12,7 +12,7 @@ from typing import Any
 from group_coordinator.gateway.codec import response_body_start, response_payload
 from group_coordinator.gateway.config import Address
 from group_coordinator.gateway.frames import RequestHead
-from group_coordinator.gateway.versions import HIDDEN_FEATURES, OtherApi, Versions, offered
+from group_coordinator.gateway.versions import HIDDEN_FEATURES, OtherApi, Versions, offered_versions
 from schemas.error_codes import ErrorCode
 from schemas.kafka.codec import decode
 from schemas.messages import ApiKey
@@ -68,7 +68,7 @@ def rewrite_api_versions(payload: bytes, version: int, ours: Versions, *, taps: 
     start = reader.position
     flexible = version >= 3
     broker = dict(reader.array(lambda: _read_api(reader, flexible), 6, flexible))
-    keys = offered(broker, ours, taps=taps)
+    keys = offered_versions(broker, ours, taps=taps)
     return payload[:start] + _encode_apis(keys, flexible) + _rest_of_api_versions(reader, payload, flexible)
 
 

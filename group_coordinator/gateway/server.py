@@ -11,25 +11,25 @@ from collections.abc import Callable
 from confluent_kafka import Message
 
 from group_coordinator.gateway.answer_sizes import AnswerSizes
-from group_coordinator.gateway.asked import Asked
 from group_coordinator.gateway.authorization import Authorizer, RulesError, parse_rules
-from group_coordinator.gateway.beats import DoorBeats
 from group_coordinator.gateway.broker_topics import BrokerTopics
 from group_coordinator.gateway.checked_commits import CheckedCommits
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.gateway.connection import Connection
 from group_coordinator.gateway.coordinator_client import EventsClient, partition_counts, reading_ended
-from group_coordinator.gateway.door import Door, Reply
-from group_coordinator.gateway.front import Front
 from group_coordinator.gateway.handover import Handover, topic_records
+from group_coordinator.gateway.heartbeat_cache import HeartbeatCache
+from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.ports import Ports
+from group_coordinator.gateway.proxy_server import ProxyServer
 from group_coordinator.gateway.published_groups import PublishedGroups
 from group_coordinator.gateway.request_bounds import cost_of_listing
+from group_coordinator.gateway.request_router import Reply, RequestRouter
 from group_coordinator.gateway.rewriting import Locate
 from group_coordinator.gateway.topic_access import TopicAccess
-from group_coordinator.gateway.topic_book import TopicBook
-from group_coordinator.gateway.topic_gate import TopicGate
-from group_coordinator.gateway.versions import taken
+from group_coordinator.gateway.topic_cache import TopicCache
+from group_coordinator.gateway.topic_filter import TopicFilter
+from group_coordinator.gateway.versions import accepted_versions
 from group_coordinator.kafka_topics.errors import TopicReadError
 from group_coordinator.kafka_topics.follower import TopicFollower
 from schemas.http_host import is_loopback
@@ -39,26 +39,26 @@ _ASSIGNMENTS_TIMEOUT_S = 60.0
 _log = logging.getLogger(__name__)
 
 
-class Gateway(Front):
+class Gateway(ProxyServer):
     """Kafka clients in, events out. `stop` costs nobody its place in a group: clients come back to another or a new one."""
 
     def __init__(self, config: GatewayConfig) -> None:
         super().__init__(config)
-        self._ours = taken(rewrites_addresses=not config.routes, taps=False)
+        self._ours = accepted_versions(rewrites_addresses=not config.routes, taps=False)
         self._sizes = AnswerSizes()
         self._events = EventsClient(config, self.metrics, self._sizes, self.give_up)
         self._published = PublishedGroups(config.bounds.listed_bytes_max, keeps_members=config.answers_heartbeats)
         self._assignments: TopicFollower | None = None
-        self._door: Door | None = None
+        self._router: RequestRouter | None = None
         self._topics: TopicAccess | None = None
 
     async def _begin(self, ports: Ports) -> None:
         loop = asyncio.get_running_loop()
         config = self._config
-        topics = TopicBook(BrokerTopics(config.broker_client_properties, loop).ask, loop.call_later, loop.time)
+        topics = TopicCache(BrokerTopics(config.broker_client_properties, loop).ask, loop.call_later, loop.time)
         authorizer = _authorizer(config)
         self._topics = TopicAccess(config.topic_prefix, authorizer)
-        self._door = Door(
+        self._router = RequestRouter(
             CheckedCommits(self._events, topics),
             self._published,
             ports.nodes,
@@ -66,7 +66,9 @@ class Gateway(Front):
             hands_out_member_ids=config.hands_out_member_ids,
             bounds=config.bounds,
             sizes=self._sizes,
-            beats=DoorBeats(self._published.group, config.heartbeat_patience_ms) if config.answers_heartbeats else None,
+            heartbeats=HeartbeatCache(self._published.group, config.heartbeat_patience_ms)
+            if config.answers_heartbeats
+            else None,
             now_ms=lambda: loop.time() * 1_000,
         )
         await asyncio.to_thread(self._events.connect, loop)
@@ -87,22 +89,27 @@ class Gateway(Front):
 
     def _machine(self, locate: Locate | None) -> Connection:
         assert self._topics is not None
-        gate = TopicGate(self._topics)
+        topic_filter = TopicFilter(self._topics)
         machine = Connection(
-            self._ours, locate, self._config.bounds, requires_sasl=self._config.speaks_sasl, now_s=time.monotonic, gate=gate
+            self._ours,
+            locate,
+            self._config.bounds,
+            requires_sasl=self._config.speaks_sasl,
+            now_s=time.monotonic,
+            topic_filter=topic_filter,
         )
         machine.listing_cost = lambda: cost_of_listing(len(self._published))
         return machine
 
-    def _ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
-        assert self._door is not None
-        self._door.ask(asked, node_id, reply)
+    def _ask(self, pending: PendingRequest, node_id: int | None, reply: Reply) -> None:
+        assert self._router is not None
+        self._router.ask(pending, node_id, reply)
 
-    def _weigh(self, asked: Asked) -> int:
-        assert self._door is not None
-        if isinstance(asked.request, JoinGroupRequest | SyncGroupRequest):
+    def _weigh(self, pending: PendingRequest) -> int:
+        assert self._router is not None
+        if isinstance(pending.request, JoinGroupRequest | SyncGroupRequest):
             return 0  # others of the group may wait for it
-        return min(super()._weigh(asked) + self._door.weigh(asked), self._config.bounds.under_way_bytes_max // 2)
+        return min(super()._weigh(pending) + self._router.weigh(pending), self._config.bounds.under_way_bytes_max // 2)
 
     def _read_assignments(self, loop: asyncio.AbstractEventLoop, are_read: asyncio.Event) -> None:
         properties = self._config.coordinator_client_properties

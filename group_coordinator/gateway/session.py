@@ -12,15 +12,15 @@ from typing import cast
 
 from msgspec import Struct
 
-from group_coordinator.gateway.asked import Asked
+from group_coordinator.gateway.admission import Admission
 from group_coordinator.gateway.buffered import Buffered
 from group_coordinator.gateway.config import Address, Bounds
 from group_coordinator.gateway.connection import Connection
-from group_coordinator.gateway.door import Reply
-from group_coordinator.gateway.few_lines import FewLines
+from group_coordinator.gateway.fair_scheduler import SLICE_S, FairScheduler
 from group_coordinator.gateway.metrics import GatewayMetrics
-from group_coordinator.gateway.room import Room
-from group_coordinator.gateway.turns import SLICE_S, Turns
+from group_coordinator.gateway.pending_request import PendingRequest
+from group_coordinator.gateway.rate_limited_log import RateLimitedLog
+from group_coordinator.gateway.request_router import Reply
 from schemas.message_versions import GroupResponse
 
 _CONNECT_TIMEOUT_S = 10.0
@@ -28,9 +28,9 @@ _LAST_WORDS_S = 10.0
 """How long a client may take to read what was written to it before its connection was closed."""
 _UNSENT_BYTES_MAX = 1_048_576
 """Bytes for a broker that is not connected yet, after which no more are read."""
-_lines = FewLines(logging.getLogger(__name__))
+_lines = RateLimitedLog(logging.getLogger(__name__))
 
-Ask = Callable[[Asked, int | None, Reply], None]
+Ask = Callable[[PendingRequest, int | None, Reply], None]
 """Answer a request, now or later; the number is the broker for which the gateway stands."""
 
 
@@ -45,15 +45,15 @@ class Backing(Struct, frozen=True):
     on_unreachable: Callable[[], None]
 
 
-class Commons(Struct, frozen=True):
+class SharedResources(Struct, frozen=True):
     """What all connections of a gateway share."""
 
-    turns: Turns
-    room: Room
+    scheduler: FairScheduler
+    room: Admission
     buffered: Buffered
     passing: Buffered
     """Lengths of the requests that go through to brokers and have no end yet."""
-    weigh: Callable[[Asked], int]
+    weigh: Callable[[PendingRequest], int]
     """How much room a request takes."""
 
 
@@ -67,7 +67,7 @@ class Session(asyncio.Protocol):
         bounds: Bounds,
         ask: Ask,
         metrics: GatewayMetrics,
-        commons: Commons,
+        shared: SharedResources,
         on_begin: Callable[[Session], bool],
         on_end: Callable[[Session], None],
     ) -> None:
@@ -78,7 +78,7 @@ class Session(asyncio.Protocol):
         self._backing = backing
         self._ask = ask
         self._metrics = metrics
-        self._commons = commons
+        self._shared = shared
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._client: asyncio.Transport | None = None
@@ -86,7 +86,7 @@ class Session(asyncio.Protocol):
         self._client_is_read = True
         self._broker: _BrokerSide | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._is_carrying = False
+        self._is_flushing = False
         self._waits_for_room = False
         self._is_noted = False
         """Whether something lies here for this connection."""
@@ -125,16 +125,16 @@ class Session(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._moved_s = self._loop.time()
         self._machine.from_client(data)
-        self.carry()
+        self.flush()
 
     def pause_writing(self) -> None:
         self._client_is_full = True
-        self.carry()
+        self.flush()
 
     def resume_writing(self) -> None:
         self._moved_s = self._loop.time()
         self._client_is_full = False
-        self.carry_soon()
+        self.flush_soon()
 
     def connection_lost(self, problem: Exception | None) -> None:
         self._client = None
@@ -144,20 +144,20 @@ class Session(asyncio.Protocol):
 
     def from_broker(self, data: bytes) -> None:
         self._machine.from_broker(data)
-        self.carry()
+        self.flush()
 
     def broker_lost(self) -> None:
         self._broker = None
         self._machine.broker_closed()
-        self.carry()
+        self.flush()
 
     # ------------------------------------------------------------------------------------------------------- carrying
 
-    def carry(self) -> None:
+    def flush(self) -> None:
         """Bring to each side what the machine has for it."""
-        if self._is_carrying:
+        if self._is_flushing:
             return  # an answer that was given at once: whoever carries sees it
-        self._is_carrying = True
+        self._is_flushing = True
         ends_s = self._loop.time() + SLICE_S
         try:
             while self._has_something_to_ask and self._ask_next():
@@ -165,7 +165,7 @@ class Session(asyncio.Protocol):
                 if self._loop.time() >= ends_s:
                     break
         finally:
-            self._is_carrying = False
+            self._is_flushing = False
         self._write()
         self._pace()
         if self._machine.closing:
@@ -173,31 +173,31 @@ class Session(asyncio.Protocol):
             return
         if self._has_something_to_ask:
             if not self._waits_for_room:
-                self._commons.turns.ask_for(self.take_turn)
+                self._shared.scheduler.ask_for(self.run_slice)
         elif self._waits_for_room:
             # A client that does not read is asked nothing for, so it must not stand before the others either.
             self._waits_for_room = False
-            self._commons.room.forget(self)
+            self._shared.room.forget(self)
         elif self._machine.has_more and not self._client_is_full:
-            self._commons.turns.ask_for(self.take_turn)
+            self._shared.scheduler.ask_for(self.run_slice)
         self._note_passing()
         self._note_buffered()
 
-    def take_turn(self) -> None:
+    def run_slice(self) -> None:
         """Begin what did not have to be begun at once, now that the others were seen to."""
-        if not self._machine.asked:
+        if not self._machine.to_coordinator:
             self._machine.go_on()
-        self.carry()
+        self.flush()
 
-    def carry_soon(self) -> None:
+    def flush_soon(self) -> None:
         """The same, when others had their turn; and from within a transport, which does not expect to be written to there."""
-        self._loop.call_soon(self.carry)
+        self._loop.call_soon(self.flush)
 
     def end(self) -> None:
         """Let go of both sides."""
         self._machine.end()
-        self._commons.turns.forget(self.take_turn)
-        self._commons.room.forget(self)
+        self._shared.scheduler.forget(self.run_slice)
+        self._shared.room.forget(self)
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -213,8 +213,8 @@ class Session(asyncio.Protocol):
                 # asyncio would wait for a client that does not read as long as that is there.
                 self._loop.call_later(_LAST_WORDS_S, self._client.abort)
             self._client = None
-        self._commons.buffered.forget(self)
-        self._commons.passing.forget(self)
+        self._shared.buffered.forget(self)
+        self._shared.passing.forget(self)
         self._on_end(self)
 
     def give_up(self, reason: str) -> None:
@@ -232,34 +232,38 @@ class Session(asyncio.Protocol):
     def _has_something_to_ask(self) -> bool:
         """Answers that are given at once must not pile up for a client that does not read them, or is gone."""
         is_there = self._client is not None and not self._client.is_closing()
-        return bool(self._machine.asked) and is_there and not self._machine.closing and not self._client_is_full
+        return (
+            bool(self._machine.to_coordinator) and is_there and not self._machine.closing and not self._client_is_full
+        )
 
     def _ask_next(self) -> bool:
         """Ask the next request; False: it must wait until others have their answers."""
-        asked = self._machine.asked[0]
+        pending = self._machine.to_coordinator[0]
         if not self._waits_for_room:
-            self._weight = self._commons.weigh(asked)
+            self._weight = self._shared.weigh(pending)
         weight = self._weight
-        self._waits_for_room = not self._commons.room.admits(self, weight)
+        self._waits_for_room = not self._shared.room.admits(self, weight)
         if self._waits_for_room:
             return False
-        del self._machine.asked[0]
-        self._metrics.count_request(asked.api)
-        self._ask(asked, self._backing.node_id, partial(self._reply, asked.api, asked.number, weight, self._loop.time()))
+        del self._machine.to_coordinator[0]
+        self._metrics.count_request(pending.api)
+        self._ask(
+            pending, self._backing.node_id, partial(self._reply, pending.api, pending.number, weight, self._loop.time())
+        )
         return True
 
     def _reply(self, api: str, number: int, weight: int, since_s: float, response: GroupResponse) -> None:
-        self._commons.room.release(self, weight)
+        self._shared.room.release(self, weight)
         self._metrics.add_answer(api, (self._loop.time() - since_s) * 1_000)
         self._machine.answer(number, response)
-        self.carry()
+        self.flush()
 
     def _note_passing(self) -> None:
         """Tell how long a request is that goes through and has no end yet."""
         size, number = self._machine.passing
         if (size or self._passes) and self._client is not None:
             self._passes = size > 0
-            self._commons.passing.note(self, size, number, is_unfinished=True)
+            self._shared.passing.note(self, size, number, is_unfinished=True)
 
     def _note_buffered(self) -> None:
         """Tell what lies here for this connection."""
@@ -271,7 +275,7 @@ class Session(asyncio.Protocol):
         if not size and not self._is_noted:
             return
         self._is_noted = size > 0
-        self._commons.buffered.note(self, size, self._machine.steps, is_unfinished=self._machine.awaits_rest)
+        self._shared.buffered.note(self, size, self._machine.steps, is_unfinished=self._machine.awaits_rest)
 
     def _write(self) -> None:
         machine = self._machine
@@ -341,12 +345,12 @@ class Session(asyncio.Protocol):
                 _lines.info("broker %s cannot be reached: %s", address, problem)
                 continue
             self._connecting, self._broker = None, broker
-            self.carry()
+            self.flush()
             return
         self._connecting = None
         self._backing.on_unreachable()
         self._machine.closing = "no broker can be reached"
-        self.carry()
+        self.flush()
 
 
 class _BrokerSide(asyncio.Protocol):
@@ -367,11 +371,11 @@ class _BrokerSide(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.is_full = True
-        self._session.carry()
+        self._session.flush()
 
     def resume_writing(self) -> None:
         self.is_full = False
-        self._session.carry_soon()
+        self._session.flush_soon()
 
     def connection_lost(self, problem: Exception | None) -> None:
         if self._transport is not None:

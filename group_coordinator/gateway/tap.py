@@ -17,17 +17,17 @@ from typing import BinaryIO, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from group_coordinator.gateway.asked import Asked
 from group_coordinator.gateway.config import Bounds, GatewayConfig, GatewayError
 from group_coordinator.gateway.connection import Connection
-from group_coordinator.gateway.door import Reply
 from group_coordinator.gateway.frames import RequestHead, frame
-from group_coordinator.gateway.front import Front
+from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.ports import Ports
+from group_coordinator.gateway.proxy_server import ProxyServer
+from group_coordinator.gateway.request_router import Reply
 from group_coordinator.gateway.rewriting import Locate
 from group_coordinator.gateway.tap_log import TapLog, Tapped, TappedAnswer, TappedEvent
 from group_coordinator.gateway.translation import read_request, read_response
-from group_coordinator.gateway.versions import GROUP_APIS, Versions, taken
+from group_coordinator.gateway.versions import GROUP_APIS, Versions, accepted_versions
 from schemas.records_file import Record, encode_record
 from schemas.wire import DecodeError
 
@@ -124,7 +124,7 @@ class TapConnection(Connection):
         ours: Versions,
         locate: Locate | None,
         bounds: Bounds,
-        note: Callable[[Asked], Tapped | None],
+        note: Callable[[PendingRequest], Tapped | None],
         *,
         requires_sasl: bool,
         now_s: Callable[[], float],
@@ -158,7 +158,7 @@ class TapConnection(Connection):
             request = read_request(GROUP_APIS[head.api_key], head, payload)
         except DecodeError:
             return None  # the broker will say what it thinks of it
-        return self._note(self._asked(0, head, request, len(payload)))
+        return self._note(self._pending_request(0, head, request, len(payload)))
 
     def _listen(self, head: RequestHead, tapped: Tapped, payload: bytes) -> bytes:
         """The answer goes on as it is."""
@@ -172,13 +172,13 @@ class TapConnection(Connection):
         return payload
 
 
-class Tap(Front):
+class Tap(ProxyServer):
     """Listens, passes on, and writes down. `bootstrap_servers` of its configuration are the cluster that is tapped."""
 
     def __init__(self, config: GatewayConfig, output: TapOutput) -> None:
         """`output` is closed when the tap ends."""
         super().__init__(config)
-        self._ours = taken(rewrites_addresses=not config.routes, taps=True)
+        self._ours = accepted_versions(rewrites_addresses=not config.routes, taps=True)
         self._output = output
         self._log = TapLog(lambda event: self._write(partial(output.event, event)), lambda answer: self._write(partial(output.answer, answer)))
         self.recording_failure: str | None = None
@@ -224,12 +224,12 @@ class Tap(Front):
             self._ours, locate, self._config.bounds, self.note, requires_sasl=self._config.speaks_sasl, now_s=time.monotonic
         )
 
-    def note(self, asked: Asked) -> Tapped | None:
+    def note(self, pending: PendingRequest) -> Tapped | None:
         """A request has come; None: it is none that is recorded."""
-        self.metrics.count_request(asked.api)
-        return self._log.request(asked, _now_ms())
+        self.metrics.count_request(pending.api)
+        return self._log.request(pending, _now_ms())
 
-    def _ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
+    def _ask(self, pending: PendingRequest, node_id: int | None, reply: Reply) -> None:
         raise AssertionError("a tap answers nothing")
 
 

@@ -15,7 +15,7 @@ from uuid import uuid4
 from msgspec import Struct
 from msgspec.structs import replace
 
-from group_coordinator.gateway.asked import Asked
+from group_coordinator.gateway.pending_request import PendingRequest
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json, encode_request_event, encode_tick, groups_named
 from schemas.message_versions import GroupResponse
@@ -66,12 +66,12 @@ class Tapped:
 
     __slots__ = ("_api", "_api_version", "_client_host", "_client_id", "_log", "_parts", "time_ms")
 
-    def __init__(self, log: TapLog, asked: Asked, time_ms: int, parts: list[_Part]) -> None:
+    def __init__(self, log: TapLog, pending: PendingRequest, time_ms: int, parts: list[_Part]) -> None:
         self._log = log
-        self._api = asked.api
-        self._api_version = asked.api_version
-        self._client_id = asked.client_id
-        self._client_host = f"/{asked.client_host}"
+        self._api = pending.api
+        self._api_version = pending.api_version
+        self._client_id = pending.client_id
+        self._client_host = f"/{pending.client_host}"
         self._parts = parts
         self.time_ms = time_ms
 
@@ -139,13 +139,13 @@ class TapLog:
         """Bytes of requests that wait until those before them are answered."""
         return self._waiting_bytes
 
-    def request(self, asked: Asked, time_ms: int) -> Tapped | None:
+    def request(self, pending: PendingRequest, time_ms: int) -> Tapped | None:
         """A request has arrived; None: one that is no event (FindCoordinator, ListGroups)."""
-        by_group = _one_per_group(asked)
-        parts = [_Part(group_id, request, asked.size // len(by_group)) for group_id, request in by_group]
+        by_group = _one_per_group(pending)
+        parts = [_Part(group_id, request, pending.size // len(by_group)) for group_id, request in by_group]
         if not parts:
             return None
-        tapped = Tapped(self, asked, time_ms, parts)
+        tapped = Tapped(self, pending, time_ms, parts)
         self._waiting.extend((tapped, part) for part in parts)
         self._waiting_bytes += sum([part.size for part in parts])
         if self._is_full:
@@ -196,8 +196,8 @@ class TapLog:
             self._on_event(TappedEvent(time_ms, None, encode_tick(time_ms)))
 
 
-def _one_per_group(asked: Asked) -> list[tuple[str, Request]]:
-    match asked.request:
+def _one_per_group(pending: PendingRequest) -> list[tuple[str, Request]]:
+    match pending.request:
         case FindCoordinatorRequest() | ListGroupsRequest():
             return []
         case DescribeGroupsRequest() as request:

@@ -159,7 +159,7 @@ SASL_HANDSHAKE_FIRST = 1
 """Version 0 is followed by frames without a Kafka header."""
 
 
-def taken(*, rewrites_addresses: bool, taps: bool) -> Versions:
+def accepted_versions(*, rewrites_addresses: bool, taps: bool) -> Versions:
     """What the gateway can take at all, whatever the broker has."""
     passed = _PASSED | ({} if rewrites_addresses else _UNLIMITED) | (_PASSED_BY_A_TAP if taps else {})
     versions = {key: (0 if taps else _FIRST_KNOWN.get(key, 0), last) for key, last in passed.items()}
@@ -167,7 +167,7 @@ def taken(*, rewrites_addresses: bool, taps: bool) -> Versions:
     return versions | GROUP_VERSIONS
 
 
-def offered(broker: Versions, ours: Versions, *, taps: bool) -> dict[int, tuple[int, int]]:
+def offered_versions(broker: Versions, ours: Versions, *, taps: bool) -> dict[int, tuple[int, int]]:
     """What a client of this broker is offered: the versions of both; the group APIs that are answered here, as ours.
 
     FindCoordinator is of both kinds: that of a transaction goes through.

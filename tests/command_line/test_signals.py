@@ -20,7 +20,7 @@ from py4j.protocol import Py4JNetworkError
 from group_coordinator.command_line import replay, signals
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.replay import told_by_replay
-from group_coordinator.command_line.signals import asked_to_stop
+from group_coordinator.command_line.signals import stop_requested
 from tests.command_line.calls import REQUEST_LOG
 from tests.command_line.processes import START_TIMEOUT_S, STOP_TIMEOUT_S, command, session_of, wait_for
 from tests.waiting import wait_until
@@ -29,7 +29,7 @@ from tests.waiting import wait_until
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_command_is_asked_and_its_handlers_come_back(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with asked_to_stop() as asked:
+    with stop_requested() as asked:
         assert not asked.is_set()
         for _ in range(3):  # `timeout` sends it twice, a terminal's shell too
             signal.raise_signal(number)
@@ -39,7 +39,7 @@ def test_a_command_is_asked_and_its_handlers_come_back(number: signal.Signals) -
 
 def test_who_insists_by_ctrl_c_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signals, "_SAME_INTERVAL_S", -1.0)
-    with asked_to_stop():
+    with stop_requested():
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
@@ -49,7 +49,7 @@ def test_who_insists_by_ctrl_c_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) 
 def test_a_hangup_that_is_ignored_stays_so() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with asked_to_stop() as asked:
+        with stop_requested() as asked:
             signal.raise_signal(signal.SIGHUP)
             assert not asked.is_set()
     finally:

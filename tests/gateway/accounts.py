@@ -16,7 +16,7 @@ class Someone:
         self.called = 0
         self.given_up: list[str] = []
 
-    def carry_soon(self) -> None:
+    def flush_soon(self) -> None:
         self.called += 1
 
     def give_up(self, reason: str) -> None:

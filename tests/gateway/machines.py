@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from group_coordinator.gateway.config import Address, Bounds
 from group_coordinator.gateway.connection import Connection
-from group_coordinator.gateway.versions import taken
+from group_coordinator.gateway.versions import accepted_versions
 from schemas.messages import HeartbeatResponse
 
 ALL_IS_WELL = HeartbeatResponse()
@@ -24,7 +24,7 @@ class AloneConnection(Connection):
 def connection(
     bounds: Bounds | None = None, *, requires_sasl: bool = False, now_s: Callable[[], float] = lambda: 0.0
 ) -> Connection:
-    ours = taken(rewrites_addresses=True, taps=False)
+    ours = accepted_versions(rewrites_addresses=True, taps=False)
     return AloneConnection(
         ours,
         lambda node_id, _: Address("gateway", 20_000 + node_id),

@@ -12,7 +12,7 @@ from kafka.protocol.consumer import fetch, group, offsets
 from kafka.protocol.metadata import find_coordinator, metadata
 from kafka.protocol.producer import produce, transaction
 
-from group_coordinator.gateway.versions import GROUP_APIS, GROUP_VERSIONS, TOPIC_APIS, taken
+from group_coordinator.gateway.versions import GROUP_APIS, GROUP_VERSIONS, TOPIC_APIS, accepted_versions
 
 _MODULES = (group, groups, find_coordinator, sasl, produce, fetch, offsets, metadata, topics, transaction, transactions, configs, cluster)
 _INT_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
@@ -27,7 +27,7 @@ MESSAGES = [
     for version in range(first, last + 1)
 ] + [(name + kind, version) for name in ("SaslHandshake", "SaslAuthenticate") for kind in ("Request", "Response") for version in (0, 1)]
 
-_PASSED = taken(rewrites_addresses=False, taps=False)
+_PASSED = accepted_versions(rewrites_addresses=False, taps=False)
 _PRODUCE_FIRST = 3
 
 # (message, version) of all that goes through and names topics.

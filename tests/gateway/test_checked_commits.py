@@ -8,8 +8,8 @@ from typing import cast
 from msgspec.structs import replace
 
 from group_coordinator.gateway.checked_commits import CheckedCommits
-from group_coordinator.gateway.door import GroupEvent
-from group_coordinator.gateway.topic_book import ABSENT, UNKNOWN, Answers, Topic, TopicBook
+from group_coordinator.gateway.request_router import GroupEvent
+from group_coordinator.gateway.topic_cache import ABSENT, UNKNOWN, Answers, Topic, TopicCache
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
     HeartbeatRequest,
@@ -55,7 +55,7 @@ class Bench:
         self.book = Book(**topics)
         self.sent: list[tuple[GroupEvent, Callable[[Response], None]]] = []
         self.answers: list[Response] = []
-        self.commits = CheckedCommits(self, cast(TopicBook, self.book))
+        self.commits = CheckedCommits(self, cast(TopicCache, self.book))
 
     def ask(self, event: GroupEvent, on_answer: Callable[[Response], None]) -> None:
         """The coordinator's side."""

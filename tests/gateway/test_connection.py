@@ -22,9 +22,14 @@ from tests.gateway.machines import ALL_IS_WELL, carried, connection, fed
 
 def test_a_group_request_is_asked_and_answered_here() -> None:
     machine = fed(connection(), wire.heartbeat(7))
-    (asked,) = machine.asked
-    assert (asked.api, asked.api_version, asked.client_id, asked.principal) == ("Heartbeat", 4, "client", "User:ANONYMOUS")
-    machine.answer(asked.number, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    (pending,) = machine.to_coordinator
+    assert (pending.api, pending.api_version, pending.client_id, pending.principal) == (
+        "Heartbeat",
+        4,
+        "client",
+        "User:ANONYMOUS",
+    )
+    machine.answer(pending.number, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     (answer,) = wire.frames(carried(machine.to_client))
     assert wire.heartbeat_error(answer) == 27
     assert wire.correlations(answer) == [7]
@@ -57,7 +62,9 @@ def test_the_coordinator_of_a_transaction_is_the_brokers_business() -> None:
     of_group = wire.request(FindCoordinatorRequest(version=3, key="g", key_type=0), 1)
     of_transaction = wire.request(FindCoordinatorRequest(version=3, key="tx", key_type=1), 2)
     machine = fed(connection(), of_group, of_transaction)
-    assert [asked.request for asked in machine.asked] == [OurFindCoordinatorRequest(coordinator_keys=("g",))]
+    assert [pending.request for pending in machine.to_coordinator] == [
+        OurFindCoordinatorRequest(coordinator_keys=("g",))
+    ]
     assert carried(machine.to_broker) == of_transaction
 
 
@@ -79,7 +86,7 @@ def test_a_produce_that_nobody_confirms_has_no_answer(version: int) -> None:
 
 def test_answers_leave_in_the_order_of_their_requests() -> None:
     machine = fed(connection(), wire.heartbeat(1), wire.heartbeat(2), wire.metadata(3), wire.produce(4, acks=1))
-    held, beat = machine.asked
+    held, beat = machine.to_coordinator
     machine.from_broker(wire.metadata_answer(3) + wire.raw_answer(4))
     machine.answer(beat.number, ALL_IS_WELL)
     assert carried(machine.to_client) == b"", "one that has no answer holds what is behind it"
@@ -110,8 +117,8 @@ def test_whatever_the_order_of_answers_and_the_size_of_pieces(seed: int) -> None
                 answers = answers[cut:]
         elif waiting:
             machine.answer(waiting.pop(random.randrange(len(waiting))), ALL_IS_WELL)
-        waiting += [asked.number for asked in machine.asked]
-        machine.asked.clear()
+        waiting += [pending.number for pending in machine.to_coordinator]
+        machine.to_coordinator.clear()
         to_broker += carried(machine.to_broker)
         to_client += carried(machine.to_client)
         assert machine.closing is None
@@ -123,21 +130,21 @@ def test_whatever_the_order_of_answers_and_the_size_of_pieces(seed: int) -> None
 def test_behind_a_request_that_waits_for_others_nothing_is_begun(waits: bytes, response: GroupResponse) -> None:
     """As at a broker: a heartbeat that is sent while a member joins is answered as of the generation that it has joined."""
     machine = fed(connection(), waits, wire.heartbeat(2), wire.metadata(3))
-    (asked,) = machine.asked
-    machine.asked.clear()
+    (pending,) = machine.to_coordinator
+    machine.to_coordinator.clear()
     assert machine.to_broker == []
     assert machine.reads_client, "the client's end would be noticed"
     machine.from_client(bytes(4_000_000)[: 4 * 65_536])
     assert not machine.reads_client, "but not all that it says is kept"
-    machine.answer(asked.number, response)
-    (beat,) = machine.asked
+    machine.answer(pending.number, response)
+    (beat,) = machine.to_coordinator
     assert beat.api == "Heartbeat"
     assert carried(machine.to_broker) == wire.metadata(3)
 
 
 def test_an_answer_is_given_once() -> None:
     machine = fed(connection(), wire.heartbeat(1), wire.heartbeat(2))
-    first, second = machine.asked
+    first, second = machine.to_coordinator
     machine.answer(first.number, ALL_IS_WELL)
     machine.answer(first.number, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     machine.answer(second.number, ALL_IS_WELL)
@@ -181,7 +188,7 @@ def test_what_is_not_offered_ends_the_connection() -> None:
 def test_requests_wait_when_too_many_have_no_answer() -> None:
     machine = connection(Bounds(pending_requests_max=3))
     machine.from_client(b"".join(wire.heartbeat(n) for n in range(10)))
-    assert len(machine.asked) == 3
+    assert len(machine.to_coordinator) == 3
     assert not machine.reads_client
     for number in range(1, 11):
         machine.answer(number, ALL_IS_WELL)
@@ -193,7 +200,7 @@ def test_the_broker_is_not_read_while_its_answers_cannot_leave() -> None:
     machine = fed(connection(Bounds(held_bytes_max=1_000)), wire.heartbeat(1), wire.produce(2, acks=1))
     machine.from_broker(wire.raw_answer(2, bytes(5_000))[:2_000])
     assert not machine.reads_broker
-    (held,) = machine.asked
+    (held,) = machine.to_coordinator
     machine.answer(held.number, ALL_IS_WELL)
     assert machine.reads_broker
     machine.from_broker(wire.raw_answer(2, bytes(5_000))[2_000:])
@@ -225,10 +232,10 @@ def test_a_group_request_has_a_bound_of_its_own() -> None:
 def test_a_request_over_many_groups_counts_for_as_many() -> None:
     of_three = wire.request(DescribeGroupsRequest(version=5, groups=["a", "b", "c"], include_authorized_operations=False), 1)
     machine = fed(connection(Bounds(pending_requests_max=4)), of_three, of_three, wire.heartbeat(3))
-    assert len(machine.asked) == 2
-    machine.answer(machine.asked[0].number, DescribeGroupsResponse(groups=()))
-    machine.answer(machine.asked[1].number, DescribeGroupsResponse(groups=()))
-    assert len(machine.asked) == 3
+    assert len(machine.to_coordinator) == 2
+    machine.answer(machine.to_coordinator[0].number, DescribeGroupsResponse(groups=()))
+    machine.answer(machine.to_coordinator[1].number, DescribeGroupsResponse(groups=()))
+    assert len(machine.to_coordinator) == 3
     too_many = wire.request(DescribeGroupsRequest(version=5, groups=["g"] * 10_001, include_authorized_operations=False), 1)
     assert "at most 10000 are taken" in (fed(connection(), too_many).closing or "")
 
@@ -243,7 +250,7 @@ def test_an_idle_broker_that_closes_does_not_close_the_client() -> None:
     assert machine.closing is None
     machine.to_broker.clear()
     machine.from_client(wire.heartbeat(2) + wire.metadata(3))
-    assert len(machine.asked) == 1
+    assert len(machine.to_coordinator) == 1
     assert carried(machine.to_broker) == wire.metadata(3), "for a new connection"
 
 
@@ -275,7 +282,7 @@ def test_an_answer_to_nothing_ends_the_connection() -> None:
 
 def test_an_answer_to_a_connection_that_has_ended_is_dropped() -> None:
     machine = fed(connection(), wire.heartbeat(1), b"\xff\xff\xff\xff")
-    machine.answer(machine.asked[0].number, ALL_IS_WELL)
+    machine.answer(machine.to_coordinator[0].number, ALL_IS_WELL)
     assert machine.to_client == []
 
 

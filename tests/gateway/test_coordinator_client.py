@@ -12,9 +12,9 @@ from confluent_kafka import KafkaError
 from group_coordinator.gateway.answer_sizes import AnswerSizes
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.gateway.coordinator_client import EventsClient
-from group_coordinator.gateway.door import GroupEvent
 from group_coordinator.gateway.handover import Handover, TopicRecord
 from group_coordinator.gateway.metrics import GatewayMetrics
+from group_coordinator.gateway.request_router import GroupEvent
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json
 from schemas.java_hash import group_partition

@@ -15,18 +15,18 @@ from kafka.protocol.metadata import MetadataRequest
 from msgspec.structs import replace
 
 from group_coordinator.gateway.connection import Connection
-from group_coordinator.gateway.few_lines import LINES_PER_WINDOW, WINDOW_S, FewLines
 from group_coordinator.gateway.held_requests import EACH_MAX
+from group_coordinator.gateway.rate_limited_log import LINES_PER_WINDOW, WINDOW_S, RateLimitedLog
 from group_coordinator.gateway.refusals import refusal
 from group_coordinator.gateway.request_bounds import cost_of_listing
 from schemas.error_codes import ErrorCode
 from schemas.messages import JoinGroupRequest, Response, SyncGroupRequest
 from tests.gateway import wire
 from tests.gateway.accounts import Clock
-from tests.gateway.door_bench import Bench, join
-from tests.gateway.gated_connections import HONEST, SECRET, connection
+from tests.gateway.filtered_connections import HONEST, SECRET, connection
 from tests.gateway.machines import carried
 from tests.gateway.raw_requests import produce, varint
+from tests.gateway.router_bench import Bench, join
 
 
 def begun(request: Any) -> Connection:
@@ -52,19 +52,19 @@ def described(*names: str) -> DescribeTopicPartitionsRequest:
 
 def offsets(name: str, partitions: int) -> ListOffsetsRequest:
     cls = ListOffsetsRequest.ListOffsetsTopic
-    asked = [
+    requested = [
         cls.ListOffsetsPartition(version=1, partition_index=index, timestamp=-1, current_leader_epoch=-1) for index in range(partitions)
     ]
-    return ListOffsetsRequest(version=1, replica_id=-1, topics=[cls(version=1, name=name, partitions=asked)])
+    return ListOffsetsRequest(version=1, replica_id=-1, topics=[cls(version=1, name=name, partitions=requested)])
 
 
 def fetch(name: str, partitions: int) -> FetchRequest:
     cls = FetchRequest.FetchTopic
-    asked = [
+    requested = [
         cls.FetchPartition(version=4, partition=index, fetch_offset=0, partition_max_bytes=1) for index in range(partitions)
     ]
     return FetchRequest(
-        version=4, replica_id=-1, max_wait_ms=1, min_bytes=1, max_bytes=1, isolation_level=0, topics=[cls(version=4, topic=name, partitions=asked)]
+        version=4, replica_id=-1, max_wait_ms=1, min_bytes=1, max_bytes=1, isolation_level=0, topics=[cls(version=4, topic=name, partitions=requested)]
     )  # fmt: skip
 
 
@@ -132,16 +132,16 @@ def test_many_partitions_are_let_through_in_turns() -> None:
     request = produce(b"\x02\x02t" + varint(6_001) + partition * 6_000 + b"\x00\x00")
     machine = connection()
     machine.from_client(request[:262_144])
-    turns, passed = 0, carried(machine.to_broker)
+    scheduler, passed = 0, carried(machine.to_broker)
     assert len(passed) < 200_000, "not all of it at once"
     assert machine.has_more
     assert not machine.reads_client
     machine.from_client(request[262_144:])
     while machine.has_more:
         machine.go_on()
-        turns += 1
+        scheduler += 1
         passed += carried(machine.to_broker)
-    assert turns > 1
+    assert scheduler > 1
     assert passed == request
     assert machine.closing is None
 
@@ -168,13 +168,13 @@ def test_one_member_asks_only_so_often_at_once(request_: JoinGroupRequest | Sync
     """Each may be answered with megabytes that others have written, and none of them waits for room."""
     bench, api = Bench(), type(request_).__name__.removesuffix("Request")
     refused = [answer for _ in range(100) for answer in bench.ask(api, request_)]
-    asked = bench.coordinator.events
-    assert len(asked) == EACH_MAX
+    events = bench.coordinator.events
+    assert len(events) == EACH_MAX
     assert refused == [refusal(request_, ErrorCode.COORDINATOR_NOT_AVAILABLE)] * (100 - EACH_MAX)
     assert not bench.ask(api, replace(request_, group_id="h"))
-    for event, on_answer in list(asked):
+    for event, on_answer in list(events):
         on_answer(cast(Response, refusal(event.request, ErrorCode.REBALANCE_IN_PROGRESS)))
-    assert bench.door.held_requests == 0
+    assert bench.router.held_requests == 0
     assert not bench.ask(api, request_)
 
 
@@ -197,13 +197,13 @@ def test_a_list_of_very_many_groups_waits_for_its_turn() -> None:
     machine = connection()
     machine.listing_cost = lambda: cost_of_listing(5_000)
     machine.from_client(wire.heartbeat(1) + list_groups(2) + list_groups(3))
-    assert [each.api for each in machine.asked] == ["Heartbeat"]
+    assert [each.api for each in machine.to_coordinator] == ["Heartbeat"]
     assert machine.has_more
     machine.go_on()
-    assert len(machine.asked) == 2
+    assert len(machine.to_coordinator) == 2
     assert machine.has_more, "one in a turn"
     machine.go_on()
-    assert len(machine.asked) == 3
+    assert len(machine.to_coordinator) == 3
     assert not machine.has_more
 
 
@@ -211,7 +211,7 @@ def test_a_list_of_few_groups_is_begun_when_it_comes() -> None:
     machine = connection()
     machine.listing_cost = lambda: cost_of_listing(40)
     machine.from_client(list_groups(2))
-    assert len(machine.asked) == 1
+    assert len(machine.to_coordinator) == 1
 
 
 # --------------------------------------------------------------------------------------------------------- lines of the log
@@ -219,7 +219,7 @@ def test_a_list_of_few_groups_is_begun_when_it_comes() -> None:
 
 def test_connections_that_come_and_go_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    lines = FewLines(logging.getLogger("test"), clock)
+    lines = RateLimitedLog(logging.getLogger("test"), clock)
     with caplog.at_level(logging.INFO):
         for _ in range(5_000):
             lines.info("connection of %s closed", "somebody")

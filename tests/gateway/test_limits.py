@@ -12,25 +12,25 @@ from contextlib import suppress
 
 import pytest
 
-from group_coordinator.gateway import handed_out
+from group_coordinator.gateway import issued_member_ids
+from group_coordinator.gateway.admission import LIGHT_BYTES, Admission
 from group_coordinator.gateway.answer_sizes import UNKNOWN_BYTES, AnswerSizes
 from group_coordinator.gateway.buffered import Buffered
 from group_coordinator.gateway.config import Bounds
 from group_coordinator.gateway.digests import digest
-from group_coordinator.gateway.handed_out import HandedOutIds
+from group_coordinator.gateway.fair_scheduler import FairScheduler
 from group_coordinator.gateway.handover import Handover, TopicRecord
+from group_coordinator.gateway.issued_member_ids import IssuedMemberIds
 from group_coordinator.gateway.published_groups import PublishedGroups
-from group_coordinator.gateway.room import LIGHT_BYTES, Room
-from group_coordinator.gateway.turns import Turns
 from schemas.events import encode_json
 from schemas.history import GroupSnapshot, SnapshotMember
 from schemas.message_versions import GroupResponse
 from schemas.messages import HeartbeatResponse, OffsetCommitResponse
 from tests.gateway import wire
 from tests.gateway.accounts import Clock, Someone
-from tests.gateway.door_bench import described
-from tests.gateway.fronts import connect, front, is_closed_within
 from tests.gateway.machines import connection, fed
+from tests.gateway.proxies import connect, front, is_closed_within
+from tests.gateway.router_bench import described
 from tests.waiting import wait_until
 
 MIB = 1_048_576
@@ -40,7 +40,7 @@ MIB = 1_048_576
 
 
 def test_an_id_is_good_once_and_for_its_group() -> None:
-    ids = HandedOutIds(Clock())
+    ids = IssuedMemberIds(Clock())
     ids.remember("g", "m")
     assert not ids.take("h", "m")
     assert ids.take("g", "m")
@@ -48,8 +48,8 @@ def test_an_id_is_good_once_and_for_its_group() -> None:
 
 
 def test_names_take_the_same_room_however_long_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handed_out, "_KEPT_MAX", 10)
-    ids = HandedOutIds(Clock())
+    monkeypatch.setattr(issued_member_ids, "_KEPT_MAX", 10)
+    ids = IssuedMemberIds(Clock())
     for number in range(50):
         ids.remember("g" * 32_000, f"{number}-" + "m" * 32_000)
     assert len(ids) == 10
@@ -60,7 +60,7 @@ def test_names_take_the_same_room_however_long_they_are(monkeypatch: pytest.Monk
 
 def test_an_id_that_is_not_used_is_forgotten() -> None:
     clock = Clock()
-    ids = HandedOutIds(clock)
+    ids = IssuedMemberIds(clock)
     ids.remember("g", "m")
     clock.now = 300_001
     ids.remember("g", "n")
@@ -78,7 +78,7 @@ def test_digests_do_not_mistake_names_for_others() -> None:
 
 
 def test_small_requests_of_who_waits_for_nothing_pass_whatever_others_ask() -> None:
-    room, hostile, honest = Room(1_000_000, 1_000_000), Someone(), Someone()
+    room, hostile, honest = Admission(1_000_000, 1_000_000), Someone(), Someone()
     while room.admits(hostile, 100_000):
         pass
     assert room.bytes == 1_000_000
@@ -89,7 +89,7 @@ def test_small_requests_of_who_waits_for_nothing_pass_whatever_others_ask() -> N
 
 
 def test_one_connection_does_not_take_all_the_room() -> None:
-    room, greedy, other = Room(1_000_000, 200_000), Someone(), Someone()
+    room, greedy, other = Admission(1_000_000, 200_000), Someone(), Someone()
     assert room.admits(greedy, 150_000)
     assert not room.admits(greedy, 60_000)
     room.forget(greedy)
@@ -97,7 +97,7 @@ def test_one_connection_does_not_take_all_the_room() -> None:
 
 
 def test_what_is_larger_than_all_the_room_goes_alone() -> None:
-    room, large, light = Room(1_000, 1_000), Someone(), Someone()
+    room, large, light = Admission(1_000, 1_000), Someone(), Someone()
     assert room.admits(large, 50_000)
     assert not room.admits(light, LIGHT_BYTES + 1)
     room.release(large, 50_000)
@@ -106,7 +106,7 @@ def test_what_is_larger_than_all_the_room_goes_alone() -> None:
 
 
 def test_who_waits_is_told_in_order_and_not_overtaken_by_what_is_heavy() -> None:
-    room = Room(100_000, 100_000)
+    room = Admission(100_000, 100_000)
     holder, first, second = Someone(), Someone(), Someone()
     assert room.admits(holder, 100_000)
     assert not room.admits(first, 90_000)
@@ -175,13 +175,13 @@ def test_a_request_must_come_in_time() -> None:
 # ------------------------------------------------------------------------------------------------------------------ turns
 
 
-def run_turns(work: Callable[[Turns, list[str]], None]) -> list[str]:
+def run_turns(work: Callable[[FairScheduler, list[str]], None]) -> list[str]:
     seen: list[str] = []
 
     async def live() -> None:
         loop = asyncio.get_running_loop()
-        turns = Turns(loop)
-        work(turns, seen)
+        scheduler = FairScheduler(loop)
+        work(scheduler, seen)
         for _ in range(20):
             seen.append("loop")
             await asyncio.sleep(0)
@@ -191,19 +191,19 @@ def run_turns(work: Callable[[Turns, list[str]], None]) -> list[str]:
 
 
 def test_between_two_long_turns_the_loop_sees_to_everything_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("group_coordinator.gateway.turns.SLICE_S", 0.0)
+    monkeypatch.setattr("group_coordinator.gateway.fair_scheduler.SLICE_S", 0.0)
 
-    def work(turns: Turns, seen: list[str]) -> None:
+    def work(scheduler: FairScheduler, seen: list[str]) -> None:
         for name in "abc":
-            turns.ask_for(lambda name=name: seen.append(name))  # type: ignore[misc]
+            scheduler.ask_for(lambda name=name: seen.append(name))  # type: ignore[misc]
 
     assert run_turns(work)[:6] == ["loop", "a", "loop", "b", "loop", "c"]
 
 
 def test_who_has_more_comes_again_behind_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("group_coordinator.gateway.turns.SLICE_S", 0.0)
+    monkeypatch.setattr("group_coordinator.gateway.fair_scheduler.SLICE_S", 0.0)
 
-    def work(turns: Turns, seen: list[str]) -> None:
+    def work(scheduler: FairScheduler, seen: list[str]) -> None:
         left = {"a": 3, "b": 1}
 
         def turn_of(name: str) -> Callable[[], None]:
@@ -211,25 +211,25 @@ def test_who_has_more_comes_again_behind_the_others(monkeypatch: pytest.MonkeyPa
                 seen.append(name)
                 left[name] -= 1
                 if left[name]:
-                    turns.ask_for(turn)
+                    scheduler.ask_for(turn)
 
             return turn
 
         a, b = turn_of("a"), turn_of("b")
         for turn in (a, a, b):
-            turns.ask_for(turn)
+            scheduler.ask_for(turn)
 
     assert [each for each in run_turns(work) if each != "loop"] == ["a", "b", "a", "a"]
 
 
 def test_a_turn_that_fails_costs_the_others_nothing() -> None:
-    def work(turns: Turns, seen: list[str]) -> None:
+    def work(scheduler: FairScheduler, seen: list[str]) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: seen.append("failed"))
-        turns.ask_for(lambda: 1 // 0)  # type: ignore[arg-type, return-value]
+        scheduler.ask_for(lambda: 1 // 0)  # type: ignore[arg-type, return-value]
         gone = lambda: seen.append("gone")  # noqa: E731
-        turns.ask_for(gone)
-        turns.ask_for(lambda: seen.append("next"))
-        turns.forget(gone)
+        scheduler.ask_for(gone)
+        scheduler.ask_for(lambda: seen.append("next"))
+        scheduler.forget(gone)
 
     assert [each for each in run_turns(work) if each != "loop"] == ["failed", "next"]
 
@@ -253,7 +253,7 @@ def alone(data: bytes) -> tuple[int, bool]:
     machine = connection()
     machine._guarded = lambda step: type(machine).__mro__[1]._guarded(machine, step)  # type: ignore[method-assign, attr-defined]
     machine.from_client(data)
-    return len(machine.asked), machine.has_more
+    return len(machine.to_coordinator), machine.has_more
 
 
 def test_a_small_request_is_begun_at_once_and_the_many_behind_it_in_turns() -> None:
@@ -273,7 +273,7 @@ def test_a_dense_request_waits_for_its_turn_and_is_alone_in_it() -> None:
         assert machine.has_more
         assert not machine.reads_client
         machine.go_on()
-        assert len(machine.asked) == turn + 1
+        assert len(machine.to_coordinator) == turn + 1
     assert not machine.has_more
 
 
@@ -281,7 +281,7 @@ def test_a_dense_request_waits_for_its_turn_and_is_alone_in_it() -> None:
 def test_a_request_has_only_so_many_items(partitions: int) -> None:
     """Each costs far more than its bytes; the topic is one, too."""
     machine = fed(connection(), commit_of(partitions))
-    assert len(machine.asked) == (partitions < 25_000)
+    assert len(machine.to_coordinator) == (partitions < 25_000)
     assert (machine.closing is not None) == (partitions >= 25_000)
 
 
@@ -310,13 +310,13 @@ def test_unfinished_requests_are_bounded_over_all_connections() -> None:
                 each.sendall(unfinished)
             honest.sendall(wire.heartbeat(number))
             assert honest.recv(100)
-        wait_until(lambda: gateway.commons.buffered.bytes <= 8 * MIB, timeout_s=10)
+        wait_until(lambda: gateway.shared.buffered.bytes <= 8 * MIB, timeout_s=10)
         assert gateway.metrics.connections_broken.keys() == {"no room"}
         assert gateway.metrics.connections_open < 20
         for each in (*hostile, honest):
             each.close()
         wait_until(lambda: gateway.metrics.connections_open == 0, timeout_s=10)
-        assert gateway.commons.buffered.bytes == 0
+        assert gateway.shared.buffered.bytes == 0
 
 
 @pytest.fixture
@@ -349,7 +349,7 @@ def test_what_was_written_to_a_client_that_does_not_read_goes_soon_after_the_con
     monkeypatch.setattr("group_coordinator.gateway.session._LAST_WORDS_S", 0.5)
     describe = struct.pack(">hhih", 15, 0, 1, -1) + struct.pack(">ih", 1, 1) + b"g"
     with front(Bounds(connections_max_idle_ms=500, login_timeout_ms=100)) as gateway:
-        gateway.on_ask = lambda asked, reply: reply(described("g", 16 * MIB))
+        gateway.on_ask = lambda pending, reply: reply(described("g", 16 * MIB))
         with connect(gateway) as deaf:
             deaf.sendall(struct.pack(">i", len(describe)) + describe)
             wait_until(lambda: gateway.metrics.bytes_to_clients > 0, timeout_s=10)
@@ -358,7 +358,7 @@ def test_what_was_written_to_a_client_that_does_not_read_goes_soon_after_the_con
 
 
 def test_connections_that_are_held_open_and_not_used_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("group_coordinator.gateway.front._SILENT_S", 0.5)
+    monkeypatch.setattr("group_coordinator.gateway.proxy_server._SILENT_S", 0.5)
     with front(connections_max=30) as gateway:
         waiting = connect(gateway)
         gateway.holds = True
@@ -399,8 +399,8 @@ def test_a_request_that_comes_byte_by_byte_has_its_time() -> None:
 def test_answers_that_nobody_reads_are_bounded_over_all_connections() -> None:
     describe = struct.pack(">hhih", 15, 0, 1, -1) + struct.pack(">ih", 1, 1) + b"g"
     with front(Bounds(buffered_bytes_max=2 * MIB), connections_max=200) as gateway:
-        gateway.on_ask = lambda asked, reply: reply(
-            described("g", MIB) if asked.api == "DescribeGroups" else HeartbeatResponse()
+        gateway.on_ask = lambda pending, reply: reply(
+            described("g", MIB) if pending.api == "DescribeGroups" else HeartbeatResponse()
         )
         deaf = [connect(gateway) for _ in range(12)]
         for each in deaf:
@@ -409,7 +409,7 @@ def test_answers_that_nobody_reads_are_bounded_over_all_connections() -> None:
         with connect(gateway) as honest:
             honest.sendall(wire.heartbeat(1))
             assert honest.recv(100)
-        assert gateway.commons.buffered.bytes <= 2 * MIB
+        assert gateway.shared.buffered.bytes <= 2 * MIB
         for each in deaf:
             each.close()
 
@@ -426,7 +426,7 @@ def test_what_the_coordinator_is_asked_is_bounded_over_all_connections() -> None
         with connect(gateway) as honest:
             honest.sendall(wire.heartbeat(1))
             wait_until(lambda: gateway.metrics.requests.get("Heartbeat", 0) == 1, timeout_s=10)
-        assert gateway.commons.room.bytes <= 16 * MIB + LIGHT_BYTES
+        assert gateway.shared.room.bytes <= 16 * MIB + LIGHT_BYTES
         assert gateway.metrics.requests["OffsetCommit"] < 30
         for each in hostile:
             each.close()
@@ -438,13 +438,13 @@ def test_who_waits_and_does_not_read_does_not_hold_up_those_behind() -> None:
     commits: list[Callable[[GroupResponse], None]] = []
     describes: list[Callable[[GroupResponse], None]] = []
     with front(Bounds(under_way_bytes_max=3 * MIB, buffered_bytes_max=100 * MIB)) as gateway:
-        gateway.on_ask = lambda asked, reply: (commits if asked.api == "OffsetCommit" else describes).append(reply)
+        gateway.on_ask = lambda pending, reply: (commits if pending.api == "OffsetCommit" else describes).append(reply)
         first, second, deaf, behind = (connect(gateway) for _ in range(4))
         first.sendall(large)
         second.sendall(large)
         wait_until(lambda: len(commits) == 2, timeout_s=10)  # no room is left
         deaf.sendall(struct.pack(">i", len(describe)) + describe + large)
-        loop, room = gateway.loop, gateway.commons.room
+        loop, room = gateway.loop, gateway.shared.room
         wait_until(lambda: len(describes) == room.waiting == 1, timeout_s=10)
         behind.sendall(large)
         wait_until(lambda: room.waiting == 2, timeout_s=10)

@@ -12,9 +12,9 @@ import pytest
 
 from group_coordinator.gateway.buffered import Buffered
 from group_coordinator.gateway.config import Address, Bounds
-from group_coordinator.gateway.front import Front
+from group_coordinator.gateway.proxy_server import ProxyServer
 from tests.gateway.accounts import Clock, Someone
-from tests.gateway.fronts import Alone, connect, front, is_closed_within
+from tests.gateway.proxies import Alone, connect, front, is_closed_within
 from tests.gateway.raw_requests import produce, varint
 from tests.waiting import wait_until
 
@@ -61,8 +61,8 @@ def create_acls(size: int) -> bytes:
     return struct.pack(">ihhih", size, 30, 3, 1, -1)
 
 
-def passing(gateway: Front) -> int:
-    return gateway.commons.passing.bytes
+def passing(gateway: ProxyServer) -> int:
+    return gateway.shared.passing.bytes
 
 
 @pytest.mark.parametrize("opening", [bulk(MIB)[:100], bulk(MIB, acks=b"\x00\x00")[:100], create_acls(MIB)], ids=["produce", "unconfirmed", "other"])

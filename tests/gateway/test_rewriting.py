@@ -17,9 +17,9 @@ from group_coordinator.gateway.rewriting import (
     rewrite_find_coordinator,
     rewrite_metadata,
 )
-from group_coordinator.gateway.versions import GROUP_VERSIONS, offered, taken
+from group_coordinator.gateway.versions import GROUP_VERSIONS, accepted_versions, offered_versions
 
-OURS = taken(rewrites_addresses=True, taps=False)
+OURS = accepted_versions(rewrites_addresses=True, taps=False)
 BROKER = {0: (0, 13), 1: (4, 18), 3: (0, 13), 8: (2, 10), 10: (3, 6), 11: (0, 3), 18: (0, 4), 25: (0, 4), 28: (0, 5), 68: (0, 1), 999: (0, 0)}
 
 
@@ -122,7 +122,7 @@ def offered_to(payload: bytes, version: int) -> dict[int, tuple[int, int]]:
 @pytest.mark.parametrize("version", range(5))
 def test_api_versions(version: int) -> None:
     found = offered_to(rewrite_api_versions(encoded(api_versions(version)), version, OURS, taps=False), version)
-    assert found == offered(BROKER, OURS, taps=False)
+    assert found == offered_versions(BROKER, OURS, taps=False)
     assert found[0] == (0, 9)
     assert found[1] == (4, 15)
     assert found[8] == (2, 9)
@@ -145,7 +145,7 @@ def test_api_versions_of_a_client_with_a_bad_name() -> None:
     """INVALID_REQUEST is told in the layout that was asked for."""
     rewritten = rewrite_api_versions(encoded(api_versions(3, error_code=42)), 3, OURS, taps=False)
     assert rewritten[4:6] == b"\x00\x2a"
-    assert rewritten[6] == len(offered(BROKER, OURS, taps=False)) + 1
+    assert rewritten[6] == len(offered_versions(BROKER, OURS, taps=False)) + 1
 
 
 def test_features_that_rest_on_what_is_hidden_are_not_offered() -> None:
@@ -167,12 +167,12 @@ def test_a_version_of_api_versions_that_is_not_known_yet() -> None:
 
 
 def test_a_tap_offers_the_groups_of_the_broker() -> None:
-    found = offered(BROKER, taken(rewrites_addresses=True, taps=True), taps=True)
+    found = offered_versions(BROKER, accepted_versions(rewrites_addresses=True, taps=True), taps=True)
     assert found[11] == (0, 3)
     assert 12 not in found
     assert found[28] == (0, 5)
 
 
 def test_nothing_is_capped_where_brokers_name_the_gateway_themselves() -> None:
-    found = offered(BROKER, taken(rewrites_addresses=False, taps=False), taps=False)
+    found = offered_versions(BROKER, accepted_versions(rewrites_addresses=False, taps=False), taps=False)
     assert (found[0], found[1]) == ((0, 12), (4, 18)), "Produce 13 names topics by id"

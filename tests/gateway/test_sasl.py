@@ -51,7 +51,7 @@ def test_plain() -> None:
     machine = authenticating("PLAIN", b"\x00alice\x00secret")
     machine.from_broker(token_answer(2))
     machine.from_client(wire.heartbeat(3))
-    assert [asked.principal for asked in machine.asked] == ["User:alice"]
+    assert [pending.principal for pending in machine.to_coordinator] == ["User:alice"]
 
 
 def test_scram_takes_two_rounds() -> None:
@@ -60,11 +60,11 @@ def test_scram_takes_two_rounds() -> None:
     early = authenticating("SCRAM-SHA-256", b"n,,n=al=2Cice,r=abc")
     early.from_broker(token_answer(2))
     early.from_client(wire.heartbeat(3))
-    assert (early.asked, early.closing) == ([], "the client has not authenticated")
+    assert (early.to_coordinator, early.closing) == ([], "the client has not authenticated")
     machine.from_client(token(3, b"c=biws,r=abcdef,p=proof"))
     machine.from_broker(token_answer(3))
     machine.from_client(wire.heartbeat(4))
-    assert [asked.principal for asked in machine.asked] == ["User:al,ice"]
+    assert [pending.principal for pending in machine.to_coordinator] == ["User:al,ice"]
 
 
 @pytest.mark.parametrize("said", [b"", wire.heartbeat(9), wire.metadata(9), wire.produce(9, acks=0)])
@@ -75,14 +75,14 @@ def test_nothing_before_the_broker_has_said_yes(said: bytes) -> None:
     for machine in (unknown, refused):
         machine.to_broker.clear()
         machine.from_client(said)
-        assert machine.asked == []
+        assert machine.to_coordinator == []
         assert machine.to_broker == []
         assert machine.closing == ("the client has not authenticated" if said else None)
     asking = authenticating("PLAIN", b"\x00alice\x00secret")
     asking.from_client(said)
-    assert (asking.asked, asking.to_broker, asking.closing) == ([], [], None), "it is not even read"
+    assert (asking.to_coordinator, asking.to_broker, asking.closing) == ([], [], None), "it is not even read"
     asking.from_broker(token_answer(2, error_code=58))
-    assert (asking.asked, asking.to_broker) == ([], [])
+    assert (asking.to_coordinator, asking.to_broker) == ([], [])
     assert asking.closing == ("the client has not authenticated" if said else None)
 
 
@@ -100,9 +100,9 @@ def test_a_verdict_is_on_its_own_request_only(again: tuple[str, ...], code: int)
     for request, answer in zip(requests, answers, strict=True):
         assert carried(machine.to_broker) == request, "nothing more is read before the broker has answered"
         assert not machine.reads_client
-        assert machine.asked == []
+        assert machine.to_coordinator == []
         machine.from_broker(answer)
-    assert machine.asked == []
+    assert machine.to_coordinator == []
     assert machine.closing == "the client has not authenticated"
 
 
@@ -110,7 +110,7 @@ def test_a_handshake_that_the_broker_refused_is_none() -> None:
     machine = fed(connection(requires_sasl=True), handshake(1, "PLAIN"), token(2, ADMIN), wire.heartbeat(3))
     machine.from_broker(handshake_answer(1, error_code=33))
     machine.from_broker(token_answer(2))
-    assert (machine.asked, machine.closing) == ([], "the client has not authenticated")
+    assert (machine.to_coordinator, machine.closing) == ([], "the client has not authenticated")
 
 
 def test_a_session_ends_when_the_broker_has_said() -> None:
@@ -120,7 +120,7 @@ def test_a_session_ends_when_the_broker_has_said() -> None:
     machine.from_broker(token_answer(2, lifetime_ms=60_000))
     now[0] += 59
     machine.from_client(wire.heartbeat(3))
-    assert len(machine.asked) == 1
+    assert len(machine.to_coordinator) == 1
     now[0] += 2
     ended = authenticating("PLAIN", ALICE, now_s=lambda: now[0])
     ended.from_broker(token_answer(2, lifetime_ms=60_000))
@@ -130,10 +130,10 @@ def test_a_session_ends_when_the_broker_has_said() -> None:
     machine.from_broker(token_answer(5, lifetime_ms=60_000))
     now[0] += 59
     machine.from_client(wire.heartbeat(6))
-    assert (len(machine.asked), machine.closing) == (2, None), "prolonged"
+    assert (len(machine.to_coordinator), machine.closing) == (2, None), "prolonged"
     now[0] += 2
     ended.from_client(wire.heartbeat(3))
-    assert (ended.asked, ended.closing) == ([], "the client's session has ended")
+    assert (ended.to_coordinator, ended.closing) == ([], "the client's session has ended")
 
 
 @pytest.mark.parametrize(("mechanism", "first"), [("GSSAPI", b"ticket"), ("PLAIN", b"no parts"), ("SCRAM-SHA-256", b"n,,n=t,r=a,tokenauth=true")])
@@ -155,7 +155,7 @@ def test_a_session_is_prolonged_only_by_the_broker() -> None:
     machine.from_client(token(4, b"\x00alice\x00secret"))
     machine.from_broker(token_answer(4))
     machine.from_client(wire.heartbeat(5))
-    assert [asked.principal for asked in machine.asked] == ["User:alice"]
+    assert [pending.principal for pending in machine.to_coordinator] == ["User:alice"]
     machine.from_client(handshake(6, "PLAIN") + wire.heartbeat(7))
     machine.from_broker(handshake_answer(6))
     assert machine.closing == "the client has not authenticated"
@@ -175,7 +175,7 @@ def test_a_new_connection_to_the_broker_would_not_be_authenticated() -> None:
     machine.from_broker(token_answer(2))
     machine.broker_closed()
     machine.from_client(wire.heartbeat(3))
-    assert len(machine.asked) == 1, "groups are served still"
+    assert len(machine.to_coordinator) == 1, "groups are served still"
     machine.to_broker.clear()
     machine.from_client(wire.metadata(4))
     assert machine.closing == "the broker has closed the authenticated connection"
@@ -212,5 +212,5 @@ def test_a_name_is_kept_only_if_it_is_one(length: int) -> None:
     machine = authenticating("PLAIN", b"\x00" + b"a" * length + b"\x00secret")
     machine.from_broker(token_answer(2))
     machine.from_client(wire.heartbeat(3))
-    assert len(machine.asked) == (length <= 1_000)
+    assert len(machine.to_coordinator) == (length <= 1_000)
     assert machine.closing == (None if length <= 1_000 else "the client has not authenticated")

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.gateway.asked import Asked
 from group_coordinator.gateway.config import Address, GatewayConfig, GatewayError
+from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.tap import FilesOutput, Tap
 from group_coordinator.gateway.translation import write_response
 from schemas.error_codes import ErrorCode
@@ -105,7 +105,7 @@ def test_a_full_disk_ends_the_recording_and_disturbs_no_client() -> None:
         def close(self) -> None: ...
 
     tap = Tap(GatewayConfig(bootstrap_servers="127.0.0.1:9"), Full())
-    asked = Asked(
+    asked = PendingRequest(
         number=1, api="Heartbeat", api_version=4, client_id="c", client_host="127.0.0.1", principal="User:ANONYMOUS",
         request=HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
     )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from group_coordinator.gateway.asked import Asked
+from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.tap_log import TapLog, TappedAnswer, TappedEvent
 from schemas.error_codes import ErrorCode
 from schemas.events import decode_request_event, decode_response_event, decode_tick
@@ -48,16 +48,23 @@ class Written:
         return found
 
 
-def asked(api: str, request: GroupRequest, version: int = 4) -> Asked:
-    return Asked(number=0, api=api, api_version=version, client_id="c", client_host="10.0.0.1", principal="", request=request)
+def pending(api: str, request: GroupRequest, version: int = 4) -> PendingRequest:
+    return PendingRequest(
+        number=0, api=api, api_version=version, client_id="c", client_host="10.0.0.1", principal="", request=request
+    )
 
 
-def beat(group_id: str = "g") -> Asked:
-    return asked("Heartbeat", HeartbeatRequest(group_id=group_id, generation_id=1, member_id="m"))
+def beat(group_id: str = "g") -> PendingRequest:
+    return pending("Heartbeat", HeartbeatRequest(group_id=group_id, generation_id=1, member_id="m"))
 
 
-def join(member_id: str = "") -> Asked:
-    return asked("JoinGroup", JoinGroupRequest(group_id="g", session_timeout_ms=1, member_id=member_id, protocol_type="consumer", protocols=()))
+def join(member_id: str = "") -> PendingRequest:
+    return pending(
+        "JoinGroup",
+        JoinGroupRequest(
+            group_id="g", session_timeout_ms=1, member_id=member_id, protocol_type="consumer", protocols=()
+        ),
+    )
 
 
 def test_a_tick_before_each_request_whose_time_is_new() -> None:
@@ -118,7 +125,7 @@ def test_the_end_waits_for_nobody() -> None:
 
 def test_a_request_for_several_groups_is_an_event_for_each_and_so_is_its_answer() -> None:
     written = Written()
-    tapped = written.log.request(asked("DescribeGroups", DescribeGroupsRequest(groups=("a", "b"))), 10)
+    tapped = written.log.request(pending("DescribeGroups", DescribeGroupsRequest(groups=("a", "b"))), 10)
     assert tapped is not None
     tapped.answered(DescribeGroupsResponse(groups=tuple(DescribedGroup(group_id=each, group_state="Dead") for each in "ab")), 11)
     assert written.said == [10, ("a", "DescribeGroups", None), ("b", "DescribeGroups", None)]
@@ -133,7 +140,7 @@ def test_a_request_for_several_groups_is_an_event_for_each_and_so_is_its_answer(
 def test_old_answers_to_offset_fetch_name_their_group() -> None:
     written = Written()
     request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", topics=()),))
-    tapped = written.log.request(asked("OffsetFetch", request, version=5), 10)
+    tapped = written.log.request(pending("OffsetFetch", request, version=5), 10)
     assert tapped is not None
     tapped.answered(OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id=""),)), 11)
     _, response = decode_response_event(written.answers[0].value)
@@ -142,7 +149,7 @@ def test_old_answers_to_offset_fetch_name_their_group() -> None:
 
 def test_what_is_no_event() -> None:
     written = Written()
-    assert written.log.request(asked("FindCoordinator", FindCoordinatorRequest(coordinator_keys=("g",))), 10) is None
+    assert written.log.request(pending("FindCoordinator", FindCoordinatorRequest(coordinator_keys=("g",))), 10) is None
     assert written.out == []
 
 

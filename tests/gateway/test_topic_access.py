@@ -33,7 +33,7 @@ from group_coordinator.gateway.config import GatewayConfig
 from group_coordinator.gateway.server import Gateway
 from streaming.topics import TopicSettings
 from tests.gateway import wire
-from tests.gateway.gated_connections import fetch_request
+from tests.gateway.filtered_connections import fetch_request
 from tests.gateway.pump import Pump
 from tests.making_topics import make_topic
 

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from group_coordinator.gateway.topic_fields import find_topics, names_topics
-from group_coordinator.gateway.versions import GROUP_APIS, TOPIC_APIS, taken
+from group_coordinator.gateway.versions import GROUP_APIS, TOPIC_APIS, accepted_versions
 from schemas.kafka.codec import decode_struct, encode_struct, is_flexible
 from schemas.kafka.definitions import definition_of, names_of
 from schemas.wire import DecodeError
@@ -67,7 +67,7 @@ def test_finds_what_was_named(message: str, version: int) -> None:
 
 
 def test_each_api_that_goes_through_and_names_topics_is_known() -> None:
-    for key in taken(rewrites_addresses=False, taps=False):
+    for key in accepted_versions(rewrites_addresses=False, taps=False):
         if key in GROUP_APIS:
             continue
         messages = [name for name in names_of("messages") if definition_of(name).api_key == key and names_topics(name)]

@@ -44,7 +44,7 @@ from schemas.messages import (
     Response,
     SyncGroupRequest,
 )
-from tests.gateway.door_bench import NODES, Bench, join
+from tests.gateway.router_bench import NODES, Bench, join
 
 # -------------------------------------------------------------------------------------------------------- FindCoordinator
 

@@ -15,10 +15,10 @@ LIGHT_BYTES = 32_768
 class Waiting(Protocol):
     """Who waits for room."""
 
-    def carry_soon(self) -> None: ...
+    def flush_soon(self) -> None: ...
 
 
-class Room:
+class Admission:
     """One for a gateway."""
 
     def __init__(self, bytes_max: int, connection_bytes_max: int) -> None:
@@ -66,4 +66,4 @@ class Room:
     def _wake(self) -> None:
         first = next(iter(self._waiting), None)
         if first is not None:
-            first.carry_soon()
+            first.flush_soon()

@@ -10,7 +10,7 @@ LINES_PER_WINDOW = 100
 WINDOW_S = 10.0
 
 
-class FewLines:
+class RateLimitedLog:
     """Writes the first of each window, and says how many it left out; the metrics have counted them."""
 
     def __init__(self, log: logging.Logger, now_s: Callable[[], float] = time.monotonic) -> None:

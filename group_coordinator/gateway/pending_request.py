@@ -9,7 +9,7 @@ from group_coordinator.gateway.versions import GROUP_APIS
 from schemas.message_versions import GroupRequest
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class PendingRequest(Struct, frozen=True, kw_only=True):
     """A group request that waits for its answer."""
 
     number: int
@@ -25,9 +25,11 @@ class Asked(Struct, frozen=True, kw_only=True):
     """Its bytes on the wire."""
 
 
-def asked_of(number: int, head: RequestHead, request: GroupRequest, size: int, client_host: str, principal: str) -> Asked:
+def pending_request(
+    number: int, head: RequestHead, request: GroupRequest, size: int, client_host: str, principal: str
+) -> PendingRequest:
     """The request of this head."""
-    return Asked(
+    return PendingRequest(
         number=number,
         api=GROUP_APIS[head.api_key],
         api_version=head.api_version,

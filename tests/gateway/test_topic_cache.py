@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from group_coordinator.gateway.topic_book import (
+from group_coordinator.gateway.topic_cache import (
     ABSENT,
     ABSENT_S,
     BLIND_S,
@@ -17,7 +17,7 @@ from group_coordinator.gateway.topic_book import (
     UNKNOWN,
     Answers,
     Topic,
-    TopicBook,
+    TopicCache,
     Verdict,
 )
 
@@ -34,7 +34,9 @@ class Brokers:
         self.heard: list[Answers] = []
         self._on_answers: Callable[[Answers], None] | None = None
         self._later: list[tuple[float, Callable[[], None]]] = []
-        self.book = TopicBook(self.ask, lambda delay_s, do: self._later.append((self.now_s + delay_s, do)), lambda: self.now_s)
+        self.book = TopicCache(
+            self.ask, lambda delay_s, do: self._later.append((self.now_s + delay_s, do)), lambda: self.now_s
+        )
 
     def ask(self, names: list[str], on_answers: Callable[[Answers], None]) -> None:
         assert self._on_answers is None, "one question at a time"

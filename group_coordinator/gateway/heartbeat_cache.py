@@ -31,13 +31,13 @@ class _Member(Struct):
     """What the coordinator has said to one member, in the generation of which it last spoke."""
 
     generation_id: int
-    said: ErrorCode | None = None
+    error_code: ErrorCode | None = None
     """Its last answer; None: there is none yet."""
     unanswered_ms: list[float] = []
     """When the heartbeats were sent that have no answer yet, the oldest first."""
 
 
-class DoorBeats:
+class HeartbeatCache:
     """What members are told at the door. Pure: time comes with each call."""
 
     def __init__(self, published: Callable[[str], PublishedGroup | None], patience_ms: float) -> None:
@@ -52,14 +52,14 @@ class DoorBeats:
         member = self._members.get(digest(request.group_id, request.member_id))
         if member is None or member.generation_id != request.generation_id:
             return None
-        if member.said not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+        if member.error_code not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             return None
         if member.unanswered_ms and now_ms - member.unanswered_ms[0] > self._patience_ms:
             return None
         group = self._published(request.group_id)
         if group is None or group.generation_id != request.generation_id or not _has(group, request):
             return None
-        if member.said is ErrorCode.REBALANCE_IN_PROGRESS or group.state == _REBALANCING:
+        if member.error_code is ErrorCode.REBALANCE_IN_PROGRESS or group.state == _REBALANCING:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE if group.state in _SETTLED else None
 
@@ -74,15 +74,15 @@ class DoorBeats:
                 del self._members[next(iter(self._members))]
         member.unanswered_ms.append(now_ms)
 
-    def heard(self, request: HeartbeatRequest, said: ErrorCode) -> None:
+    def answered(self, request: HeartbeatRequest, error_code: ErrorCode) -> None:
         """What the coordinator has said to it."""
         member = self._members.get(digest(request.group_id, request.member_id))
         if member is None or member.generation_id != request.generation_id:
             return
         if member.unanswered_ms:
             del member.unanswered_ms[0]
-        if member.said is not ErrorCode.REBALANCE_IN_PROGRESS or said is not ErrorCode.NONE:
-            member.said = said
+        if member.error_code is not ErrorCode.REBALANCE_IN_PROGRESS or error_code is not ErrorCode.NONE:
+            member.error_code = error_code
 
 
 def _has(group: PublishedGroup, request: HeartbeatRequest) -> bool:

@@ -9,18 +9,18 @@ from group_coordinator.gateway.answer_order import Change, Slot
 from group_coordinator.gateway.frames import FrameSplitter, RequestHead
 from group_coordinator.gateway.produce import ProduceTopics
 from group_coordinator.gateway.rewriting import Rewrite
-from group_coordinator.gateway.topic_gate import Answer, Heard, Question, TopicGate
+from group_coordinator.gateway.topic_filter import Answer, Heard, Question, TopicFilter
 from group_coordinator.gateway.versions import TOPIC_APIS, OtherApi
 
 Forward = Callable[[RequestHead, Change | None], Slot]
 
 
-class GatedRequests:
+class FilteredRequests:
     """Passes them on, after the broker has said which topics they name where that is not known."""
 
     def __init__(
         self,
-        gate: TopicGate | None,
+        topic_filter: TopicFilter | None,
         principal: Callable[[], str],
         forward: Forward,
         send: Callable[[bytes], None],
@@ -33,7 +33,7 @@ class GatedRequests:
         """Of the client's last request, while it waits for the broker to say which topics it names."""
         self.items_passed = 0
         """Topics and partitions of all that came in pieces: the work that it was."""
-        self._gate = gate
+        self._topic_filter = topic_filter
         self._principal = principal
         self._forward, self._send, self._answer, self._rewrite_of = forward, send, answer, rewrite_of
         self._produce: ProduceTopics | None = None
@@ -42,29 +42,29 @@ class GatedRequests:
     @property
     def reads_topics(self) -> bool:
         """Whether requests that name topics are looked at."""
-        return self._gate is not None
+        return self._topic_filter is not None
 
     def takes(self, api_key: int) -> bool:
         """Whether requests of an API are taken whole: all that name topics, but for Produce."""
-        return self._gate is not None and api_key in TOPIC_APIS and api_key != OtherApi.PRODUCE
+        return self._topic_filter is not None and api_key in TOPIC_APIS and api_key != OtherApi.PRODUCE
 
     def take(self, head: RequestHead, requests: FrameSplitter) -> bool:
         """Pass a request on as its client may; False: it is not whole yet. Raises DecodeError."""
         payload = requests.whole()
-        if payload is None or self._gate is None:
+        if payload is None or self._topic_filter is None:
             return False
-        self._pass_on(self._gate, head, payload, {})
+        self._pass_on(self._topic_filter, head, payload, {})
         return True
 
     def begin_produce(self, head: RequestHead, topics_at: int, slot: Slot | None) -> None:
         """A Produce that will come in pieces; `slot` is the place of its answer, if it has any."""
-        if self._gate is not None:
-            self._produce, self._produce_slot = self._gate.produce(head, topics_at, self._principal()), slot
+        if self._topic_filter is not None:
+            self._produce, self._produce_slot = self._topic_filter.produce(head, topics_at, self._principal()), slot
 
     def through(self, piece: bytes, requests: FrameSplitter) -> bytes:
         """What goes on of a piece of the request that is let through. Raises DecodeError."""
         produce, slot = self._produce, self._produce_slot
-        if produce is None or self._gate is None:
+        if produce is None or self._topic_filter is None:
             return piece
         before = produce.items
         piece = produce.through(piece)
@@ -73,14 +73,14 @@ class GatedRequests:
             produce.end()
             self._produce = self._produce_slot = None
             if produce.masked and slot is not None:
-                slot.rewrite = self._gate.reveal_produced(slot.head, self._principal(), produce.masked)
+                slot.rewrite = self._topic_filter.reveal_produced(slot.head, self._principal(), produce.masked)
         return piece
 
-    def _pass_on(self, gate: TopicGate, head: RequestHead, payload: bytes, heard: Heard) -> None:
-        found = gate.pass_on(head, payload, self._principal(), heard)
+    def _pass_on(self, topic_filter: TopicFilter, head: RequestHead, payload: bytes, heard: Heard) -> None:
+        found = topic_filter.pass_on(head, payload, self._principal(), heard)
         if isinstance(found, Question):
             self.undecided_bytes = len(payload)
-            self._forward(found.head, partial(self._hear, gate, found, head, payload))
+            self._forward(found.head, partial(self._hear, topic_filter, found, head, payload))
             self._send(found.payload)
         elif isinstance(found, Answer):
             self._answer(head, found.payload)
@@ -88,10 +88,12 @@ class GatedRequests:
             self._forward(head, _one_after_the_other(self._rewrite_of(head), found.rewrite)).put_in = found.put_in
             self._send(found.payload)
 
-    def _hear(self, gate: TopicGate, question: Question, head: RequestHead, asked: bytes, payload: bytes) -> None:
+    def _hear(
+        self, topic_filter: TopicFilter, question: Question, head: RequestHead, asked: bytes, payload: bytes
+    ) -> None:
         """The broker has said which topics these are; the client does not hear of it."""
         self.undecided_bytes = 0
-        self._pass_on(gate, head, asked, gate.hear(question, payload))
+        self._pass_on(topic_filter, head, asked, topic_filter.hear(question, payload))
 
 
 def _one_after_the_other(first: Rewrite | None, second: Rewrite | None) -> Rewrite | None:

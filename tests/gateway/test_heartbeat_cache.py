@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from coordinator_state import Answer, AssignmentChange, Coordinator, GroupConfig, Output, RequestEvent
 from coordinator_state.classic.group import ClassicGroup
-from group_coordinator.gateway.beats import DoorBeats
+from group_coordinator.gateway.heartbeat_cache import HeartbeatCache
 from schemas.consumer_protocol import Subscription, encode_subscription
 from schemas.error_codes import ErrorCode
 from schemas.events import RequestEnvelope, decode_request_event, encode_request_event
@@ -42,12 +42,12 @@ GROUP = GroupSnapshot(
 class Bench:
     def __init__(self) -> None:
         self.group: GroupSnapshot | None = GROUP
-        self.beats = DoorBeats(lambda group_id: self.group if group_id == "g" else None, patience_ms=5_000)
+        self.beats = HeartbeatCache(lambda group_id: self.group if group_id == "g" else None, patience_ms=5_000)
 
     def known(self, said: ErrorCode = WELL) -> Bench:
         """To whose first heartbeat the coordinator has said this."""
         self.beats.sent(BEAT, 0)
-        self.beats.heard(BEAT, said)
+        self.beats.answered(BEAT, said)
         return self
 
 
@@ -56,7 +56,7 @@ def test_the_first_heartbeat_of_a_generation_is_the_coordinators_to_answer() -> 
     assert bench.beats.answer(BEAT, 0) is None
     bench.beats.sent(BEAT, 0)
     assert bench.beats.answer(BEAT, 1) is None
-    bench.beats.heard(BEAT, WELL)
+    bench.beats.answered(BEAT, WELL)
     assert bench.beats.answer(BEAT, 2) is WELL
     assert bench.beats.answer(replace(BEAT, generation_id=6), 2) is None
 
@@ -102,14 +102,14 @@ def test_when_answers_stop_coming_the_door_is_silent() -> None:
     bench.beats.sent(BEAT, 4_000)
     assert bench.beats.answer(BEAT, 6_000) is WELL
     assert bench.beats.answer(BEAT, 6_001) is None
-    bench.beats.heard(BEAT, WELL)
+    bench.beats.answered(BEAT, WELL)
     assert bench.beats.answer(BEAT, 6_001) is WELL, "the oldest without an answer is now that of 4000"
 
 
 def test_who_was_told_to_rejoin_in_a_generation_stays_told() -> None:
     bench = Bench().known(REJOIN)
     bench.beats.sent(BEAT, 1)
-    bench.beats.heard(BEAT, WELL)
+    bench.beats.answered(BEAT, WELL)
     assert bench.beats.answer(BEAT, 2) is REJOIN
 
 
@@ -124,7 +124,7 @@ class World:
         self.now_ms = 1_000
         self.coordinator = Coordinator(GroupConfig(group_initial_rebalance_delay_ms=0))
         self.published: GroupSnapshot | None = None
-        self.beats = DoorBeats(lambda _: self.published, patience_ms=5_000)
+        self.beats = HeartbeatCache(lambda _: self.published, patience_ms=5_000)
         self.log: list[tuple[Request, str, int, str | None]] = []
         self.offset = 0
         self.members: dict[str, int] = {}
@@ -190,7 +190,7 @@ class World:
         match response:
             case HeartbeatResponse():
                 assert isinstance(request, HeartbeatRequest)
-                self.beats.heard(request, response.error_code)
+                self.beats.answered(request, response.error_code)
                 if response.error_code not in (WELL, REJOIN):
                     self.refused_ms[request.member_id, request.generation_id] = self.now_ms
             case JoinGroupResponse(error_code=ErrorCode.NONE):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from group_coordinator.gateway.asked import Asked
 from group_coordinator.gateway.authorization import Authorizer, parse_rules
 from group_coordinator.gateway.brokers import Node
 from group_coordinator.gateway.config import Address
-from group_coordinator.gateway.door import Door, GroupEvent
+from group_coordinator.gateway.pending_request import PendingRequest
+from group_coordinator.gateway.request_router import GroupEvent, RequestRouter
 from schemas.message_versions import GroupRequest, GroupResponse
 from schemas.messages import (
     DescribedGroup,
@@ -48,7 +48,7 @@ class Bench:
         self.groups = Groups(*listed)
         self.nodes = NODES
         self.answers: list[GroupResponse] = []
-        self.door = Door(
+        self.router = RequestRouter(
             self.coordinator,
             self.groups,
             lambda: self.nodes,
@@ -59,11 +59,11 @@ class Bench:
     def ask(self, api: str, request: GroupRequest, version: int = 5, node_id: int | None = None) -> list[GroupResponse]:
         """What is answered at once."""
         before = len(self.answers)
-        asked = Asked(
+        pending = PendingRequest(
             number=1, api=api, api_version=version, client_id="client", client_host="127.0.0.1",
             principal="User:alice", request=request,
         )
-        self.door.ask(asked, node_id, self.answers.append)
+        self.router.ask(pending, node_id, self.answers.append)
         return self.answers[before:]
 
     @property

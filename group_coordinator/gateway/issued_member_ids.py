@@ -13,7 +13,7 @@ _KEPT_MS = 300_000
 """As long as a new member may wait for its first join phase."""
 
 
-class HandedOutIds:
+class IssuedMemberIds:
     """Pure: time is told. An id that is forgotten costs its client one more round: it hears UNKNOWN_MEMBER_ID, as the coordinator
     does not know the id either, and begins anew."""
 

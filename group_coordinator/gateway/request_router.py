@@ -16,14 +16,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from group_coordinator.gateway.answer_sizes import SIZED, AnswerSizes
-from group_coordinator.gateway.asked import Asked
 from group_coordinator.gateway.authorization import Authorizer
-from group_coordinator.gateway.beats import DoorBeats
 from group_coordinator.gateway.brokers import Coordinators, Node
 from group_coordinator.gateway.config import Bounds
-from group_coordinator.gateway.gathering import Gathering
-from group_coordinator.gateway.handed_out import HandedOutIds
+from group_coordinator.gateway.fan_out import FanOut
+from group_coordinator.gateway.heartbeat_cache import HeartbeatCache
 from group_coordinator.gateway.held_requests import HeldRequests, key_of
+from group_coordinator.gateway.issued_member_ids import IssuedMemberIds
+from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.refusals import refusal
 from schemas.error_codes import ErrorCode
 from schemas.events import groups_named
@@ -85,7 +85,7 @@ class Groups(Protocol):
     def listed(self) -> Iterable[ListedGroup] | None: ...
 
 
-class Door:
+class RequestRouter:
     """Takes what connections ask. One for a gateway; it holds no state of groups."""
 
     def __init__(
@@ -98,7 +98,7 @@ class Door:
         hands_out_member_ids: bool = True,
         bounds: Bounds | None = None,
         sizes: AnswerSizes | None = None,
-        beats: DoorBeats | None = None,
+        heartbeats: HeartbeatCache | None = None,
         now_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`sizes`: is told, by whoever reads them, how long answers are. `beats`: answers heartbeats at once, by the time that
@@ -110,9 +110,9 @@ class Door:
         self._hands_out_member_ids = hands_out_member_ids
         self._bounds = bounds or Bounds()
         self._sizes = sizes or AnswerSizes()
-        self._beats = beats
+        self._heartbeats = heartbeats
         self._now_ms = now_ms
-        self._handed_out = HandedOutIds(now_ms)
+        self._issued_ids = IssuedMemberIds(now_ms)
         self._held = HeldRequests()
 
     @property
@@ -120,139 +120,143 @@ class Door:
         """For how many groups a request waits for its answer."""
         return len(self._held)
 
-    def ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
+    def ask(self, pending: PendingRequest, node_id: int | None, reply: Reply) -> None:
         """Answer a request, now or later. `node_id`: the broker for which the gateway stands; None: any."""
-        visit = _Visit(asked=asked, reply=reply)
-        match asked.request:
+        context = _RequestContext(pending=pending, reply=reply)
+        match pending.request:
             case FindCoordinatorRequest() as request:
                 brokers = Coordinators(self._nodes())
-                coordinators = [self._find(visit, key, brokers) for key in request.coordinator_keys]
+                coordinators = [self._find(context, key, brokers) for key in request.coordinator_keys]
                 reply(FindCoordinatorResponse(coordinators=tuple(coordinators)))
             case ListGroupsRequest() as request:
-                reply(self._list(visit, request, node_id))
+                reply(self._list(context, request, node_id))
             case (JoinGroupRequest() | SyncGroupRequest()) as request:
-                self._hold(visit, request)
+                self._hold_request(context, request)
             case DescribeGroupsRequest() as request:
-                self._each(visit, [replace(request, groups=(group_id,)) for group_id in request.groups])
+                self._ask_groups(context, [replace(request, groups=(group_id,)) for group_id in request.groups])
             case DeleteGroupsRequest() as request:
                 # Brokers drop repeated names before they ask the coordinator.
                 names = dict.fromkeys(request.groups_names)
-                self._each(visit, [replace(request, groups_names=(group_id,)) for group_id in names])
+                self._ask_groups(context, [replace(request, groups_names=(group_id,)) for group_id in names])
             case OffsetFetchRequest() as request:
-                self._each(visit, [replace(request, groups=(group,)) for group in request.groups])
+                self._ask_groups(context, [replace(request, groups=(group,)) for group in request.groups])
             case request:
-                self._each(visit, [request])
+                self._ask_groups(context, [request])
 
-    def weigh(self, asked: Asked) -> int:
+    def weigh(self, pending: PendingRequest) -> int:
         """About how many bytes of answers will come of a request."""
-        request = asked.request
+        request = pending.request
         if not isinstance(request, SIZED):
             return 0  # an answer that is about as long as its request, or is given here, or must not wait for others
         groups = dict.fromkeys(groups_named(request))
-        expected = sum([self._sizes.expect(asked.api, group_id) for group_id in islice(groups, _WEIGHED_MAX)])
+        expected = sum([self._sizes.expect(pending.api, group_id) for group_id in islice(groups, _WEIGHED_MAX)])
         return min(expected, self._bounds.answer_bytes_max)
 
     # -------------------------------------------------------------------------------------------------- to the groups
 
-    def _each(self, visit: _Visit, requests: list[Request]) -> None:
+    def _ask_groups(self, context: _RequestContext, requests: list[Request]) -> None:
         """Ask the groups; the reply when all have their answer."""
         if len(requests) == 1:
-            self._one(visit, requests[0], lambda answer: visit.reply(_merged(visit, [answer])))
+            self._ask_group(context, requests[0], lambda answer: context.reply(_merged(context, [answer])))
             return
-        gathering = Gathering(
-            visit.asked.api,
+        fan_out = FanOut(
+            context.pending.api,
             requests,
-            partial(self._one, visit),
+            partial(self._ask_group, context),
             self._sizes,
             self._bounds.answer_bytes_max,
             self._bounds.groups_per_request_max,
         )
-        gathering.begin(lambda answers: visit.reply(_merged(visit, answers)))
+        fan_out.begin(lambda answers: context.reply(_merged(context, answers)))
 
-    def _one(self, visit: _Visit, request: Request, on_answer: Callable[[Response], None]) -> None:
+    def _ask_group(self, context: _RequestContext, request: Request, on_answer: Callable[[Response], None]) -> None:
         (group_id,) = groups_named(request)
-        if not self._allows(visit, group_id):
+        if not self._allows(context, group_id):
             on_answer(refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
-        elif self._beats is not None and isinstance(request, HeartbeatRequest):
-            self._beat(visit, self._beats, request, on_answer)
+        elif self._heartbeats is not None and isinstance(request, HeartbeatRequest):
+            self._heartbeat(context, self._heartbeats, request, on_answer)
         else:
-            self._coordinator.ask(visit.event(group_id, request), on_answer)
+            self._coordinator.ask(context.event(group_id, request), on_answer)
 
-    def _beat(
-        self, visit: _Visit, beats: DoorBeats, request: HeartbeatRequest, on_answer: Callable[[Response], None]
+    def _heartbeat(
+        self,
+        context: _RequestContext,
+        heartbeats: HeartbeatCache,
+        request: HeartbeatRequest,
+        on_answer: Callable[[Response], None],
     ) -> None:
         """A heartbeat goes to the coordinator in any case."""
         now_ms = self._now_ms()
-        at_once = beats.answer(request, now_ms)
-        beats.sent(request, now_ms)
+        cached = heartbeats.answer(request, now_ms)
+        heartbeats.sent(request, now_ms)
 
-        def heard(answer: Response) -> None:
+        def on_response(answer: Response) -> None:
             assert isinstance(answer, HeartbeatResponse)
-            beats.heard(request, answer.error_code)
-            if at_once is None:
+            heartbeats.answered(request, answer.error_code)
+            if cached is None:
                 on_answer(answer)
 
-        self._coordinator.ask(visit.event(request.group_id, request), heard)
-        if at_once is not None:
-            on_answer(HeartbeatResponse(error_code=at_once))
+        self._coordinator.ask(context.event(request.group_id, request), on_response)
+        if cached is not None:
+            on_answer(HeartbeatResponse(error_code=cached))
 
-    def _allows(self, visit: _Visit, group_id: str) -> bool:
-        return self._authorizer.allows(visit.asked.principal, visit.asked.client_host, group_id)
+    def _allows(self, context: _RequestContext, group_id: str) -> bool:
+        return self._authorizer.allows(context.pending.principal, context.pending.client_host, group_id)
 
     # ------------------------------------------------------------------------------------------ JoinGroup and SyncGroup
 
-    def _hold(self, visit: _Visit, request: JoinGroupRequest | SyncGroupRequest) -> None:
+    def _hold_request(self, context: _RequestContext, request: JoinGroupRequest | SyncGroupRequest) -> None:
         """What may wait for others: so much of it for each member."""
         key = key_of(request)
         if not self._held.begin(key):
-            visit.reply(refusal(request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            context.reply(refusal(request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
 
         def answered(answer: GroupResponse) -> None:
             self._held.end(key)
-            visit.reply(answer)
+            context.reply(answer)
 
-        counted = replace(visit, reply=answered)
+        counted = replace(context, reply=answered)
         if isinstance(request, JoinGroupRequest):
             self._join(counted, request)
         else:
-            self._each(counted, [request])
+            self._ask_groups(counted, [request])
 
-    def _join(self, visit: _Visit, request: JoinGroupRequest) -> None:
-        asked, group_id = visit.asked, request.group_id
-        if not self._allows(visit, group_id):
-            visit.reply(refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    def _join(self, context: _RequestContext, request: JoinGroupRequest) -> None:
+        pending, group_id = context.pending, request.group_id
+        if not self._allows(context, group_id):
+            context.reply(refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
             return
-        version, new_member_id = asked.api_version, None
+        version, new_member_id = pending.api_version, None
         if not request.member_id:
-            prefix = asked.client_id if request.group_instance_id is None else request.group_instance_id
+            prefix = pending.client_id if request.group_instance_id is None else request.group_instance_id
             new_member_id = f"{prefix}-{uuid4()}"
-            if self._only_wants_an_id(version, request):
-                self._handed_out.remember(group_id, new_member_id)
-                visit.reply(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=new_member_id))
+            if self._asks_for_member_id_only(version, request):
+                self._issued_ids.remember(group_id, new_member_id)
+                context.reply(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=new_member_id))
                 return
-        elif self._handed_out.take(group_id, request.member_id):
+        elif self._issued_ids.take(group_id, request.member_id):
             # The coordinator has not heard of this id: it is told as the one to give out, in a version that takes a
             # new member without asking it back.
             new_member_id = request.member_id
             request, version = replace(request, member_id=""), _UNVOUCHED_VERSION
-        event = visit.event(group_id, request, version=version, new_member_id=new_member_id)
-        self._coordinator.ask(event, visit.reply)
+        event = context.event(group_id, request, version=version, new_member_id=new_member_id)
+        self._coordinator.ask(event, context.reply)
 
-    def _only_wants_an_id(self, version: int, request: JoinGroupRequest) -> bool:
+    def _asks_for_member_id_only(self, version: int, request: JoinGroupRequest) -> bool:
         return self._hands_out_member_ids and version >= _MEMBER_ID_REQUIRED_VERSION and request.group_instance_id is None
 
     # --------------------------------------------------------------------------------------------- without the groups
 
-    def _find(self, visit: _Visit, group_id: str, brokers: Coordinators) -> Coordinator:
-        if not self._allows(visit, group_id):
+    def _find(self, context: _RequestContext, group_id: str, brokers: Coordinators) -> Coordinator:
+        if not self._allows(context, group_id):
             return _no_coordinator(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         node = brokers.of(group_id)
         if node is None:
             return _no_coordinator(group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return Coordinator(key=group_id, node_id=node.node_id, host=node.address.host, port=node.address.port, error_message="")
 
-    def _list(self, visit: _Visit, request: ListGroupsRequest, node_id: int | None) -> ListGroupsResponse:
+    def _list(self, context: _RequestContext, request: ListGroupsRequest, node_id: int | None) -> ListGroupsResponse:
         """The groups of this broker, as it were: admin tools ask all brokers and put their answers together."""
         listed = self._groups.listed()
         if listed is None:
@@ -267,16 +271,16 @@ class Door:
                 (coordinator is None or coordinator.node_id == node_id)
                 and (not states or group.group_state.lower() in states)
                 and (not types or group.group_type in types)
-                and self._allows(visit, group.group_id)
+                and self._allows(context, group.group_id)
             )
 
         return ListGroupsResponse(groups=tuple(filter(is_wanted, listed)))
 
 
-class _Visit(Struct, frozen=True, kw_only=True):
+class _RequestContext(Struct, frozen=True, kw_only=True):
     """One request at the door."""
 
-    asked: Asked
+    pending: PendingRequest
     reply: Reply
 
     def event(
@@ -284,19 +288,19 @@ class _Visit(Struct, frozen=True, kw_only=True):
     ) -> GroupEvent:
         return GroupEvent(
             group_id=group_id,
-            api=self.asked.api,
-            api_version=self.asked.api_version if version is None else version,
-            client_id=self.asked.client_id,
-            client_host=f"/{self.asked.client_host}",
+            api=self.pending.api,
+            api_version=self.pending.api_version if version is None else version,
+            client_id=self.pending.client_id,
+            client_host=f"/{self.pending.client_host}",
             new_member_id=new_member_id,
             request=request,
-            size=self.asked.size,
+            size=self.pending.size,
         )
 
 
-def _merged(visit: _Visit, answers: list[Response]) -> GroupResponse:
+def _merged(context: _RequestContext, answers: list[Response]) -> GroupResponse:
     """One answer of the answers of all groups, in the order of the request."""
-    match visit.asked.request:
+    match context.pending.request:
         case DescribeGroupsRequest():
             described = cast(list[DescribeGroupsResponse], answers)
             return DescribeGroupsResponse(groups=tuple(group for answer in described for group in answer.groups))

@@ -14,15 +14,15 @@ from schemas.messages import HeartbeatRequest
 
 _KEPT_S = 120.0
 _KEPT_MAX = 10_000
-_SAID_TO_OTHERS = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+_VALID_FOR_OTHERS = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def name_of_beat(request: HeartbeatRequest) -> bytes:
+def heartbeat_key(request: HeartbeatRequest) -> bytes:
     """The same for all heartbeats of a member in a generation, however long the names are."""
     return digest(request.group_id, str(request.generation_id), request.member_id, request.group_instance_id)
 
 
-class LateBeats:
+class LateHeartbeats:
     """Pure: time comes with each call."""
 
     def __init__(self) -> None:
@@ -32,9 +32,9 @@ class LateBeats:
     def __contains__(self, request_id: str) -> bool:
         return request_id in self._kept
 
-    def keep(self, request_id: str, beat: bytes, now_s: float) -> None:
+    def keep(self, request_id: str, heartbeat: bytes, now_s: float) -> None:
         """A heartbeat has been answered without the coordinator."""
-        self._kept[request_id] = beat, now_s + _KEPT_S
+        self._kept[request_id] = heartbeat, now_s + _KEPT_S
         if len(self._kept) > _KEPT_MAX:
             del self._kept[next(iter(self._kept))]
 
@@ -46,7 +46,7 @@ class LateBeats:
                 return
             del self._kept[oldest]
 
-    def heard(self, request_id: str, said: ErrorCode) -> bytes | None:
+    def take(self, request_id: str, error_code: ErrorCode) -> bytes | None:
         """The heartbeat that the coordinator answers now; None: it is not kept, or its answer is for nobody else."""
         kept = self._kept.pop(request_id, None)
-        return None if kept is None or said not in _SAID_TO_OTHERS else kept[0]
+        return None if kept is None or error_code not in _VALID_FOR_OTHERS else kept[0]

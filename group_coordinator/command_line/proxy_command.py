@@ -7,37 +7,40 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from group_coordinator.command_line.gateway_settings import FrontSettings
-from group_coordinator.command_line.signals import asked_to_stop
+from group_coordinator.command_line.gateway_settings import ProxySettings
+from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.voice import Voice
 from group_coordinator.narrative import words
 from group_coordinator.operations.gateway_metrics import GatewayHealth, gateway_registry
 from group_coordinator.operations.server import operations_server
 
 if TYPE_CHECKING:
-    from group_coordinator.gateway.front import Front
+    from group_coordinator.gateway.proxy_server import ProxyServer
 
 LINE_INTERVAL_S = 60.0
 _POLL_S = 0.2
 
 
 def serve(
-    settings: FrontSettings, voice: Voice, front: Front, introduce: Callable[[], None], line: Callable[[], str]
+    settings: ProxySettings, voice: Voice, proxy: ProxyServer, introduce: Callable[[], None], line: Callable[[], str]
 ) -> None:
     """Start it, say so by `introduce`, and now and then how it is going by `line`; until somebody asks for the end, or a failure."""
     with ExitStack() as stack:
-        asked = stack.enter_context(asked_to_stop())
+        asked = stack.enter_context(stop_requested())
         if settings.metrics_port:
             endpoint = operations_server(
-                settings.metrics_host, settings.metrics_port, gateway_registry(front.metrics), GatewayHealth(lambda: front.is_ready)
+                settings.metrics_host,
+                settings.metrics_port,
+                gateway_registry(proxy.metrics),
+                GatewayHealth(lambda: proxy.is_ready),
             )
             url = stack.enter_context(endpoint).url
             voice.say(f"Metrics and health: {url}/metrics, /health/live, /health/ready.")
-        stack.enter_context(front)
+        stack.enter_context(proxy)
         introduce()
         said, next_line_s = "", time.monotonic() + LINE_INTERVAL_S
         while not asked.wait(_POLL_S):
-            front.check()
+            proxy.check()
             if time.monotonic() >= next_line_s:
                 next_line_s += LINE_INTERVAL_S
                 text = line()
@@ -47,6 +50,6 @@ def serve(
     voice.say("Stopped.")
 
 
-def clients(front: Front) -> str:
+def clients(proxy: ProxyServer) -> str:
     """How many there are."""
-    return words.count(front.metrics.connections_open, "connection")
+    return words.count(proxy.metrics.connections_open, "connection")

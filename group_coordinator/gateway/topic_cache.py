@@ -59,7 +59,7 @@ class _Waiting(Struct):
     on_known: Callable[[Answers], None]
 
 
-class TopicBook:
+class TopicCache:
     """All methods are for one thread."""
 
     def __init__(

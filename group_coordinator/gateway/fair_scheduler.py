@@ -9,7 +9,7 @@ SLICE_S = 0.005
 """How long the loop works for those with much to do before it looks what else has come. A piece that takes longer is finished."""
 
 
-class Turns:
+class FairScheduler:
     """The connections that have more to do, in the order in which they came. One for a gateway, in its loop's thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -87,7 +87,7 @@ class Question(Struct, frozen=True):
     ids: tuple[bytes, ...]
 
 
-class TopicGate:
+class TopicFilter:
     """One connection's requests, as far as they name topics."""
 
     def __init__(self, access: TopicAccess) -> None:

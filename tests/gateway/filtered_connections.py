@@ -10,12 +10,12 @@ from group_coordinator.gateway.authorization import Authorizer, parse_rules
 from group_coordinator.gateway.config import Address, Bounds
 from group_coordinator.gateway.connection import Connection
 from group_coordinator.gateway.topic_access import TopicAccess
-from group_coordinator.gateway.topic_gate import TopicGate
-from group_coordinator.gateway.versions import taken
+from group_coordinator.gateway.topic_filter import TopicFilter
+from group_coordinator.gateway.versions import accepted_versions
 
 SECRET, HONEST = "coordinator.events", "orders"
 
-OURS = taken(rewrites_addresses=False, taps=False)
+OURS = accepted_versions(rewrites_addresses=False, taps=False)
 
 
 def access(rules: str = "") -> TopicAccess:
@@ -28,7 +28,7 @@ def connection(rules: str = "", known: TopicAccess | None = None) -> Connection:
         lambda node_id, _: Address("gateway", 20_000 + node_id),
         Bounds(),
         requires_sasl=False,
-        gate=TopicGate(known or access(rules)),
+        topic_filter=TopicFilter(known or access(rules)),
     )
 
 

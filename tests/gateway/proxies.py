@@ -7,14 +7,14 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from group_coordinator.gateway.asked import Asked
 from group_coordinator.gateway.config import Address, Bounds, GatewayConfig
 from group_coordinator.gateway.connection import Connection
-from group_coordinator.gateway.door import Reply
-from group_coordinator.gateway.front import Front
+from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.ports import Ports
+from group_coordinator.gateway.proxy_server import ProxyServer
+from group_coordinator.gateway.request_router import Reply
 from group_coordinator.gateway.rewriting import Locate
-from group_coordinator.gateway.versions import taken
+from group_coordinator.gateway.versions import accepted_versions
 from schemas.messages import HeartbeatResponse, ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -22,12 +22,12 @@ FIXTURES = Path(__file__).parent / "fixtures"
 LISTED = ListGroupsResponse(groups=(ListedGroup(group_id="g" * 100, protocol_type="c", group_state="Stable"),) * 1_000)
 
 
-class Alone(Front):
+class Alone(ProxyServer):
     """Answers at once, and has a broker that nobody reaches."""
 
     holds = False
     """Whether answers are held back."""
-    on_ask: Callable[[Asked, Reply], None] | None = None
+    on_ask: Callable[[PendingRequest, Reply], None] | None = None
     """Answers in its place."""
     loop: asyncio.AbstractEventLoop
     """In which it lives, once it was started."""
@@ -39,14 +39,14 @@ class Alone(Front):
         return [(1, Address("127.0.0.1", 1))]
 
     def _machine(self, locate: Locate | None) -> Connection:
-        ours = taken(rewrites_addresses=True, taps=False)
+        ours = accepted_versions(rewrites_addresses=True, taps=False)
         return Connection(ours, locate, self._config.bounds, requires_sasl=self._config.speaks_sasl)
 
-    def _ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
+    def _ask(self, pending: PendingRequest, node_id: int | None, reply: Reply) -> None:
         if self.on_ask is not None:
-            self.on_ask(asked, reply)
+            self.on_ask(pending, reply)
         elif not self.holds:
-            reply(LISTED if isinstance(asked.request, ListGroupsRequest) else HeartbeatResponse())
+            reply(LISTED if isinstance(pending.request, ListGroupsRequest) else HeartbeatResponse())
 
 
 def front(bounds: Bounds | None = None, connections_max: int = 100, *, tls: bool = False, sasl: bool = False) -> Alone:
@@ -63,7 +63,7 @@ def front(bounds: Bounds | None = None, connections_max: int = 100, *, tls: bool
     )
 
 
-def connect(gateway: Front) -> socket.socket:
+def connect(gateway: ProxyServer) -> socket.socket:
     host, port = gateway.bootstrap_servers.rsplit(":", 1)
     return socket.create_connection((host, int(port)), timeout=5)
 

@@ -17,7 +17,7 @@ _REFUSED_BYTES = 256
 AskOne = Callable[[Request, Callable[[Response], None]], None]
 
 
-class Gathering:
+class FanOut:
     """Each group is asked about once, however often it is named, and answered as often: Kafka does not look for repetitions.
 
     Only so many bytes of answers are awaited and kept at a time. What finds no room is answered COORDINATOR_LOAD_IN_PROGRESS,
@@ -25,15 +25,21 @@ class Gathering:
     """
 
     def __init__(
-        self, api: str, questions: list[Request], ask_one: AskOne, sizes: AnswerSizes, answer_bytes_max: int, groups_max: int
+        self,
+        api: str,
+        requests: list[Request],
+        ask_one: AskOne,
+        sizes: AnswerSizes,
+        answer_bytes_max: int,
+        groups_max: int,
     ) -> None:
         """`questions`: one for each mention of a group."""
         self._api = api
-        self._questions = questions
+        self._requests = requests
         self._ask_one = ask_one
         self._sizes = sizes
         self._bytes_max = answer_bytes_max
-        distinct = list(dict.fromkeys(questions))
+        distinct = list(dict.fromkeys(requests))
         self._to_ask = distinct[:groups_max][::-1]
         self._answers: dict[Request, Response] = {each: _no_room(each) for each in distinct[groups_max:]}
         self._sizes_of: dict[Request, int] = {}
@@ -55,27 +61,27 @@ class Gathering:
             return
         self._is_asking = True
         while self._to_ask and (not self._awaited or self._awaited_bytes + self._kept_bytes < self._bytes_max):
-            question = self._to_ask.pop()
+            request = self._to_ask.pop()
             if self._kept_bytes >= self._bytes_max:
-                self._answers[question] = _no_room(question)
+                self._answers[request] = _no_room(request)
                 continue
-            last = self._sizes.last(self._api, *groups_named(question))
+            last = self._sizes.last(self._api, *groups_named(request))
             expected = UNKNOWN_BYTES if last is None else last
-            self._awaited[question] = expected
+            self._awaited[request] = expected
             self._awaited_bytes += expected
-            self._ask_one(question, partial(self._take, question))
+            self._ask_one(request, partial(self._take, request))
         self._is_asking = False
         if not self._to_ask and not self._awaited and self._on_end is not None:
             on_end, self._on_end = self._on_end, None
             on_end(self._in_order())
 
-    def _take(self, question: Request, answer: Response) -> None:
-        self._awaited_bytes -= self._awaited.pop(question)
-        size = self._sizes.last(self._api, *groups_named(question)) or 0
+    def _take(self, request: Request, answer: Response) -> None:
+        self._awaited_bytes -= self._awaited.pop(request)
+        size = self._sizes.last(self._api, *groups_named(request)) or 0
         if self._answers and self._kept_bytes + size > self._bytes_max:
-            answer, size = _no_room(question), _REFUSED_BYTES
-        self._answers[question] = answer
-        self._sizes_of[question] = size
+            answer, size = _no_room(request), _REFUSED_BYTES
+        self._answers[request] = answer
+        self._sizes_of[request] = size
         self._kept_bytes += size
         self._go_on()
 
@@ -83,13 +89,13 @@ class Gathering:
         """The answers by mention, as far as they find room: a repeated one takes it again."""
         answers: list[Response] = []
         left = self._bytes_max
-        for question in self._questions:
-            size = self._sizes_of.get(question, _REFUSED_BYTES)
-            answer = self._answers[question] if size <= left or not answers else _no_room(question)
+        for request in self._requests:
+            size = self._sizes_of.get(request, _REFUSED_BYTES)
+            answer = self._answers[request] if size <= left or not answers else _no_room(request)
             left -= size
             answers.append(answer)
         return answers
 
 
-def _no_room(question: Request) -> Response:
-    return refusal(question, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+def _no_room(request: Request) -> Response:
+    return refusal(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -11,7 +11,7 @@ import pytest
 
 from group_coordinator.gateway.config import Bounds, GatewayError
 from tests.gateway import wire
-from tests.gateway.fronts import FIXTURES, connect, front, is_closed_within
+from tests.gateway.proxies import FIXTURES, connect, front, is_closed_within
 from tests.waiting import wait_until
 
 

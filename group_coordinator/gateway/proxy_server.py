@@ -11,19 +11,19 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from group_coordinator.gateway import tls
+from group_coordinator.gateway.admission import Admission
 from group_coordinator.gateway.allocator import give_free_memory_back
-from group_coordinator.gateway.asked import Asked
 from group_coordinator.gateway.buffered import Buffered
 from group_coordinator.gateway.config import Address, GatewayConfig, GatewayError
 from group_coordinator.gateway.connection import Connection
 from group_coordinator.gateway.descriptors import connections_that_fit
-from group_coordinator.gateway.door import Reply
+from group_coordinator.gateway.fair_scheduler import FairScheduler
 from group_coordinator.gateway.metrics import GatewayMetrics
+from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.ports import Ports
+from group_coordinator.gateway.request_router import Reply
 from group_coordinator.gateway.rewriting import Locate
-from group_coordinator.gateway.room import Room
-from group_coordinator.gateway.session import Backing, Commons, Session
-from group_coordinator.gateway.turns import Turns
+from group_coordinator.gateway.session import Backing, Session, SharedResources
 
 _METADATA_TIMEOUT_S = 15.0
 _LOOK_INTERVAL_S = 30.0
@@ -45,7 +45,7 @@ _CONNECTION_SHARE = 8
 _log = logging.getLogger(__name__)
 
 
-class Front:
+class ProxyServer:
     """Listens and carries, in a thread of its own with an event loop. A context manager.
 
     Who derives from it says what a connection's machine is, and what is done with what it asks.
@@ -63,7 +63,7 @@ class Front:
         """In the order in which they came, or were last looked at when there was no room."""
         self._admin: AdminClient | None = None
         self._ports: Ports | None = None
-        self._commons: Commons | None = None
+        self._shared: SharedResources | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -76,10 +76,10 @@ class Front:
         return tuple(self._sessions)
 
     @property
-    def commons(self) -> Commons:
+    def shared(self) -> SharedResources:
         """What all connections share; known once it was started."""
-        assert self._commons is not None
-        return self._commons
+        assert self._shared is not None
+        return self._shared
 
     @property
     def is_ready(self) -> bool:
@@ -141,23 +141,23 @@ class Front:
     def _machine(self, locate: Locate | None) -> Connection:
         raise NotImplementedError
 
-    def _ask(self, asked: Asked, node_id: int | None, reply: Reply) -> None:
+    def _ask(self, pending: PendingRequest, node_id: int | None, reply: Reply) -> None:
         raise NotImplementedError
 
-    def _weigh(self, asked: Asked) -> int:
+    def _weigh(self, pending: PendingRequest) -> int:
         """How much of what may be under way a request takes, with its answer."""
         # No more than half of it: else it would wait until nothing at all is under way.
-        return min(_REQUEST_BYTES + _DECODED_FACTOR * asked.size, self._config.bounds.under_way_bytes_max // 2)
+        return min(_REQUEST_BYTES + _DECODED_FACTOR * pending.size, self._config.bounds.under_way_bytes_max // 2)
 
     # ------------------------------------------------------------------------------------------------------ the event loop
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._live())
+            asyncio.run(self._serve())
         except BaseException as failure:
             self._failure = self._failure or failure
 
-    async def _live(self) -> None:
+    async def _serve(self) -> None:
         stop = asyncio.Event()
         look_now = asyncio.Event()
         ports = Ports(self._config, self._accept, tls.client_side(self._config), tls.broker_side(self._config), look_now.set)
@@ -168,8 +168,8 @@ class Front:
         passing = Buffered(
             bounds.passing_bytes_max, bounds.request_timeout_ms / 1_000, loop.time, honest_s=_HONEST_REQUEST_S, where="at brokers"
         )
-        room = Room(bounds.under_way_bytes_max, bounds.under_way_bytes_max // _CONNECTION_SHARE)
-        self._commons = Commons(Turns(loop), room, buffered, passing, self._weigh)
+        room = Admission(bounds.under_way_bytes_max, bounds.under_way_bytes_max // _CONNECTION_SHARE)
+        self._shared = SharedResources(FairScheduler(loop), room, buffered, passing, self._weigh)
         self._stop = loop, stop
         self._ports = ports
         try:
@@ -189,13 +189,13 @@ class Front:
             await self._finish()
 
     def _accept(self, backing: Backing) -> asyncio.Protocol:
-        if len(self._sessions) >= self._connections_max and not self._let_a_silent_one_go():
+        if len(self._sessions) >= self._connections_max and not self._close_silent_connection():
             self.metrics.connections_refused += 1
             return _Refusing()
         assert self._ports is not None
         machine = self._machine(None if self._config.routes else self._ports.locate)
         return Session(
-            machine, backing, self._config.bounds, self._ask, self.metrics, self.commons, self._begun, self._forget
+            machine, backing, self._config.bounds, self._ask, self.metrics, self.shared, self._begun, self._forget
         )
 
     def _begun(self, session: Session) -> bool:
@@ -208,7 +208,7 @@ class Front:
         self.metrics.connections_open = len(self._sessions)
         return True
 
-    def _let_a_silent_one_go(self) -> bool:
+    def _close_silent_connection(self) -> bool:
         """Close a connection that says nothing and waits for nothing, as brokers do where there are too many (KIP-402).
 
         Thousands of connections that are held open and not used must not lock everybody out.

@@ -22,7 +22,7 @@ from kafka.protocol.producer.produce import ProduceRequest, ProduceResponse
 from group_coordinator.gateway.connection import Connection
 from group_coordinator.gateway.versions import TOPIC_APIS
 from tests.gateway import wire
-from tests.gateway.gated_connections import HONEST, SECRET, access, connection, fetch_request
+from tests.gateway.filtered_connections import HONEST, SECRET, access, connection, fetch_request
 from tests.gateway.machines import carried, fed
 from tests.gateway.random_messages import TOPIC_MESSAGES, random_message, wire_class
 
@@ -119,15 +119,15 @@ def test_the_refused_part_is_told_and_the_other_goes_on() -> None:
         for name in (HONEST, SECRET)
     ]
     machine = fed(connection(), wire.request(CreateTopicsRequest(version=7, topics=topics, timeout_ms=1, validate_only=False), 5))
-    asked = sent(machine, CreateTopicsRequest, 7)
-    assert [each.name for each in asked.topics] == [HONEST, "/oordinator.events"]
+    forwarded = sent(machine, CreateTopicsRequest, 7)
+    assert [each.name for each in forwarded.topics] == [HONEST, "/oordinator.events"]
     cls = wire_class("CreateTopicsResponse")
     answered = [
         cls.CreatableTopicResult(
             version=7, name=each.name, topic_id=UUID(int=1 + number), error_code=(0, 17)[number], error_message=(None, "/oordinator ...")[number],
             num_partitions=1, replication_factor=1, configs=[],
         )
-        for number, each in enumerate(asked.topics)
+        for number, each in enumerate(forwarded.topics)
     ]  # fmt: skip
     machine.from_broker(wire.response(cls(version=7, throttle_time_ms=0, topics=answered), 5))
     found = told(machine, cls, 7).topics
@@ -203,14 +203,14 @@ def test_an_id_is_looked_up_before_the_request_goes_on() -> None:
     request = wire.request(DeleteTopicsRequest(version=6, topics=states, timeout_ms=1), 7)
     machine = fed(connection(known=known), request, wire.heartbeat(8))
     (frame,) = wire.frames(carried(machine.to_broker))
-    asked = MetadataRequest.decode(frame[4:], version=12, header=True)
-    assert [each.topic_id for each in asked.topics] == [secret, honest, absent]
-    assert not asked.allow_auto_topic_creation
-    assert not machine.asked, "what the client says next waits"
+    forwarded = MetadataRequest.decode(frame[4:], version=12, header=True)
+    assert [each.topic_id for each in forwarded.topics] == [secret, honest, absent]
+    assert not forwarded.allow_auto_topic_creation
+    assert not machine.to_coordinator, "what the client says next waits"
     answer = [metadata_topic(SECRET, secret), metadata_topic(HONEST, honest), metadata_topic(None, absent, NO_SUCH_ID)]
     machine.from_broker(metadata_answer(*answer).replace(struct.pack(">i", 5), struct.pack(">i", 7), 1))
     assert carried(machine.to_client) == b""
-    assert len(machine.asked) == 1
+    assert len(machine.to_coordinator) == 1
     states = sent(machine, DeleteTopicsRequest, 6).topics
     assert states[0].topic_id not in (secret, honest, absent)
     assert states[1].topic_id == honest
@@ -243,10 +243,12 @@ def fetch_answer(version: int, *topics: str | UUID, error_code: int = 0) -> byte
 @pytest.mark.parametrize("version", range(4, 13))
 def test_what_may_be_read_is_read_beside_what_may_not(version: int) -> None:
     machine = fed(connection(), wire.request(fetch_request(version, SECRET, HONEST, "coordinator.history", session=(77, 0)), 5))
-    asked = sent(machine, FetchRequest, version)
-    assert [each.topic for each in asked.topics] == [HONEST]
+    forwarded = sent(machine, FetchRequest, version)
+    assert [each.topic for each in forwarded.topics] == [HONEST]
     if version >= 7:
-        assert (asked.session_id, asked.session_epoch) == (0, -1), "of no session, so that the refusal is told each time"
+        assert (forwarded.session_id, forwarded.session_epoch) == (0, -1), (
+            "of no session, so that the refusal is told each time"
+        )
     answer = fetch_answer(version, HONEST)
     for start in range(0, len(answer), 11):
         machine.from_broker(answer[start : start + 11])
@@ -330,7 +332,7 @@ def test_without_acknowledgement_nothing_is_answered() -> None:
     machine = fed(connection(), produce_request(9, SECRET, HONEST, acks=0), wire.heartbeat(6))
     passed = carried(machine.to_broker)
     assert [each.name for each in ProduceRequest.decode(passed[4:], version=9, header=True).topic_data] == ["/oordinator.events", HONEST]
-    assert len(machine.asked) == 1
+    assert len(machine.to_coordinator) == 1
 
 
 @pytest.mark.parametrize("version", [8, 9])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from group_coordinator.gateway.answer_sizes import AnswerSizes
-from group_coordinator.gateway.gathering import Gathering
+from group_coordinator.gateway.fan_out import FanOut
 from group_coordinator.gateway.translation import write_response
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
@@ -19,28 +19,28 @@ from schemas.messages import (
     Request,
     Response,
 )
-from tests.gateway.door_bench import Bench, described
+from tests.gateway.router_bench import Bench, described
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-class Asked:
-    """Keeps the questions; answers when told."""
+class FannedOut:
+    """Keeps the requests; answers when told."""
 
     def __init__(self, names: list[str], size: int, *, bytes_max: int = 10_000, groups_max: int = 1_000) -> None:
         self.open: dict[str, Callable[[Response], None]] = {}
-        self.asked: list[str] = []
+        self.group_ids: list[str] = []
         self.size = size
         self.sizes = AnswerSizes()
         self.answers: list[DescribedGroup] = []
-        questions: list[Request] = [DescribeGroupsRequest(groups=(name,)) for name in names]
-        self.gathering = Gathering("DescribeGroups", questions, self._ask, self.sizes, bytes_max, groups_max)
-        self.gathering.begin(self._end)
+        requests: list[Request] = [DescribeGroupsRequest(groups=(name,)) for name in names]
+        self.fan_out = FanOut("DescribeGroups", requests, self._ask, self.sizes, bytes_max, groups_max)
+        self.fan_out.begin(self._end)
 
-    def _ask(self, question: Request, on_answer: Callable[[Response], None]) -> None:
-        assert isinstance(question, DescribeGroupsRequest)
-        self.asked += question.groups
-        self.open[question.groups[0]] = on_answer
+    def _ask(self, request: Request, on_answer: Callable[[Response], None]) -> None:
+        assert isinstance(request, DescribeGroupsRequest)
+        self.group_ids += request.groups
+        self.open[request.groups[0]] = on_answer
 
     def _end(self, answers: list[Response]) -> None:
         assert not self.answers
@@ -57,63 +57,63 @@ class Asked:
 
 
 def test_a_group_that_is_named_a_thousand_times_is_asked_about_once_and_answered_each_time() -> None:
-    asked = Asked(["g"] * 1_000, size=5)
-    assert asked.asked == ["g"]
-    assert asked.answer_all() == [ErrorCode.NONE] * 1_000
-    assert len({id(each) for each in asked.answers}) == 1, "one answer, not a thousand"
+    fanned = FannedOut(["g"] * 1_000, size=5)
+    assert fanned.group_ids == ["g"]
+    assert fanned.answer_all() == [ErrorCode.NONE] * 1_000
+    assert len({id(each) for each in fanned.answers}) == 1, "one answer, not a thousand"
 
 
 def test_repetitions_keep_their_places() -> None:
-    asked = Asked(["a", "b", "a", "c", "b"], size=5, bytes_max=100_000)
-    assert asked.asked == ["a", "b", "c"]
-    asked.answer_all()
-    assert [each.group_id for each in asked.answers] == ["a", "b", "a", "c", "b"]
+    fanned = FannedOut(["a", "b", "a", "c", "b"], size=5, bytes_max=100_000)
+    assert fanned.group_ids == ["a", "b", "c"]
+    fanned.answer_all()
+    assert [each.group_id for each in fanned.answers] == ["a", "b", "a", "c", "b"]
 
 
 def test_repetitions_of_a_large_answer_find_only_so_much_room() -> None:
-    codes = Asked(["g"] * 1_000, size=3_000).answer_all()
+    codes = FannedOut(["g"] * 1_000, size=3_000).answer_all()
     assert codes[:3] == [ErrorCode.NONE] * 3
     assert set(codes[3:]) == {LOADING}
     assert len(codes) == 1_000
 
 
 def test_a_single_answer_always_finds_room() -> None:
-    assert Asked(["g"], size=50_000).answer_all() == [ErrorCode.NONE]
-    assert Asked(["g", "g"], size=50_000).answer_all() == [ErrorCode.NONE, LOADING]
+    assert FannedOut(["g"], size=50_000).answer_all() == [ErrorCode.NONE]
+    assert FannedOut(["g", "g"], size=50_000).answer_all() == [ErrorCode.NONE, LOADING]
 
 
 def test_of_many_large_groups_the_first_are_answered_and_no_more_are_kept_than_find_room() -> None:
-    asked = Asked([f"g{number}" for number in range(1_000)], size=1_000)
-    codes = asked.answer_all()
+    fanned = FannedOut([f"g{number}" for number in range(1_000)], size=1_000)
+    codes = fanned.answer_all()
     assert 1 <= codes.count(ErrorCode.NONE) <= 10
     assert set(codes) == {ErrorCode.NONE, LOADING}
-    assert len(asked.asked) < 20, "nothing is asked whose answer would find no room"
+    assert len(fanned.group_ids) < 20, "nothing is asked whose answer would find no room"
 
 
 def test_small_groups_are_all_answered() -> None:
     names = [f"g{number}" for number in range(300)]
-    assert Asked(names, size=10, bytes_max=1_000_000).answer_all() == [ErrorCode.NONE] * 300
+    assert FannedOut(names, size=10, bytes_max=1_000_000).answer_all() == [ErrorCode.NONE] * 300
 
 
 def test_more_groups_than_may_be_asked_are_counted_without_repetitions() -> None:
     names = [f"g{number % 15}" for number in range(60)]
-    asked = Asked(names, size=1, bytes_max=1_000_000, groups_max=10)
-    assert len(asked.asked) == 10
-    codes = asked.answer_all()
+    fanned = FannedOut(names, size=1, bytes_max=1_000_000, groups_max=10)
+    assert len(fanned.group_ids) == 10
+    codes = fanned.answer_all()
     assert [code is LOADING for code in codes] == [int(name[1:]) >= 10 for name in names]
 
 
 def test_answers_that_come_at_once() -> None:
     answers: list[Response] = []
-    gathering = Gathering(
+    fan_out = FanOut(
         "DescribeGroups",
         [DescribeGroupsRequest(groups=(f"g{number}",)) for number in range(5_000)],
-        lambda question, on_answer: on_answer(described(question.groups[0], 1)),  # type: ignore[union-attr]
+        lambda request, on_answer: on_answer(described(request.groups[0], 1)),  # type: ignore[union-attr]
         AnswerSizes(),
         10_000_000,
         10_000,
     )
-    gathering.begin(answers.extend)
+    fan_out.begin(answers.extend)
     assert len(answers) == 5_000
 
 
