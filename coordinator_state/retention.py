@@ -115,11 +115,11 @@ def expiry_timer_expired(step: Step) -> None:
         ]
         changes = [_forget(step, topic, partition) for topic, partition in expired]
         for chunk in chunks(changes):
-            step.cause_seq = step.append_history(OffsetsExpired(**step.history_fields(), offsets=chunk))
+            step.cause_seq = step.append_history(OffsetsExpired(*step.history_fields(), offsets=chunk))
         _refresh_retention(group)
     if not group.retention and group.body.is_empty:
         append_group_tombstones(step)
-        step.append_history(GroupDead(**step.history_fields(), reason="expired"))
+        step.append_history(GroupDead(*step.history_fields(), reason="expired"))
         step.forget_group()
     else:
         step.note_retention_change()
@@ -142,13 +142,13 @@ def delete_group(step: Step) -> None:
     changes = [_forget(step, topic, partition) for topic, partition, _ in list(group.offsets)]
     append_group_tombstones(step)
     record_deleted_offsets(step, changes)
-    step.append_history(GroupDead(**step.history_fields(), reason="deleted"))
+    step.append_history(GroupDead(*step.history_fields(), reason="deleted"))
     step.forget_group()
 
 
 def record_deleted_offsets(step: Step, changes: Iterable[OffsetChange]) -> None:
     for chunk in chunks(list(changes)):
-        step.cause_seq = step.append_history(OffsetsDeleted(**step.history_fields(), offsets=chunk))
+        step.cause_seq = step.append_history(OffsetsDeleted(*step.history_fields(), offsets=chunk))
 
 
 def _forget(step: Step, topic: str, partition: int) -> OffsetChange:

@@ -40,8 +40,8 @@ class Cause(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """What the client gave as its reason (KIP-800), shortened to 255 characters as Kafka does."""
 
 
-class HistoryRecord(Struct, frozen=True, kw_only=True, gc=False, tag_field="type"):
-    """What every record has."""
+class HistoryRecord(Struct, frozen=True, gc=False, tag_field="type"):
+    """What every record has. These fields may be given by position, those of one kind of record by name only."""
 
     group_id: str
     epoch: int

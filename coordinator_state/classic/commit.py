@@ -28,7 +28,7 @@ def validate_offset_commit(step: Step, request: OffsetCommitRequest) -> None:
             )
             raise Refusal(code, "unknown_group", "there is no such group, so no such generation")
         create_classic_group(step)
-        step.cause_seq = step.append_history(GroupCreated(**step.history_fields()))
+        step.cause_seq = step.append_history(GroupCreated(*step.history_fields()))
         return
     if generation_id <= NO_GENERATION and group.state is states.EMPTY:
         return

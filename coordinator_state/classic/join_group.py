@@ -60,7 +60,7 @@ def join_group(step: Step, request: JoinGroupRequest) -> None:
             raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "unknown_group", "there is no such group, so no such member")
         create_classic_group(step)
         append_group_metadata(step)
-        step.cause_seq = step.append_history(GroupCreated(**step.history_fields()))
+        step.cause_seq = step.append_history(GroupCreated(*step.history_fields()))
     group = classic(step)
     protocols = _protocols(request)
     _require_room(step, group, request)
@@ -131,7 +131,7 @@ def _require_room(step: Step, group: ClassicGroup, request: JoinGroupRequest) ->
     elif group.remove_pending(request.member_id):
         step.cancel(timers.session(request.member_id))
         step.append_history(
-            PendingMemberRemoved(**step.history_fields(), member_id=request.member_id, reason="group_full")
+            PendingMemberRemoved(*step.history_fields(), member_id=request.member_id, reason="group_full")
         )
     raise Refusal(
         ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -176,7 +176,7 @@ def _join_anonymous(step: Step, group: ClassicGroup, request: JoinGroupRequest, 
         group.add_pending(identity)
         step.arm(timers.session(member_id), request.session_timeout_ms)
         step.append_history(
-            MemberIdAssigned(**step.history_fields(), member=identity, session_timeout_ms=request.session_timeout_ms)
+            MemberIdAssigned(*step.history_fields(), member=identity, session_timeout_ms=request.session_timeout_ms)
         )
         step.respond(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
     else:
@@ -214,7 +214,7 @@ def _add(step: Step, request: JoinGroupRequest, protocols: Protocols, member_id:
     )
     step.cause_seq = step.append_history(
         MemberJoined(
-            **step.history_fields(),
+            *step.history_fields(),
             member=member.identity,
             session_timeout_ms=member.session_timeout_ms,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
@@ -262,13 +262,13 @@ def _replace_static(
     group.update_member(member, protocols, request.session_timeout_ms, _rebalance_timeout_ms(request))
     stays = group.state is states.STABLE and still_votes_for_the_same(group)
     step.cause_seq = step.append_history(
-        MemberReplaced(**step.history_fields(), member=member.identity, old_member_id=old_id, rebalanced=not stays)
+        MemberReplaced(*step.history_fields(), member=member.identity, old_member_id=old_id, rebalanced=not stays)
     )
     if group.elected_leader_id == old_id:
         group.elected_leader_id = member_id
         step.append_history(
             LeaderElected(
-                **step.history_fields(), leader=member.identity, previous_leader_id=old_id, reason="leader_replaced"
+                *step.history_fields(), leader=member.identity, previous_leader_id=old_id, reason="leader_replaced"
             )
         )
     if stays:
@@ -352,7 +352,7 @@ def _update_and_park(
         changed.append("rebalance_timeout")
     step.cause_seq = step.append_history(
         MemberRejoined(
-            **step.history_fields(),
+            *step.history_fields(),
             member=member.identity,
             changed=tuple(changed),
             subscribed_topics=first_subscription(group.protocol_type, protocols),

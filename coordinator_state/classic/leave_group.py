@@ -63,10 +63,10 @@ def _leave(
             group.remove_pending(leaver)
             step.cancel(timers.session(leaver))
             step.cause_seq = step.append_history(
-                PendingMemberRemoved(**step.history_fields(), member_id=leaver, reason="left")
+                PendingMemberRemoved(*step.history_fields(), member_id=leaver, reason="left")
             )
         else:
-            step.cause_seq = step.append_history(MemberLeft(**step.history_fields(), member=leaver.identity))
+            step.cause_seq = step.append_history(MemberLeft(*step.history_fields(), member=leaver.identity))
             remove_member(step, leaver)
     return LeaveGroupMemberResponse(
         member_id=entry.member_id, group_instance_id=entry.group_instance_id, error_code=error_code

@@ -66,7 +66,7 @@ def prepare_rebalance(step: Step, trigger: RebalanceTrigger, reason: str, member
     waiting = [each.member_id for each in group.members.values() if each.awaiting_join is None]
     seq = step.append_history(
         RebalanceStarted(
-            **step.history_fields(),
+            *step.history_fields(),
             trigger=trigger,
             member=member.identity if member is not None else None,
             reason=reason,
@@ -173,7 +173,7 @@ def _begin_sync_phase(step: Step) -> None:
     group.subscribed_topics = subscribed_topics_of(group)
     transition_to(step, states.COMPLETING_REBALANCE)
     step.append_history(
-        ProtocolChosen(**step.history_fields(), protocol_name=group.protocol_name, votes=votes, tie=tie)
+        ProtocolChosen(*step.history_fields(), protocol_name=group.protocol_name, votes=votes, tie=tie)
     )
     record_leader(step)
     record_join_phase(step)
@@ -205,7 +205,7 @@ def _become_empty(step: Step) -> None:
     group.subscribed_topics = subscribed_topics_of(group)
     transition_to(step, states.EMPTY)
     append_group_metadata(step)
-    step.append_history(GroupEmpty(**step.history_fields()))
+    step.append_history(GroupEmpty(*step.history_fields()))
     complete_rebalance(step, "empty")
 
 
@@ -334,7 +334,7 @@ def drop_member(step: Step, member: Member, reason: Literal["did_not_rejoin", "d
     if progress is not None:
         progress.dropped.append(member.member_id)
     remove_member(step, member)
-    step.cause_seq = step.append_history(MemberDropped(**step.history_fields(), member=member.identity, reason=reason))
+    step.cause_seq = step.append_history(MemberDropped(*step.history_fields(), member=member.identity, reason=reason))
 
 
 def answer_join_error(step: Step, parked: ParkedRequest, error_code: ErrorCode, member_id: str) -> None:

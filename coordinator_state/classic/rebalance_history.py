@@ -25,7 +25,7 @@ def record_leader(step: Step) -> None:
     else:
         reason = "leader_gone"
     step.append_history(
-        LeaderElected(**step.history_fields(), leader=member.identity, previous_leader_id=previous, reason=reason)
+        LeaderElected(*step.history_fields(), leader=member.identity, previous_leader_id=previous, reason=reason)
     )
 
 
@@ -36,7 +36,7 @@ def record_extension(
     if progress is not None:
         progress.last_seq = step.append_history(
             RebalanceExtended(
-                **step.history_fields(), rebalance=progress.seq, reason=reason, deadline_ms=step.now_ms + delay_ms
+                *step.history_fields(), rebalance=progress.seq, reason=reason, deadline_ms=step.now_ms + delay_ms
             )
         )
 
@@ -49,7 +49,7 @@ def record_join_phase(step: Step) -> None:
     progress.join_ms = step.timestamp_ms - progress.started_ms
     progress.last_seq = step.cause_seq = step.append_history(
         JoinPhaseCompleted(
-            **step.history_fields(),
+            *step.history_fields(),
             rebalance=progress.seq,
             duration_ms=progress.join_ms,
             members=tuple(group.members),
@@ -69,7 +69,7 @@ def complete_rebalance(step: Step, outcome: Literal["stable", "empty", "interrup
     group.rebalance = None
     step.append_history(
         RebalanceCompleted(
-            **step.history_fields(),
+            *step.history_fields(),
             rebalance=progress.seq,
             outcome=outcome,
             trigger=progress.trigger,

@@ -33,7 +33,7 @@ def follow_recording(step: Step, event: RecordedEvent) -> None:
         _take_over(step, said)
     else:
         step.begin(event)
-        step.append_history(history.RecordingGap(**step.history_fields(), reason=said.reason))
+        step.append_history(history.RecordingGap(*step.history_fields(), reason=said.reason))
         if step.group is not None:
             step.forget_group()
 
@@ -62,7 +62,7 @@ def _take_over(step: Step, said: RecordedGroup) -> None:
     step.require_group().offsets_bytes = None
     step.append_history(
         history.GroupRecorded(
-            **step.history_fields(),
+            *step.history_fields(),
             leader_id=said.leader_id,
             protocol_name=said.protocol_name,
             members=tuple(_recorded_member(member, said.protocol_type) for member in group.members.values()),

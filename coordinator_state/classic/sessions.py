@@ -18,7 +18,7 @@ def session_timer_expired(step: Step, member_id: str, last_heard_ms: int) -> Non
     group = classic(step)
     if member_id in group.pending_join:
         step.cause_seq = step.append_history(
-            PendingMemberRemoved(**step.history_fields(), member_id=member_id, reason="expired")
+            PendingMemberRemoved(*step.history_fields(), member_id=member_id, reason="expired")
         )
         group.remove_pending(member_id)
         if group.state is states.PREPARING_REBALANCE and group.all_joined:
@@ -33,7 +33,7 @@ def session_timer_expired(step: Step, member_id: str, last_heard_ms: int) -> Non
     )
     step.cause_seq = step.append_history(
         MemberExpired(
-            **step.history_fields(), member=member.identity, last_heard_ms=last_heard_ms, session_timeout_ms=timeout_ms
+            *step.history_fields(), member=member.identity, last_heard_ms=last_heard_ms, session_timeout_ms=timeout_ms
         )
     )
     remove_member(step, member)

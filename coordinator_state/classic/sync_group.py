@@ -94,7 +94,7 @@ def _receive_assignments(step: Step, group: ClassicGroup, request: SyncGroupRequ
     append_group_metadata(step)
     step.cause_seq = step.append_history(
         AssignmentReceived(
-            **step.history_fields(),
+            *step.history_fields(),
             rebalance=group.rebalance.seq if group.rebalance is not None else None,
             leader_id=request.member_id,
             assignments=tuple(
@@ -109,7 +109,7 @@ def _receive_assignments(step: Step, group: ClassicGroup, request: SyncGroupRequ
     answer_parked_syncs(step, ErrorCode.NONE)
     step.append_history(
         GroupStable(
-            **step.history_fields(),
+            *step.history_fields(),
             leader_id=request.member_id,
             protocol_name=group.protocol_name,
             members=tuple(group.members),

@@ -40,7 +40,7 @@ def offset_commit(step: Step, kind: GroupKind, request: OffsetCommitRequest) -> 
     topics = tuple([commit.topic(topic) for topic in request.topics])
     for chunk in chunks(commit.changes):
         step.append_history(
-            OffsetsCommitted(**step.history_fields(), member_id=request.member_id or None, offsets=chunk)
+            OffsetsCommitted(*step.history_fields(), member_id=request.member_id or None, offsets=chunk)
         )
     step.respond(OffsetCommitResponse(topics=topics))
 

@@ -135,7 +135,7 @@ def toy(step: Step) -> ToyGroup:
     if step.group is None:
         step.create_group(ToyGroup(empty_since_ms=step.now_ms))
         step.append_record(RECORD_KEY, b"")
-        step.cause_seq = step.append_history(GroupCreated(**step.history_fields()))
+        step.cause_seq = step.append_history(GroupCreated(*step.history_fields()))
     body = step.require_group().body
     assert type(body) is ToyGroup
     return body
