@@ -120,7 +120,7 @@ def spark(kafka_jars: Path) -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.python.daemon.module", "streaming.tuning.worker_daemon")
         .config("spark.sql.session.timeZone", "UTC")
-        .config(map=DELTA_SESSION_SETTINGS)
+        .config(map={**DELTA_SESSION_SETTINGS})
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -13,7 +13,8 @@ TIMEOUT_S, ATTEMPT_S = 60.0, 3.0
 def make_topic(admin: AdminClient, name: str, partitions: int = 1) -> None:
     """Make a topic and wait for it. Raises KafkaException."""
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(TIMEOUT_S)
-    places = {TopicPartition(name, number): OffsetSpec.latest() for number in range(partitions)}
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    places = {TopicPartition(name, number): latest for number in range(partitions)}
     deadline_s = time.monotonic() + TIMEOUT_S
     while True:
         try:

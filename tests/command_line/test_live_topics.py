@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from group_coordinator.command_line.main import app
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
-from streaming.rows import NO_PARTITION, output_record
+from streaming.rows import output_record
 from streaming.topics import ensure_topics
 from tests.command_line.histories import START_MS, A
 from tests.coordinator_state.harness import GroupHarness, assignment
@@ -55,8 +55,7 @@ def prefix(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> str:
     for group in groups:
         for output in group.outputs:
             record = output_record(output, operator)
-            partition = {} if record.partition == NO_PARTITION else {"partition": record.partition}
-            producer.produce(record.topic, key=record.key, value=record.value, **partition)
+            producer.produce(record.topic, record.value, record.key, record.partition)
     producer.flush()
     return topic_prefix
 

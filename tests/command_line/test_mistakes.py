@@ -114,7 +114,7 @@ EVENT = '{"partition":0,"offset":1,"timestamp_ms":1,"key":"g","value":"x"}\n'
 def test_a_place_that_cannot_be_used(arguments: tuple[str | Path, ...], told: str, tmp_path: Path, taken_port: str) -> None:
     (tmp_path / "events.jsonl").write_text(EVENT)
     (tmp_path / "history.jsonl").touch()
-    named = {"EVENTS": tmp_path / "events.jsonl", "HERE": tmp_path, "TAKEN": taken_port}
+    named: dict[str, str | Path] = {"EVENTS": tmp_path / "events.jsonl", "HERE": tmp_path, "TAKEN": taken_port}
     found = [named.get(str(each), each) for each in arguments]
     assert_told(*found)
     result = call(*found)

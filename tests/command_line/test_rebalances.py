@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from group_coordinator.command_line.explanation import explanation
 from group_coordinator.command_line.summary import Summary
 from group_coordinator.narrative.rebalances import headline, rebalances
-from schemas.history import RebalanceCompleted
+from schemas.history import History, RebalanceCompleted
 from tests.command_line.histories import crash, everything, interrupted, long_wait
 from tests.tables.story import story
 
@@ -67,7 +67,7 @@ def test_the_chain_of_a_crash() -> None:
 
 
 def test_every_rebalance_of_every_kind_can_be_explained() -> None:
-    by_group: dict[str, list] = {}
+    by_group: dict[str, list[History]] = {}
     for record in everything():
         by_group.setdefault(record.group_id, []).append(record)
     count = 0

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from group_coordinator.kafka_topics.reader import read_topic
+from group_coordinator.kafka_topics.reader import headers_of, read_topic
 from schemas.records import UnknownKey, decode_key
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
@@ -80,10 +80,9 @@ def written_of(config: StreamingConfig) -> Written:
     repeated = 0
     for topic in config.topic_settings.topics.outputs:
         for message in read_topic(config.client_properties, topic):
-            headers = {name: (value or b"").decode() for name, value in message.headers() or ()}
             partition = message.partition()
             assert partition is not None
-            record = OutputRecord(topic, partition, message.key(), message.value(), headers)
+            record = OutputRecord(topic, partition, message.key(), message.value(), headers_of(message))
             stream, name = _stream(record, config), _name(record)
             before = seen.setdefault((stream, name), record)
             assert before == record, f"{stream} {name} is written twice with different bytes"
@@ -107,7 +106,7 @@ def has_written(config: StreamingConfig, wanted: int) -> bool:
 def records_so_far(config: StreamingConfig) -> int:
     """The ends of all output topics together, repetitions and all: cheap to ask for, again and again."""
     settings = config.topic_settings
-    latest = OffsetSpec.latest()
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     ends = {
         TopicPartition(getattr(settings.topics, stream), number): latest
         for stream in ("responses", "assignments", "offsets", "history", "dead_letters")

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_request_event, encode_tick
-from schemas.messages import DescribeGroupsRequest, JoinGroupProtocol, JoinGroupRequest, SyncGroupRequest
+from schemas.messages import DescribeGroupsRequest, JoinGroupProtocol, JoinGroupRequest, Request, SyncGroupRequest
 from streaming.config import StreamingConfig
 from streaming.events_tail import open_reader
 from tests.crash import processes
@@ -47,8 +47,10 @@ def backlog() -> Iterator[Event]:
     yield None, encode_tick(START_MS + 20_000)
 
 
-def request(api: str, version: int, body: JoinGroupRequest | SyncGroupRequest | DescribeGroupsRequest, **more: str) -> bytes:
-    return encode_request_event(api, version, body, request_id="r", reply_partition=0, client_id="c", **more)  # type: ignore[arg-type]
+def request(api: str, version: int, body: Request, new_member_id: str | None = None) -> bytes:
+    return encode_request_event(
+        api, version, body, request_id="r", reply_partition=0, client_id="c", new_member_id=new_member_id
+    )
 
 
 @pytest.mark.kafka

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from click import Command, Group, UsageError
+from typer.core import TyperGroup
 
 from group_coordinator.command_line.main import app
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
@@ -39,15 +39,12 @@ def commands(document: Path) -> list[str]:
 def test_a_command_that_is_printed_is_one(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its words, flags and arguments; it is not run."""
     monkeypatch.chdir(tmp_path)
-    found: Command = typer.main.get_command(app)
+    found = typer.main.get_command(app)
     _, *words = shlex.split(line, comments=True)
-    while isinstance(found, Group):
+    while isinstance(found, TyperGroup):
         name, *words = words
         found = found.commands[name]
-    try:
-        found.make_context(found.name, list(words))
-    except UsageError as problem:
-        pytest.fail(f"{line}: {problem.format_message()}")
+    found.make_context(found.name, list(words))
 
 
 @pytest.mark.end_to_end

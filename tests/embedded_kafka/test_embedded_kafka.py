@@ -34,7 +34,7 @@ def values(bootstrap_servers: str, topic: str) -> list[bytes]:
     consumer.assign([TopicPartition(topic, 0, 0)])
     messages = consumer.consume(end, timeout=20) if end else []
     consumer.close()
-    return [message.value() for message in messages]
+    return [message.value() or b"" for message in messages]
 
 
 def lives(pid: int) -> bool:

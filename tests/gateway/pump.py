@@ -18,7 +18,7 @@ from schemas.history import HistoryRecord
 from schemas.messages import Request
 from streaming.operator_config import OperatorConfig
 from streaming.reply_partitions import ReplyPartitions
-from streaming.rows import NO_PARTITION, output_record
+from streaming.rows import output_record
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 
 _TICK_S = 0.02
@@ -131,6 +131,5 @@ class Pump:
             if isinstance(output, HistoryRecord):
                 self.history.append(output)
             topic, partition, key, value, headers = output_record(output, self._operator_config)
-            place = {} if partition == NO_PARTITION else {"partition": partition}
-            producer.produce(topic, value, key, headers=headers, **place)
+            producer.produce(topic, value, key, partition, headers=dict(headers))
         producer.poll(0)

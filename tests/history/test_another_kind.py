@@ -37,7 +37,8 @@ def _entered(view: HistoryView, record: Entered) -> None:
 
 
 def test_views_show_a_group_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold, "MEANINGS", {**MEANINGS, Entered: Meaning(_entered, state="Stable")})
+    meanings: dict[type[HistoryRecord], Meaning] = {**MEANINGS, Entered: Meaning(_entered, state="Stable")}
+    monkeypatch.setattr(fold, "MEANINGS", meanings)
     record = Entered(
         group_id="g", epoch=7, seq=1, time_ms=1_000, timestamp_ms=1_000, generation_id=2, partitions=(0, 1),
         cause=Cause(kind="request", partition=0, offset=7), member=MemberIdentity(member_id="m", client_id="c", client_host="h"),

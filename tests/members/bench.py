@@ -15,6 +15,7 @@ from schemas.consumer_protocol import Assignment, TopicPartition, encode_assignm
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseEnvelope
 from schemas.messages import (
+    JoinGroupRequest,
     JoinGroupResponse,
     JoinGroupResponseMember,
     OffsetCommitRequest,
@@ -70,6 +71,10 @@ class Bench:
         """The requests of this API that wait for their answers, oldest first."""
         return [send for send in self._open.values() if send.api == api]
 
+    def asked(self, kind: type[N]) -> N:
+        """The oldest open request of this kind."""
+        return next(send.request for send in self._open.values() if isinstance(send.request, kind))
+
     def answer(self, api: str, response: Response) -> Send:
         """Answer the oldest open request of this API."""
         send = self.open(api)[0]
@@ -103,8 +108,8 @@ class Bench:
         """Answer the open JoinGroup with success."""
         members = fields.pop("members", ())
         if leader == member_id and not members:
-            request = self.open("JoinGroup")[0].request
-            members = (JoinGroupResponseMember(member_id=member_id, metadata=request.protocols[0].metadata),)
+            metadata = self.asked(JoinGroupRequest).protocols[0].metadata
+            members = (JoinGroupResponseMember(member_id=member_id, metadata=metadata),)
         response = JoinGroupResponse(
             generation_id=generation_id,
             protocol_type="consumer",
@@ -149,8 +154,7 @@ class Bench:
 
     def commit_answer(self, error_code: ErrorCode = ErrorCode.NONE, only: TopicPartition | None = None) -> Send:
         """Answer the oldest open OffsetCommit: every partition with this code, or only one and the others with NONE."""
-        request = self.open("OffsetCommit")[0].request
-        assert isinstance(request, OffsetCommitRequest)
+        request = self.asked(OffsetCommitRequest)
         topics = tuple(
             OffsetCommitResponseTopic(
                 name=topic.name,

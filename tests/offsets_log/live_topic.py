@@ -18,7 +18,7 @@ from schemas.messages import (
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
-from streaming.rows import NO_PARTITION, OutputRecord
+from streaming.rows import OutputRecord
 from streaming.topics import admin_client, ensure_topics
 from tests.coordinator_state.harness import GroupHarness, of_type
 
@@ -44,8 +44,7 @@ def write(config: StreamingConfig, outputs: Iterable[OutputRecord]) -> None:
     """As the sink does it."""
     producer = Producer({"enable.idempotence": True, "log_level": 0, "linger.ms": 20, **config.client_properties})
     for each in outputs:
-        partition = {} if each.partition == NO_PARTITION else {"partition": each.partition}
-        producer.produce(each.topic, key=each.key, value=each.value, headers=dict(each.headers), **partition)
+        producer.produce(each.topic, each.value, each.key, each.partition, headers=dict(each.headers))
     assert producer.flush(30) == 0
 
 

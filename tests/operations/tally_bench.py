@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import msgspec
 
@@ -19,7 +19,8 @@ TOPICS = CONFIG.topic_settings.topics
 SHARDS = frozenset({0})
 
 
-class Bench(NamedTuple):
+@dataclass(frozen=True)
+class Bench:
     metrics: Metrics
     groups: GroupTable
     tally: Tally

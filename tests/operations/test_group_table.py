@@ -22,7 +22,8 @@ def table(top: int = 3, now_s: float = 0.0) -> GroupTable:
 
 
 def test_sums_follow_every_change() -> None:
-    groups, truth, chance = table(), {}, random.Random(1)
+    groups, chance = table(), random.Random(1)
+    truth: dict[str, tuple[str, int]] = {}
     for _ in range(500):
         name, state = f"g{chance.randrange(20)}", chance.choice(group_table.STATES)
         if chance.random() < 0.2:

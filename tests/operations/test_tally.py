@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -95,7 +97,11 @@ def test_groups_of_other_processes_are_not_counted_here() -> None:
 
 
 def test_what_is_none_of_ours_is_an_error_of_one_kind(counted: Bench) -> None:
-    for take in (lambda: counted.tally.history(b"{}"), lambda: counted.tally.answer(0, 0, b"\xff"), lambda: counted.tally.group(b"g", b"[]")):
+    tally = counted.tally
+    takes: list[Callable[[], object]] = [
+        lambda: tally.history(b"{}"), lambda: tally.answer(0, 0, b"\xff"), lambda: tally.group(b"g", b"[]")
+    ]  # fmt: skip
+    for take in takes:
         with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
             take()
 

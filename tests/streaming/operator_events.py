@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import pandas as pd
 from msgspec.structs import replace
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import BinaryType, StructField, StructType
@@ -32,6 +34,9 @@ JOIN = JoinGroupRequest(
 )
 
 JOIN_MS = 100_000
+
+EventRow = tuple[bytes | None, int, int, bytes | None]
+"""Key, offset, clock_ms, value."""
 
 
 def group_state(
@@ -71,6 +76,11 @@ def join(key: bytes, offset: int, clock_ms: int = JOIN_MS) -> tuple[bytes, int, 
 def beat(key: bytes, offset: int) -> tuple[bytes, int, int, bytes]:
     request = HeartbeatRequest(group_id=key.decode(), generation_id=1, member_id="m")
     return key, offset, JOIN_MS, event("Heartbeat", 4, request, f"beat-{offset}")
+
+
+def rows_of(outputs: Iterable[pd.DataFrame]) -> list[dict[str, Any]]:
+    """The rows of an operator's frames, by the names of the columns."""
+    return [{str(name): value for name, value in row.items()} for each in outputs for row in each.to_dict("records")]
 
 
 def timeout_ms(state: GroupState) -> int:

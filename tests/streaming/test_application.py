@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.kafka_topics.reader import headers_of
 from schemas.error_codes import ErrorCode
 from schemas.events import encode_request_event
 from schemas.messages import (
@@ -136,9 +137,8 @@ def read_outputs(config: StreamingConfig) -> Iterator[OutputRecord]:
             for _ in range(high):
                 message = consumer.poll(30.0)
                 assert message is not None
-                headers = {name: (text or b"").decode() for name, text in message.headers() or []}
                 chosen = number if topic in (topics.responses, topics.offsets) else NO_PARTITION
-                yield OutputRecord(topic, chosen, message.key(), message.value(), headers)
+                yield OutputRecord(topic, chosen, message.key(), message.value(), headers_of(message))
     consumer.close()
 
 

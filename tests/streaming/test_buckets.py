@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -10,29 +11,28 @@ from pyspark.sql.streaming.state import GroupState
 
 from streaming.buckets import StoredGroup, bucket_operator, decode_bucket, encode_bucket
 from streaming.operator import OperatorError, streaming_operator
-from tests.streaming.operator_events import CONFIG, JOIN_MS, beat, group_state, join, timeout_ms
+from tests.streaming.operator_events import CONFIG, JOIN_MS, EventRow, beat, group_state, join, rows_of, timeout_ms
 
 KEPT = {b"a": StoredGroup(5, b"membership", b"offsets"), b"\xff": StoredGroup(None, b"", b"")}
 BLOB_OF_VERSION_1 = bytes.fromhex("920182c401619305c40a6d656d62657273686970c4076f666673657473c401ff93c0c400c400")
 
 
-def frame(*rows: tuple[bytes | None, int, int, bytes | None]) -> pd.DataFrame:
-    """Rows of (key, offset, clock_ms, value)."""
+def frame(*rows: EventRow) -> pd.DataFrame:
     keys, offsets, clocks, values = zip(*rows, strict=True)
     timestamps = [50_000 + offset for offset in offsets]
     return pd.DataFrame({"key": keys, "offset": offsets, "clock_ms": clocks, "timestamp_ms": timestamps, "value": values})
 
 
-def in_bucket(rows: list[tuple[bytes | None, int, int, bytes | None]], state: GroupState, bucket: int | None = 3) -> list[dict[str, Any]]:
+def in_bucket(rows: Sequence[EventRow], state: GroupState, bucket: int | None = 3) -> list[dict[str, Any]]:
     frames = [frame(*rows)] if rows else []
-    return [row for output in bucket_operator(CONFIG)((bucket,), frames, state) for row in output.to_dict("records")]
+    return rows_of(bucket_operator(CONFIG)((bucket,), frames, state))
 
 
-def alone(rows: list[tuple[bytes | None, int, int, bytes | None]]) -> list[dict[str, Any]]:
+def alone(rows: Sequence[EventRow]) -> list[dict[str, Any]]:
     found = []
     for key in dict.fromkeys(row[0] for row in rows):
         own = frame(*(row for row in rows if row[0] == key))
-        found += [row for output in streaming_operator(CONFIG)((key,), [own], group_state()) for row in output.to_dict("records")]
+        found += rows_of(streaming_operator(CONFIG)((key,), [own], group_state()))
     return found
 
 

@@ -268,11 +268,11 @@ def test_a_new_log_is_looked_at_again_until_it_has_taken_a_tick() -> None:
 
 def test_a_log_without_ticks_is_looked_at_again_before_its_first() -> None:
     """The ticker asks for the brokers' time by a tick of the first record's time: after one of long ago that would be a jump."""
+    assert not continued(100_000).is_unsure
     ticker = continued(100_000, has_ticks=False)
     assert ticker.is_unsure
     write(ticker, 101_000, 0, skew_ms=20_000)
     assert not ticker.is_unsure, "a tick that was refused has told the brokers' time, and the next one renews all groups"
-    assert not continued(100_000).is_unsure
 
 
 def test_a_log_without_ticks_has_no_clock_that_a_refused_tick_could_name() -> None:

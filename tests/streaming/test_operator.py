@@ -22,6 +22,7 @@ from tests.streaming.operator_events import (
     group_state,
     is_removed,
     is_updated,
+    rows_of,
     timeout_ms,
 )
 
@@ -36,8 +37,7 @@ def frame(*rows: tuple[int, int, bytes | None]) -> pd.DataFrame:
 
 
 def call(key: bytes | None, frames: list[pd.DataFrame], state: GroupState) -> list[dict[str, Any]]:
-    outputs = list(streaming_operator(CONFIG)((key,), frames, state))
-    return [row for output in outputs for row in output.to_dict("records")]
+    return rows_of(streaming_operator(CONFIG)((key,), frames, state))
 
 
 def kinds(outputs: list[dict[str, Any]]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,18 +24,16 @@ from streaming.session import prepare_session
 from streaming.source import with_clock
 from streaming.state_function import StateFunction
 from tests.streaming.log_story import story as story_of_a_log
-from tests.streaming.operator_events import CONFIG, JOIN_MS, beat, group_state, is_removed, is_updated, join
+from tests.streaming.operator_events import CONFIG, JOIN_MS, EventRow, beat, group_state, is_removed, is_updated, join
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Row = tuple[bytes | None, int, int, bytes | None]
-"""Key, offset, clock_ms, value."""
 LIMIT = 1_000
 WORD = b"\0random word"
 
 
-def cut(rows: list[Row], part_bytes: int, sizes: Iterator[int]) -> list[dict[str, Any]]:
+def cut(rows: Sequence[EventRow], part_bytes: int, sizes: Iterator[int]) -> list[dict[str, Any]]:
     """The rows with their parts, as the task cuts them, from Arrow batches of these sizes."""
     cutter, found, left = Cutter(part_bytes), [], rows
     while left:
@@ -81,10 +79,10 @@ def written(states: dict[Any, Any], state: GroupState) -> None:
         states.pop(state._keyAsUnsafe, None)
 
 
-def story(groups: int, beats: int) -> list[Row]:
+def story(groups: int, beats: int) -> list[EventRow]:
     """Groups that begin and beat, some of whose names begin as others do; poisons among them; and records without a key."""
     names = [b"a", b"a\0", b"a\0\0", b"b", b"", b"\xff\xfe"][:groups]
-    rows: list[Row] = []
+    rows: list[EventRow] = []
     for number in range(beats):
         for name in names:
             offset = len(rows)

@@ -60,8 +60,8 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[Query]:
         for query in queries:
             query.goes_on(now_s[0])
 
-    monkeypatch.setattr(stopping.time, "sleep", sleep)
-    monkeypatch.setattr(stopping.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr("streaming.stopping.time.sleep", sleep)
+    monkeypatch.setattr("streaming.stopping.time.monotonic", lambda: now_s[0])
     return queries
 
 

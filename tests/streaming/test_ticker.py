@@ -172,9 +172,13 @@ def test_senders_times_while_it_runs_end_it(kafka: EmbeddedKafka, admin: AdminCl
 @pytest.mark.kafka
 def test_a_ticker_that_cannot_go_on_says_so(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:
     make_log(admin, topic_prefix)
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
     ticker = Ticker(
         topic_prefix, 0, {"bootstrap.servers": kafka.bootstrap_servers}, interval_ms=100, lead_ms=10**9, pause_ms=1_000,
-        session_max_ms=5_000, ahead_max_ms=3_000, on_tick=lambda: 1 / 0,
+        session_max_ms=5_000, ahead_max_ms=3_000, on_tick=fail,
     )  # fmt: skip
     ticker.start()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -25,12 +26,13 @@ def tick(clock_ms: int) -> tuple[None, bytes]:
 def batch(*records: tuple[bytes | None, bytes | None], timestamps: Sequence[int | None] | None = None) -> pa.RecordBatch:
     """Records whose timestamps are unknown, unless they are given."""
     keys, values = zip(*records, strict=True)
-    columns = [pa.array(keys, pa.binary()), pa.array(values, pa.binary()), pa.array(timestamps or [None] * len(keys), pa.int64())]
+    stamps = timestamps or [None] * len(keys)
+    columns: list[pa.Array[Any]] = [pa.array(keys, pa.binary()), pa.array(values, pa.binary()), pa.array(stamps, pa.int64())]
     return pa.RecordBatch.from_arrays(columns, names=["key", "value", "timestamp_ms"])
 
 
 def clocks(*batches: pa.RecordBatch) -> list[int]:
-    return [clock for each in carry_clock(batches, AHEAD_MS) for clock in each.column("clock_ms").to_pylist()]
+    return [clock for each in carry_clock(batches, AHEAD_MS) for clock in each.column("clock_ms").to_numpy().tolist()]
 
 
 def test_a_request_has_the_clock_of_the_last_tick_before_it_over_batches() -> None:

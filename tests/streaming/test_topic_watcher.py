@@ -41,7 +41,7 @@ class Cluster:
 
     def __init__(self, bootstrap_servers: str, prefix: str, shards: int = 1) -> None:
         self.properties = {"bootstrap.servers": bootstrap_servers, "log_level": "0"}
-        self.admin = AdminClient(self.properties)
+        self.admin = AdminClient({**self.properties})
         settings = TopicSettings(prefix=prefix, shards=shards, responses_partitions=1, offsets_partitions=OFFSETS_PARTITIONS)
         self.topics = ensure_topics(self.admin, settings).topics
         self.shards = shards
@@ -115,7 +115,7 @@ class Cluster:
             messages = [reader.poll(TIMEOUT_S) for _ in range(high)]
         finally:
             reader.close()
-        return [(each.key(), each.value()) for each in messages if each is not None]  # type: ignore[misc]
+        return [(each.key(), each.value()) for each in messages if each is not None]
 
 
 @pytest.fixture

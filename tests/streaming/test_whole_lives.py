@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,7 +19,7 @@ from tests.streaming import log_story
 
 CONFIG = StreamingConfig(group_initial_rebalance_delay_ms=1_000, shards=2)
 BUCKETS = 3
-Row = dict[str, object]
+Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def bucket_rows(log: list[Record], bucket: int) -> list[Row]:
         for record in log
         if record.key is None or len(record.key) % BUCKETS == bucket
     ]
-    return sorted(rows, key=lambda row: (row["partition"], row["key"] is not None, row["key"] or b"", row["offset"]))  # type: ignore[return-value]
+    return sorted(rows, key=lambda row: (row["partition"], row["key"] is not None, row["key"] or b"", row["offset"]))
 
 
 def batches(rows: list[Row], seed: int) -> Iterator[pa.RecordBatch]:

@@ -15,8 +15,8 @@ QUICK = {
 def tables_spark(spark: SparkSession) -> Iterator[SparkSession]:
     """The shared session, made quick for small tables."""
     before = {name: spark.conf.get(name, None) for name in QUICK}
-    for name, value in QUICK.items():
-        spark.conf.set(name, value)
+    for name, quick in QUICK.items():
+        spark.conf.set(name, quick)
     yield spark
     for name, value in before.items():
         if value is None:

@@ -22,9 +22,10 @@ from schemas.events import encode_json
 from schemas.history import History
 from schemas.records_file import Record, encode_record
 
-PIECE = pa.schema(
-    [("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp_ms", pa.int64())]
-)
+PIECE_TYPES: dict[str, pa.DataType] = {
+    "key": pa.binary(), "value": pa.binary(), "partition": pa.int32(), "offset": pa.int64(), "timestamp_ms": pa.int64()
+}  # fmt: skip
+PIECE = pa.schema(PIECE_TYPES)
 Rows = dict[str, list[tuple[Any, ...]]]
 """Table name -> rows, sorted."""
 

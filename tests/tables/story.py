@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import cache
 
 from schemas.history import History, HistoryRecord
-from tests.coordinator_state.harness import DAY_MS, MINUTE_MS, GroupHarness, assignment, of_type, subscription
+from tests.coordinator_state.harness import DAY_MS, MINUTE_MS, GroupHarness, assignment, subscription
 
 START_MS = int(datetime(2026, 11, 20, 14, 0, tzinfo=UTC).timestamp()) * 1000
 """2026-11-20 14:00 UTC."""
@@ -29,7 +29,7 @@ def story() -> tuple[History, ...]:
 
 
 def history(group: GroupHarness) -> list[History]:
-    return of_type(group.outputs, HistoryRecord)  # type: ignore[return-value]
+    return [output for output in group.outputs if isinstance(output, HistoryRecord)]
 
 
 def orders() -> GroupHarness:
@@ -109,20 +109,20 @@ def cooperative() -> GroupHarness:
     fields = {"protocols": {"cooperative-sticky": subscription("t")}}
     group.add("c1", client_id="gentle-1", **fields)
     group.sleep(0)
-    own = {"protocol_name": "cooperative-sticky"}
-    group.sync("c1", 1, {"c1": assignment("t", 0, 1)}, **own)
+    own = "cooperative-sticky"
+    group.sync("c1", 1, {"c1": assignment("t", 0, 1)}, protocol_name=own)
     group.sleep(3_000)
     group.add("c2", client_id="gentle-2", **fields)
     group.sleep(1_000)
     group.join("c1", client_id="gentle-1", **fields)
-    group.sync("c2", 2, **own)
-    group.sync("c1", 2, {"c1": assignment("t", 0)}, **own)
+    group.sync("c2", 2, protocol_name=own)
+    group.sync("c1", 2, {"c1": assignment("t", 0)}, protocol_name=own)
     group.sleep(500)
     group.join("c1", client_id="gentle-1", **fields)
     group.sleep(500)
     group.join("c2", client_id="gentle-2", **fields)
-    group.sync("c2", 3, **own)
-    group.sync("c1", 3, {"c1": assignment("t", 0), "c2": assignment("t", 1)}, **own)
+    group.sync("c2", 3, protocol_name=own)
+    group.sync("c1", 3, {"c1": assignment("t", 0), "c2": assignment("t", 1)}, protocol_name=own)
     return group
 
 

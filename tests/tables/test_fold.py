@@ -11,18 +11,30 @@ from typing import TypeVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from group_coordinator.tables.fold import GroupTables, StateError, fold, row_key
-from group_coordinator.tables.rows import TABLES, AnyRow, Commit, Event, Expiry, Member, Ownership, Rebalance, Refusal
+from group_coordinator.tables.rows import (
+    TABLES,
+    AnyRow,
+    Commit,
+    Event,
+    Expiry,
+    Member,
+    Ownership,
+    Rebalance,
+    Refusal,
+    Row,
+)
 from schemas.events import encode_json
-from schemas.history import GroupDead, History, RebalanceStarted
+from schemas.history import Cause, GroupDead, History, RebalanceStarted
 from tests.coordinator_state.harness import GroupHarness, assignment
 from tests.tables.story import START_MS, history, moment, story
 
-T = TypeVar("T")
+R = TypeVar("R", bound=Row)
 
 
-def rows_of(kind: type[T], group_id: str, records: Iterable[History] | None = None) -> list[T]:
+def rows_of(kind: type[R], group_id: str, records: Iterable[History] | None = None) -> list[R]:
     rows = fold(story() if records is None else records)
     return [row for row in rows if isinstance(row, kind) and row.group_id == group_id]
 
@@ -245,10 +257,7 @@ def test_refusals_of_another_shard_do_not_hide_the_group() -> None:
     stray = GroupHarness("orders", START_MS, shard_count=50)
     stray.offset = 10_000
     stray.heartbeat("a", 1)
-    moved = [
-        type(record)(**{name: getattr(record, name) for name in record.__struct_fields__} | {"cause": replaced(record)})
-        for record in history(stray)
-    ]
+    moved = [replace(record, cause=of_the_next_partition(record)) for record in history(stray)]
     records = [record for record in story() if record.group_id == "orders"]
     tables = GroupTables()
     for record in [*records[:10], *moved, *records[10:]]:
@@ -259,15 +268,11 @@ def test_refusals_of_another_shard_do_not_hide_the_group() -> None:
     assert len(rows) == len(expected) + 1
 
 
-def replaced(record: History):
-    from msgspec.structs import replace
-
+def of_the_next_partition(record: History) -> Cause:
     return replace(record.cause, partition=record.cause.partition + 1)
 
 
 def test_append_times_that_step_back_make_no_row_that_ends_before_it_began() -> None:
-    from msgspec.structs import replace
-
     random = Random(3)
     records = [
         replace(record, timestamp_ms=record.timestamp_ms - random.randrange(60_000))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,12 +14,13 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.tables.columns import columns
 from group_coordinator.tables.files import write_tables
 from group_coordinator.tables.layout import CHECKPOINT, Format, TablesError
-from group_coordinator.tables.rows import TABLES
+from group_coordinator.tables.rows import TABLES, Table
 from group_coordinator.tables.spark_rows import fold_batch, history_from_file
 from group_coordinator.tables.spark_sinks import DeltaSink, ParquetSink, open_sink
 from group_coordinator.tables.spark_tables import history_stream, start_tables_query, write_rows, write_tables_batch
@@ -75,12 +77,13 @@ def test_parquet_stream_that_fails_in_the_midst_of_a_batch(
     pieces[1].append((b"orders", raw(RECORDS[-1:])[0][1]))
     pieces[2].append((None, b"\xff"))
     write_pieces(tmp_path / "in", pieces)
-    start = lambda: start_tables_query(  # noqa: E731
-        read_stream(tables_spark, tmp_path / "in"), str(tmp_path / "tables"), "parquet", available_now=True
-    )
     write = ParquetSink.write
 
-    def fail_after(self, table, rows, days, batch_id) -> None:
+    def start() -> StreamingQuery:
+        pieces_so_far = read_stream(tables_spark, tmp_path / "in")
+        return start_tables_query(pieces_so_far, str(tmp_path / "tables"), "parquet", available_now=True)
+
+    def fail_after(self: ParquetSink, table: Table, rows: DataFrame, days: Sequence[int], batch_id: int) -> None:
         write(self, table, rows, days, batch_id)
         if (table.name, batch_id) == ("ownership", 1):
             raise RuntimeError("pulled the plug")

@@ -9,7 +9,6 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from streaming.executors import ExecutorsAwaited
-from streaming.tuning import heap
 from streaming.tuning.guard import spared
 from streaming.tuning.hadoop import lighten_hadoop
 from streaming.tuning.heap import LOOK_INTERVAL_S, Heap
@@ -23,8 +22,11 @@ def changed_spark() -> Any:
 
 @pytest.mark.parametrize("problem", [TypeError("'JavaPackage' object is not callable"), AttributeError("gone"), Py4JError("gone")])
 def test_what_is_gone_is_left_out_and_logged(problem: Exception, caplog: pytest.LogCaptureFixture) -> None:
-    with spared("something"):
+    def fail() -> None:
         raise problem
+
+    with spared("something"):
+        fail()
     (record,) = caplog.records
     assert record.getMessage().startswith(f"Left out: something ({type(problem).__name__}: ")
 
@@ -42,7 +44,7 @@ def test_hadoop_stays_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_the_heap_is_asked_for_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     now_s = 0.0
-    monkeypatch.setattr(heap.time, "monotonic", lambda: now_s)
+    monkeypatch.setattr("streaming.tuning.heap.time.monotonic", lambda: now_s)
     kept = Heap(changed_spark())
     for _ in range(3):
         now_s += LOOK_INTERVAL_S

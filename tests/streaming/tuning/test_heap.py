@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from streaming.tuning import heap
 from streaming.tuning.heap import GROWN_BYTES, LARGE_BATCH_MS, LOOK_INTERVAL_S, WAIT_MAX_S, WAIT_MIN_S, Heap
 
 
@@ -38,7 +37,7 @@ class Jvm:
 @pytest.fixture
 def jvm(monkeypatch: pytest.MonkeyPatch) -> Jvm:
     jvm = Jvm()
-    monkeypatch.setattr(heap.time, "monotonic", lambda: jvm.now_s)
+    monkeypatch.setattr("streaming.tuning.heap.time.monotonic", lambda: jvm.now_s)
     return jvm
 
 
