@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -13,6 +13,8 @@ from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
 from coordinator_state import Output as CoordinatorOutput
 from schemas.events import ResponseDocument, decode_request_event, encode_json
 from streaming.topics import Topics
+
+N = TypeVar("N")
 
 
 class TableCoordinator:
@@ -41,7 +43,7 @@ class TableCoordinator:
         self._producer.flush(10)
         self._consumer.close()
 
-    def history(self, kind: type[object]) -> list[object]:
+    def history(self, kind: type[N]) -> list[N]:
         return [output for output in self.outputs if isinstance(output, kind)]
 
     def _run(self) -> None:
@@ -53,10 +55,11 @@ class TableCoordinator:
             now_ms = time.time_ns() // 1_000_000
             outputs = self.coordinator.advance_to(now_ms)
             if message is not None and message.error() is None:
-                group_id = message.key().decode()
+                group_id, offset = (message.key() or b"").decode(), message.offset()
+                assert offset is not None
                 envelope, request = decode_request_event(group_id, message.value())
                 event = RequestEvent(
-                    offset=message.offset(),
+                    offset=offset,
                     clock_ms=now_ms,
                     timestamp_ms=message.timestamp()[1],
                     envelope=envelope,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -31,9 +32,9 @@ class Place:
         self.topic = f"{prefix}.orders"
         self.coordinator = coordinator
 
-    def member(self, **settings: object) -> Member:
-        options = {"prefix": self.prefix, "auto_offset_reset": "earliest", "heartbeat_interval_ms": 300}
-        return Member(self.servers, "readers", [self.topic], **(options | settings))
+    def member(self, **settings: Any) -> Member:
+        options: dict[str, Any] = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 300} | settings
+        return Member(self.servers, "readers", [self.topic], prefix=self.prefix, **options)
 
     def produce(self, count: int, first: int = 0) -> None:
         producer = Producer({"bootstrap.servers": self.servers})
@@ -126,8 +127,10 @@ def test_members_of_one_host_share_the_partitions_and_hand_them_over(place: Plac
         return lambda _, partitions: told.append((name, what, len(partitions)))
 
     with MemberHost(place.servers, prefix=place.prefix) as host:
-        settings = {"heartbeat_interval_ms": 300, "partition_assignment_strategy": ("cooperative-sticky",)}
-        settings |= {"auto_offset_reset": "earliest"}
+        settings: dict[str, Any] = {
+            "heartbeat_interval_ms": 300, "partition_assignment_strategy": ("cooperative-sticky",),
+            "auto_offset_reset": "earliest",
+        }  # fmt: skip
         first = Member(host, "readers", [place.topic], on_assign=note("a", "+"), on_revoke=note("a", "-"), **settings)
         place.produce(40)
         values = poll_until([first], lambda: len(first.assignment) == 4)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 import pytest
 
+from coordinator_state import Answer
 from group_coordinator.members.effects import Assigned, CoordinatorUnknown, Failed, Lost, PollIntervalExceeded, Revoked
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
@@ -27,7 +29,7 @@ def orders(*partitions: int) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition("orders", partition) for partition in partitions)
 
 
-def started(count: int, partitions: int = 6, **settings: object) -> World:
+def started(count: int, partitions: int = 6, **settings: Any) -> World:
     world = World({"orders": partitions})
     for number in range(count):
         world.start(f"m{number}", **settings)
@@ -218,7 +220,7 @@ def test_a_lost_join_answer_is_asked_for_again_and_a_late_one_ignored() -> None:
     world = World({"orders": 2})
     lost: list[str] = []
 
-    def answer_delays(_: object, answer: object) -> tuple[int, ...]:
+    def answer_delays(_: object, answer: Answer) -> tuple[int, ...]:
         if answer.api == "JoinGroup" and not lost:
             lost.append("first")
             return (20_000,)
@@ -228,8 +230,7 @@ def test_a_lost_join_answer_is_asked_for_again_and_a_late_one_ignored() -> None:
     application = world.start("a", max_poll_interval_ms=5_000, request_timeout_ms=5_000)
     took_ms = world.run_until(world.is_shared)
     assert 10_000 <= took_ms <= 12_000, "max.poll.interval.ms and 5 s"
-    joins = [send for send in application.sent if send.api == "JoinGroup"]
-    assert joins[1].request.reason == "rebalance failed due to DisconnectException"
+    assert application.requests("JoinGroup")[1].reason == "rebalance failed due to DisconnectException"
     assert len({send.request_id for send in application.sent}) == len(application.sent)
     member_id = application.member.member_id
     world.run(30_000)
@@ -272,7 +273,8 @@ def test_a_group_settles_after_a_time_in_which_a_third_of_all_is_lost() -> None:
         )
     world.produce("orders", 100)
     world.run(120_000)
-    world.request_delays = world.answer_delays = lambda _, __: (5,)
+    world.request_delays = lambda _, __: (5,)
+    world.answer_delays = lambda _, __: (5,)
     world.run_until(lambda: world.is_shared() and len(set(world.owners().values())) == 3, limit_ms=120_000)
     world.run(20_000)
     assert set(world.committed().values()) == {100}

@@ -25,7 +25,11 @@ class FakeCluster:
 def test_a_topic_that_is_missing_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     cluster, later = FakeCluster(), list[Callable[[], None]]()
     watch = TopicWatch(
-        cast(Cluster, cluster), threading.Condition(), lambda: {"there", "missing", "unknown"}, lambda counts: None, lambda _, do: later.append(do)
+        cast(Cluster, cluster),
+        threading.Condition(),
+        lambda: {"there", "missing", "unknown"},
+        lambda counts: None,
+        lambda _, do: later.append(do),
     )
     cluster.counts = {"there": 3, "missing": 0}  # and `unknown` could not be looked up
     watch.look_up(["there", "missing", "unknown"])

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 from uuid import NAMESPACE_OID, uuid5
 
 from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
@@ -39,6 +39,7 @@ from schemas.events import (
     encode_tick,
 )
 
+N = TypeVar("N")
 GROUP = "readers"
 START_MS = 1_700_000_000_000
 CATCH_UP = 1.1
@@ -72,7 +73,7 @@ class Application:
         self._wake_at_ms: int | None = None
         self.member.start(world.now_ms, topics)
 
-    def told(self, kind: type[Any]) -> list[Any]:
+    def told(self, kind: type[N]) -> list[N]:
         """The notifications of this kind, oldest first."""
         return [notification for notification in self.diary if isinstance(notification, kind)]
 
@@ -236,7 +237,7 @@ class World:
         settled = all(each.member.state == "stable" and not each.member.is_rejoining for each in alive)
         return settled and len(self.owners()) == sum(self.topics.values())
 
-    def history(self, kind: type[Any]) -> list[Any]:
+    def history(self, kind: type[N]) -> list[N]:
         """The history records of this kind, oldest first."""
         return [output for output in self.outputs if isinstance(output, kind)]
 

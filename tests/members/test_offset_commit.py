@@ -1,4 +1,4 @@
-"""Commits and positions: what is safe, what is repeated, where a member begins."""
+"""Commits: what is safe, what is repeated."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from group_coordinator.members.effects import (
     Committed,
     CoordinatorUnknown,
     Failed,
-    LogBoundsNeeded,
-    NoOffsetToReset,
     OffsetAndMetadata,
-    Positioned,
     Revoked,
 )
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
-from schemas.messages import HeartbeatResponse, OffsetCommitRequest, OffsetFetchResponse, OffsetFetchResponseGroup
+from schemas.messages import HeartbeatResponse, JoinGroupRequest, OffsetCommitRequest
 from tests.members.bench import P0, P1, Bench
 from tests.members.world import World
 
@@ -31,108 +28,12 @@ def committed_by(request: object) -> dict[TopicPartition, int]:
     }
 
 
-# -------------------------------------------------------------------------------------------------------- positions
-
-
-def test_a_member_begins_at_the_committed_offsets() -> None:
-    bench = Bench()
-    bench.stable(P0, P1, committed=17)
-    assert bench.last(Positioned).positions == {P0: 17, P1: 17}
-
-
-@pytest.mark.parametrize(("policy", "offset"), [("earliest", 3), ("latest", 9)])
-def test_without_a_committed_offset_the_reset_policy_chooses(policy: str, offset: int) -> None:
-    bench = Bench(auto_offset_reset=policy)
-    bench.stable(P0, committed=-1)
-    assert bench.last(LogBoundsNeeded).partitions == (P0,)
-    assert not bench.heard(Positioned)
-    bench.member.log_bounds({P0: (3, 9), P1: (0, 0)})
-    bench.poll()
-    assert bench.last(Positioned).positions == {P0: offset}
-
-
-def test_without_a_reset_policy_the_application_is_told() -> None:
-    bench = Bench(auto_offset_reset="none")
-    bench.stable(P0, committed=-1)
-    assert bench.last(NoOffsetToReset).partitions == (P0,)
-
-
-def test_a_position_that_the_log_no_longer_has_begins_anew() -> None:
-    bench = Bench()
-    bench.stable(P0, committed=17)
-    bench.member.out_of_range([P0])
-    bench.member.log_bounds({P0: (100, 200)})
-    bench.poll()
-    assert bench.last(Positioned).positions == {P0: 100}
-
-
-@pytest.mark.parametrize("error_code", [ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.NOT_COORDINATOR])
-def test_an_offset_fetch_that_may_be_repeated_is_repeated(error_code: ErrorCode) -> None:
-    bench = Bench()
-    bench.poll()
-    bench.join()
-    bench.sync(P0)
-    bench.poll()
-    bench.offsets({P0: -1}, error_code)
-    assert not bench.heard(LogBoundsNeeded)
-    bench.wait(100)
-    bench.offsets({P0: 4})
-    assert bench.last(Positioned).positions == {P0: 4}
-
-
-def test_an_offset_fetch_of_a_group_that_may_not_be_used_ends_the_member() -> None:
-    bench = Bench()
-    bench.poll()
-    bench.join()
-    bench.sync(P0)
-    bench.poll()
-    group = OffsetFetchResponseGroup(group_id="g", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    bench.answer("OffsetFetch", OffsetFetchResponse(groups=(group,)))
-    assert bench.last(Failed).error_code is ErrorCode.GROUP_AUTHORIZATION_FAILED
-
-
-def test_an_offset_fetch_without_an_answer_is_asked_again_and_the_late_answer_ignored() -> None:
-    bench = Bench(request_timeout_ms=5_000)
-    bench.poll()
-    bench.join()
-    bench.sync(P0)
-    bench.poll()
-    late = bench.open("OffsetFetch")[0]
-    bench.wait(5_100)
-    bench.offsets({P0: 8})
-    bench.reopen(late)
-    bench.offsets({P0: 4})
-    assert [told.positions for told in bench.heard(Positioned)] == [{P0: 8}]
-
-
-def test_an_old_answer_does_not_place_a_partition_that_was_given_up_meanwhile() -> None:
-    bench = Bench(enable_auto_commit=False)
-    bench.poll()
-    bench.join()
-    bench.sync(P0)
-    bench.poll()
-    bench.wait(3_000)
-    bench.answer("Heartbeat", HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    bench.poll()
-    bench.poll()
-    bench.join(generation_id=2)
-    bench.sync(P0)
-    bench.poll()
-    bench.offsets({P0: 4})
-    assert not bench.heard(Positioned)
-    bench.offsets({P0: 8})
-    assert bench.last(Positioned).positions == {P0: 8}
-
-
-# ------------------------------------------------------------------------------------------------- automatic commits
-
-
 def test_positions_that_moved_are_committed_at_the_interval() -> None:
     bench = Bench(auto_commit_interval_ms=5_000)
     bench.stable(P0, P1, committed=5)
     bench.member.processed(P0, 6)
     bench.wait(5_000)
-    assert committed_by(bench.open("OffsetCommit")[0].request) == {P0: 7}
+    assert committed_by(bench.asked(OffsetCommitRequest)) == {P0: 7}
     bench.commit_answer()
     assert bench.last(Committed).automatic
     bench.wait(20_000)
@@ -144,7 +45,7 @@ def test_where_the_reset_policy_began_is_committed_too() -> None:
     bench.stable(P0, committed=-1)
     bench.member.log_bounds({P0: (0, 9)})
     bench.wait(5_000)
-    assert committed_by(bench.open("OffsetCommit")[0].request) == {P0: 9}
+    assert committed_by(bench.asked(OffsetCommitRequest)) == {P0: 9}
 
 
 def test_nothing_is_committed_automatically_when_that_is_off() -> None:
@@ -196,7 +97,7 @@ def test_a_commit_is_answered_by_its_number() -> None:
     bench.stable(P0, P1)
     number = bench.member.commit({P0: OffsetAndMetadata(3, "note")})
     bench.poll()
-    request = bench.open("OffsetCommit")[0].request
+    request = bench.asked(OffsetCommitRequest)
     assert request.topics[0].partitions[0].committed_metadata == "note"
     bench.commit_answer()
     assert bench.last(Committed) == Committed(
@@ -210,7 +111,7 @@ def test_a_commit_without_offsets_commits_the_positions() -> None:
     bench.member.processed(P0, 20)
     bench.member.commit()
     bench.poll()
-    assert committed_by(bench.open("OffsetCommit")[0].request) == {P0: 21}
+    assert committed_by(bench.asked(OffsetCommitRequest)) == {P0: 21}
 
 
 def test_a_commit_of_nothing_succeeds_at_once() -> None:
@@ -325,7 +226,7 @@ def test_a_commit_that_finds_another_generation_fails_and_the_member_joins_again
     assert bench.last(CommitFailed).error_code is error_code
     bench.poll()
     bench.poll()
-    assert bench.open("JoinGroup")[0].request.reason == reason
+    assert bench.asked(JoinGroupRequest).reason == reason
 
 
 @pytest.mark.parametrize("error_code", [ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_AUTHORIZATION_FAILED])
