@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
@@ -22,6 +23,9 @@ from streaming.rows import output_record
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 
 _TICK_S = 0.02
+
+
+Record = TypeVar("Record", bound=HistoryRecord)
 
 
 class Pump:
@@ -74,7 +78,7 @@ class Pump:
     def resume(self) -> None:
         self._running.set()
 
-    def told(self, kind: type[HistoryRecord], group_id: str) -> list[HistoryRecord]:
+    def told(self, kind: type[Record], group_id: str) -> list[Record]:
         """The history of a group, one kind of record."""
         return [record for record in list(self.history) if isinstance(record, kind) and record.group_id == group_id]
 
@@ -108,7 +112,9 @@ class Pump:
                     self._pause_before[1].set()
                     self._pause_before = None
                     self._be_away()
-                event = RequestEvent(message.offset(), self._now_ms, message.timestamp()[1], envelope, request)
+                offset = message.offset()
+                assert offset is not None
+                event = RequestEvent(offset, self._now_ms, message.timestamp()[1], envelope, request)
                 outputs += self.coordinator.handle(group_id, event)
             outputs += self.coordinator.advance_to(self._now_ms)
             self._write(producer, outputs)

@@ -40,7 +40,7 @@ Run = dict[Library, ConsumerProcess]
 
 def one_of_each(consumers: Consumers, group: str, **settings: str | int | bool) -> Run:
     """A consumer of each library, each in a group of its own: what one of them waits for does not hold up the others."""
-    return {library: consumers.start(library, f"{group}-{library}", **settings) for library in LIBRARIES}
+    return {library: consumers.start(library, f"{group}-{library}", None, **settings) for library in LIBRARIES}
 
 
 @with_kafka_python

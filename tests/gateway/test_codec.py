@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from io import BytesIO
 from random import Random
+from typing import Literal
 
 import pytest
 from kio.index import load_payload_module
@@ -33,7 +34,9 @@ def test_reads_and_writes_what_kafka_python_does(message: str, version: int) -> 
 @pytest.mark.parametrize(("message", "version"), MESSAGES)
 def test_kio_reads_what_is_written_here(message: str, version: int) -> None:
     """A third opinion, by another author: it reads our bytes and writes the same."""
-    kind = EntityType.request if message.endswith("Request") else EntityType.response
+    kind: Literal[EntityType.request, EntityType.response] = (
+        EntityType.request if message.endswith("Request") else EntityType.response
+    )
     cls = getattr(load_payload_module(wire_class(message).json["apiKey"], version, kind), message)
     random = Random(f"kio{message}{version}")
     tried = 0

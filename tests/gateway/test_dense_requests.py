@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -20,7 +20,7 @@ from group_coordinator.gateway.rate_limited_log import LINES_PER_WINDOW, WINDOW_
 from group_coordinator.gateway.refusals import refusal
 from group_coordinator.gateway.request_bounds import cost_of_listing
 from schemas.error_codes import ErrorCode
-from schemas.messages import JoinGroupRequest, Response, SyncGroupRequest
+from schemas.messages import JoinGroupRequest, SyncGroupRequest
 from tests.gateway import wire
 from tests.gateway.accounts import Clock
 from tests.gateway.filtered_connections import HONEST, SECRET, connection
@@ -132,16 +132,15 @@ def test_many_partitions_are_let_through_in_turns() -> None:
     request = produce(b"\x02\x02t" + varint(6_001) + partition * 6_000 + b"\x00\x00")
     machine = connection()
     machine.from_client(request[:262_144])
-    scheduler, passed = 0, carried(machine.to_broker)
+    turns, passed = 0, carried(machine.to_broker)
     assert len(passed) < 200_000, "not all of it at once"
-    assert machine.has_more
     assert not machine.reads_client
     machine.from_client(request[262_144:])
     while machine.has_more:
         machine.go_on()
-        scheduler += 1
+        turns += 1
         passed += carried(machine.to_broker)
-    assert scheduler > 1
+    assert turns > 1
     assert passed == request
     assert machine.closing is None
 
@@ -173,7 +172,7 @@ def test_one_member_asks_only_so_often_at_once(request_: JoinGroupRequest | Sync
     assert refused == [refusal(request_, ErrorCode.COORDINATOR_NOT_AVAILABLE)] * (100 - EACH_MAX)
     assert not bench.ask(api, replace(request_, group_id="h"))
     for event, on_answer in list(events):
-        on_answer(cast(Response, refusal(event.request, ErrorCode.REBALANCE_IN_PROGRESS)))
+        on_answer(refusal(event.request, ErrorCode.REBALANCE_IN_PROGRESS))
     assert bench.router.held_requests == 0
     assert not bench.ask(api, request_)
 

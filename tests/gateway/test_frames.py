@@ -29,10 +29,11 @@ def test_whole_or_in_pieces_what_comes_out_is_what_went_in(payloads: list[tuple[
     for piece in _pieces(stream, cuts):
         splitter.feed(piece)
         while True:
-            if splitter.mid_frame:
-                taken = splitter.piece()
-                let_through += taken
-                if splitter.mid_frame:
+            is_within = splitter.mid_frame
+            if is_within:
+                let_through += splitter.piece()
+                is_within = splitter.mid_frame
+                if is_within:
                     break
                 continue
             if takes_whole is None:

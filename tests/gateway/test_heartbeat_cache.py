@@ -9,11 +9,13 @@ from msgspec.structs import replace
 
 from coordinator_state import Answer, AssignmentChange, Coordinator, GroupConfig, Output, RequestEvent
 from coordinator_state.classic.group import ClassicGroup
+from group_coordinator.gateway.handover import TopicRecord
 from group_coordinator.gateway.heartbeat_cache import HeartbeatCache
+from group_coordinator.gateway.published_groups import PublishedGroup, PublishedGroups, PublishedMember
 from schemas.consumer_protocol import Subscription, encode_subscription
 from schemas.error_codes import ErrorCode
-from schemas.events import RequestEnvelope, decode_request_event, encode_request_event
-from schemas.history import GroupSnapshot, SnapshotMember
+from schemas.events import RequestEnvelope, decode_request_event, encode_json, encode_request_event
+from schemas.history import GroupSnapshot
 from schemas.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -29,19 +31,13 @@ from schemas.messages import (
 
 WELL, REJOIN = ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS
 BEAT = HeartbeatRequest(group_id="g", generation_id=5, member_id="m")
-MEMBER = SnapshotMember(
-    member_id="m", group_instance_id=None, client_id="c", client_host="/h", session_timeout_ms=1, rebalance_timeout_ms=1,
-    metadata=b"", assignment=b"", partitions=None,
-)  # fmt: skip
-GROUP = GroupSnapshot(
-    group_id="g", epoch=0, seq=1, time_ms=0, state="Stable", state_since_ms=0, generation_id=5, protocol_type="consumer",
-    protocol_name="range", leader_id="m", members=(MEMBER,),
-)  # fmt: skip
+MEMBER = PublishedMember("m", None)
+GROUP = PublishedGroup("g", "Stable", 5, "consumer", (MEMBER,))
 
 
 class Bench:
     def __init__(self) -> None:
-        self.group: GroupSnapshot | None = GROUP
+        self.group: PublishedGroup | None = GROUP
         self.beats = HeartbeatCache(lambda group_id: self.group if group_id == "g" else None, patience_ms=5_000)
 
     def known(self, said: ErrorCode = WELL) -> Bench:
@@ -123,8 +119,8 @@ class World:
         self.random = random
         self.now_ms = 1_000
         self.coordinator = Coordinator(GroupConfig(group_initial_rebalance_delay_ms=0))
-        self.published: GroupSnapshot | None = None
-        self.beats = HeartbeatCache(lambda _: self.published, patience_ms=5_000)
+        self.published, self.published_seq = PublishedGroups(1_000_000), 0
+        self.beats = HeartbeatCache(self.published.group, patience_ms=5_000)
         self.log: list[tuple[Request, str, int, str | None]] = []
         self.offset = 0
         self.members: dict[str, int] = {}
@@ -175,10 +171,14 @@ class World:
         self.random.shuffle(outputs)  # the topics are read by different threads
         for output in outputs:
             if isinstance(output, AssignmentChange):
-                if output.snapshot is None or self.published is None or output.snapshot.seq > self.published.seq:
-                    self.published = output.snapshot
+                self._publish(output.snapshot)
             elif isinstance(output, Answer):
                 self._hear(requests.get(output.request_id), output.response)
+
+    def _publish(self, snapshot: GroupSnapshot | None) -> None:
+        if snapshot is None or snapshot.seq > self.published_seq:
+            self.published.take([TopicRecord(b"g", None if snapshot is None else encode_json(snapshot), 0)])
+            self.published_seq = 0 if snapshot is None else snapshot.seq
 
     def _event(self, request: Request, api: str, offset: int, new_member_id: str | None) -> tuple[RequestEnvelope, Request]:
         value = encode_request_event(

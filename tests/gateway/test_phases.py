@@ -48,8 +48,10 @@ def test_a_coordinator_that_is_away_in_the_middle_of(
 
     produce(0, 60)
     members: list[ConsumerProcess] = []
-    before: tuple[Library, ...] = {"first join": (), "commit": ("librdkafka", "java"), "leave": ("librdkafka", "java")}.get(phase, ("librdkafka",))
-    for library in before:
+    before: dict[str, tuple[Library, ...]] = {
+        "first join": (), "commit": ("librdkafka", "java"), "leave": ("librdkafka", "java")
+    }  # fmt: skip
+    for library in before.get(phase, ("librdkafka",)):
         members.append(start(library))
         share(members, PARTITIONS)
     if phase == "commit":  # who has read nothing in this generation has nothing to commit

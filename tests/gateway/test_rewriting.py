@@ -9,8 +9,8 @@ import pytest
 from kafka.protocol.admin.cluster import DescribeClusterResponse
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
 
+from group_coordinator.gateway.config import Address
 from group_coordinator.gateway.rewriting import (
-    Address,
     refuse_api_versions,
     rewrite_api_versions,
     rewrite_describe_cluster,

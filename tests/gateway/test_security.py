@@ -104,8 +104,9 @@ def first_problem(gateway: Gateway, settings: dict[str, str], group: str, timeou
     try:
         while time.monotonic() < deadline:
             message = consumer.poll(0.1)
-            if message is not None and message.error() is not None:
-                problems.append(message.error().name())
+            error = None if message is None else message.error()
+            if error is not None:
+                problems.append(error.name())
             if assigned:
                 return None
             serious = [name for name in problems if name not in ("_ALL_BROKERS_DOWN", "_TRANSPORT")]

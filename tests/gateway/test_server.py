@@ -111,7 +111,8 @@ def test_bulk_data(gateway: Gateway, topic: str) -> None:
     consumer = Consumer({"bootstrap.servers": gateway.bootstrap_servers, "group.id": "unused", "log_level": "2"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[bytes] = []
-    wait_until(lambda: found.extend(message.value() for message in consumer.consume(10, 0.2)) or len(found) >= 60, 60)
+    while len(found) < 60 and (messages := consumer.consume(10, 60)):
+        found += [message.value() or b"" for message in messages]
     assert [payload[0] for payload in found] == list(range(60))
     assert found == payloads
     consumer.close()

@@ -7,7 +7,7 @@ when the coordinator is away for longer than their session, and only its clock d
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,14 @@ from group_coordinator.gateway.server import Gateway
 from group_coordinator.kafka_topics.reader import read_topic
 from schemas.history import GroupSnapshot, History, MemberExpired, OffsetsCommitted, decode_history
 from streaming.config import StreamingConfig
-from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share, with_kafka_python
+from tests.gateway.clients.consumers import (
+    LIBRARIES,
+    ConsumerProcess,
+    Consumers,
+    consumers_of,
+    share,
+    with_kafka_python,
+)
 from tests.gateway.clients.reading import reads, values
 from tests.gateway.commands import Command
 from tests.gateway.conftest import PARTITIONS, produce_to
@@ -54,7 +61,10 @@ def coordinator(config: StreamingConfig, directory: Path) -> Command:
 
 def history_of(config: StreamingConfig) -> list[History]:
     """All that happened, each once: a batch that is repeated writes its records again."""
-    records = [decode_history(each.value() or b"") for each in read_topic(config.client_properties, config.topic_settings.topics.history)]
+    records = [
+        decode_history(each.value() or b"")
+        for each in read_topic(config.client_properties, config.topic_settings.topics.history)
+    ]
     return list({(each.group_id, each.epoch, each.seq): each for each in records}.values())
 
 
@@ -72,59 +82,77 @@ def kill_and_restart(app: Command) -> float:
     return time.monotonic() - since
 
 
+@pytest.fixture
+def app(config: StreamingConfig, tmp_path: Path) -> Iterator[Command]:
+    app = coordinator(config, tmp_path)
+    try:
+        app.start()
+        yield app
+    finally:
+        app.kill()
+
+
+@pytest.fixture
+def gateway(config: StreamingConfig, app: Command) -> Iterator[Gateway]:
+    with Gateway(
+        GatewayConfig(
+            listen=Address("127.0.0.1", 0), bootstrap_servers=config.bootstrap_servers, topic_prefix=config.topic_prefix
+        )
+    ) as gateway:
+        yield gateway
+
+
+def join_one_by_one(consumers: Consumers, record_property: Callable[[str, object], None]) -> list[ConsumerProcess]:
+    members: list[ConsumerProcess] = []
+    for library in LIBRARIES:
+        since = time.monotonic()
+        session_ms, beat_ms = SESSION_S * 1_000, BEAT_S * 1_000
+        members.append(consumers.start(library, GROUP, session_timeout_ms=session_ms, heartbeat_interval_ms=beat_ms))
+        share(members, PARTITIONS, timeout_s=TIMEOUT_S)
+        record_property(f"{library} joined after s", round(time.monotonic() - since, 1))
+    return members
+
+
 @with_kafka_python
 def test_a_group_of_three_libraries_lives_through_a_kill_of_the_coordinator(
     config: StreamingConfig,
     topic: str,
     java_classes: Path,
-    tmp_path: Path,
+    app: Command,
+    gateway: Gateway,
     record_property: Callable[[str, object], None],
 ) -> None:
-    app = coordinator(config, tmp_path)
-    gateway_config = GatewayConfig(
-        listen=Address("127.0.0.1", 0), bootstrap_servers=config.bootstrap_servers, topic_prefix=config.topic_prefix
-    )
-    try:
-        app.start()
-        with Gateway(gateway_config) as gateway, consumers_of(gateway.bootstrap_servers, topic, java_classes) as consumers:
-            produce = produce_to(gateway.bootstrap_servers, topic)
-            members = []
-            for library in LIBRARIES:
-                since = time.monotonic()
-                settings = {"session_timeout_ms": SESSION_S * 1_000, "heartbeat_interval_ms": BEAT_S * 1_000}
-                members.append(consumers.start(library, GROUP, **settings))
-                share(members, PARTITIONS, timeout_s=TIMEOUT_S)
-                record_property(f"{library} joined after s", round(time.monotonic() - since, 1))
-            produce(0, 60)
-            reads(60, *members)
-            left = members.pop(LIBRARIES.index("librdkafka"))
-            left.close()
-            share(members, PARTITIONS, timeout_s=TIMEOUT_S)
+    with consumers_of(gateway.bootstrap_servers, topic, java_classes) as consumers:
+        produce = produce_to(gateway.bootstrap_servers, topic)
+        members = join_one_by_one(consumers, record_property)
+        produce(0, 60)
+        reads(60, *members)
+        left = members.pop(LIBRARIES.index("librdkafka"))
+        left.close()
+        share(members, PARTITIONS, timeout_s=TIMEOUT_S)
 
-            rebalances, group, told = [each.rebalances for each in members], group_of(config), len(history_of(config))
-            away_s = kill_and_restart(app)
-            record_property("away s", round(away_s, 1))
-            assert away_s > SESSION_S, "a clock that jumped would have expired nobody either"
-            beats, doubts = gateway.metrics.answer_ms["Heartbeat"].count, gateway.metrics.in_doubt
-            produce(60, 120)
-            reads(120, left, *members)
-            for member in members:
-                assert member.commit(timeout_s=60) == ["committed"]
-            wait_until(lambda: gateway.metrics.answer_ms["Heartbeat"].count >= beats + 2 * len(members))
-            time.sleep(SESSION_S / 2)
-            assert [each.rebalances for each in members] == rebalances, "nobody noticed that the coordinator was away"
-            assert set(values(left, *members)) == set(range(120))
-            assert {type(each) for each in history_of(config)[told:]} <= {OffsetsCommitted}, "nothing befell anybody"
-            now = group_of(config)
-            assert (now.generation_id, now.state, now.members) == (group.generation_id, "Stable", group.members)
+        rebalances, group, told = [each.rebalances for each in members], group_of(config), len(history_of(config))
+        away_s = kill_and_restart(app)
+        record_property("away s", round(away_s, 1))
+        assert away_s > SESSION_S, "a clock that jumped would have expired nobody either"
+        heartbeats, doubts = gateway.metrics.answer_ms["Heartbeat"], gateway.metrics.in_doubt
+        after_a_session = heartbeats.count + (SESSION_S // BEAT_S + 1) * len(members)
+        produce(60, 120)
+        reads(120, left, *members)
+        for member in members:
+            assert member.commit(timeout_s=60) == ["committed"]
+        wait_until(lambda: heartbeats.count >= after_a_session)
+        assert [each.rebalances for each in members] == rebalances, "nobody noticed that the coordinator was away"
+        assert set(values(left, *members)) == set(range(120))
+        assert {type(each) for each in history_of(config)[told:]} <= {OffsetsCommitted}, "nothing befell anybody"
+        now = group_of(config)
+        assert (now.generation_id, now.state, now.members) == (group.generation_id, "Stable", group.members)
 
-            members[0].kill()
-            newcomer = consumers.start("librdkafka", GROUP)
-            newcomer.wait_until(lambda: len(newcomer.owned) > 0, TIMEOUT_S)
-            (expired,) = [each for each in history_of(config) if isinstance(each, MemberExpired)]
-            assert expired.member.client_id == members[0].name, "who beats no more is expired"
-            for api, histogram in gateway.metrics.answer_ms.items():
-                record_property(f"{api} answer ms, mean", round(histogram.sum / histogram.count))
-            assert gateway.metrics.in_doubt == doubts, "since it is back, everything was answered in time"
-    finally:
-        app.kill()
+        members[0].kill()
+        newcomer = consumers.start("librdkafka", GROUP)
+        newcomer.wait_until(lambda: len(newcomer.owned) > 0, TIMEOUT_S)
+        (expired,) = [each for each in history_of(config) if isinstance(each, MemberExpired)]
+        assert expired.member.client_id == members[0].name, "who beats no more is expired"
+        for api, histogram in gateway.metrics.answer_ms.items():
+            record_property(f"{api} answer ms, mean", round(histogram.sum / histogram.count))
+        assert gateway.metrics.in_doubt == doubts, "since it is back, everything was answered in time"

@@ -56,7 +56,7 @@ class Reader:
             message = consumer.poll(0.5)
             if message is not None and message.error() is None:
                 values.append(bytes(message.value() or b""))
-        (done,) = consumer.commit(asynchronous=False) or ()
+        (done,) = consumer.commit(asynchronous=False)
         assert done.error is None
         consumer.close()
         return values
@@ -96,7 +96,7 @@ def test_a_consumer_is_told(gateway: Gateway, topic: str) -> None:
     with pytest.raises(KafkaException) as refused:
         consumer.commit(offsets=[TopicPartition("no-such-topic", 0, 7)], asynchronous=False)
     assert refused.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-    (done,) = consumer.commit(offsets=[TopicPartition(topic, 2, 7)], asynchronous=False) or ()
+    (done,) = consumer.commit(offsets=[TopicPartition(topic, 2, 7)], asynchronous=False)
     assert done.error is None
     consumer.close()
 

@@ -36,7 +36,7 @@ def _names(partitions: Any) -> str:
     return " ".join(sorted(f"{each.topic}-{each.partition}" for each in partitions))
 
 
-class _Listener(ConsumerRebalanceListener):
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
     def on_partitions_assigned(self, assigned: Any) -> None:
         say("assigned", _names(assigned))
 

@@ -45,7 +45,8 @@ def main(topic: str, *settings: str) -> None:
                     continue
                 error = message.error()
                 if error is None:
-                    say("record", message.topic(), message.partition(), message.offset(), message.value().decode())
+                    value = (message.value() or b"").decode()
+                    say("record", message.topic(), message.partition(), message.offset(), value)
                 elif error.code() != KafkaError._PARTITION_EOF:
                     say("error", error.name(), error.str())
     consumer.close()
