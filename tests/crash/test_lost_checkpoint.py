@@ -88,7 +88,8 @@ def test_groups_move_into_buckets_and_back(spark: SparkSession, config: Streamin
 
     def kept_in(number: int, group_buckets: int) -> StreamingConfig:
         directory = str(tmp_path / f"checkpoint-{number}")
-        return config.model_copy(update={"group_buckets": group_buckets, "checkpoint": directory})
+        moved: StreamingConfig = config.model_copy(update={"group_buckets": group_buckets, "checkpoint": directory})
+        return moved
 
     make_topics(config)
     log = story(13, groups=4, requests=150)
