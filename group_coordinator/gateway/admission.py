@@ -1,7 +1,7 @@
-"""How much may be under way at once: requests that the coordinator has been asked, and the answers that will come of them.
+"""Admission bounds what is under way at once: requests sent to the coordinator, and the answers expected for them.
 
-What is beyond waits in its connection, which is read no further meanwhile. Who has nothing under way and asks for little never
-waits: a heartbeat or a small commit passes whatever others have asked for.
+A request beyond the bound waits in its connection, which is read no further meanwhile. A connection that has nothing
+under way and asks for little never waits: a heartbeat or a small commit passes whatever others have asked for.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ LIGHT_BYTES = 32_768
 
 
 class Waiting(Protocol):
-    """Who waits for room."""
+    """A connection that waits for admission."""
 
     def flush_soon(self) -> None: ...
 
 
 class Admission:
-    """One for a gateway."""
+    """One gateway has one admission, for all its connections."""
 
     def __init__(self, bytes_max: int, connection_bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -31,11 +31,11 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        """How many wait for room."""
+        """The number of connections that wait."""
         return len(self._waiting)
 
     def admits(self, who: Waiting, weight: int) -> bool:
-        """Take room for a request; False: there is none yet, and `who` is told when to try again."""
+        """Admit a request if there is room for it; if not, `who` is told later when to try again."""
         own = self._taken.get(who, 0)
         fits = self.bytes + weight <= self._bytes_max and (own == 0 or own + weight <= self._connection_bytes_max)
         is_first = next(iter(self._waiting), who) is who
@@ -49,7 +49,7 @@ class Admission:
         return True
 
     def release(self, who: Waiting, weight: int) -> None:
-        """A request has its answer."""
+        """A request has got its answer, and its room is free."""
         left = self._taken.get(who, 0) - weight
         if left > 0:
             self._taken[who] = left
@@ -59,7 +59,7 @@ class Admission:
         self._wake()
 
     def forget(self, who: Waiting) -> None:
-        """The connection is over; what its requests had taken is free with their answers."""
+        """The connection has ended; the room of its requests becomes free with their answers."""
         self._waiting.pop(who, None)
         self._wake()
 

@@ -1,4 +1,4 @@
-"""What is free goes back to the system: by default the C library keeps it for the next buffer."""
+"""Freed memory goes back to the system; by default the C library keeps it for the next buffer."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class AnswerOrder:
         return len(self._slots)
 
     def clear(self) -> None:
-        """Nobody is told anything any more."""
+        """All answers are dropped."""
         self._slots.clear()
         self.to_client.clear()
         self.pending_events = self.held_bytes = 0

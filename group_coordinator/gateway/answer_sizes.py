@@ -1,4 +1,4 @@
-"""How long an answer is likely to be: as long as the last one to such a question about the same group."""
+"""The size of an answer is expected to be that of the last answer to such a request about the same group."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _ASKED_BYTES = 1_048_576
 
 
 class AnswerSizes:
-    """In bytes, as the coordinator wrote them."""
+    """The sizes are in bytes, as the coordinator wrote the answers."""
 
     def __init__(self) -> None:
         self._kept: dict[bytes, int | None] = {}
         """By digest of API and group, the least lately used first. None: the first answer is awaited."""
 
     def expect(self, api: str, group_id: str) -> int:
-        """What to reckon with for one more question, which will be asked."""
+        """Return the expected size for one more request, and count the request."""
         key = digest(api, group_id)
         is_new = key not in self._kept
         known = self._kept.pop(key, None)
@@ -37,7 +37,7 @@ class AnswerSizes:
         self._keep(key, size)
 
     def last(self, api: str, group_id: str) -> int | None:
-        """How long the last answer was; None: it is not known."""
+        """Return the size of the last answer; None if it is unknown."""
         return self._kept.get(digest(api, group_id))
 
     def _keep(self, key: bytes, size: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Which principal may use which group, and which of the coordinator's topics: rules in a file, one a line.
+"""Rules in a file, one a line, say which principal may use which group and which of the coordinator's topics.
 
     # principal      group                        allow or deny
     User:billing     invoices-*                   allow
@@ -8,8 +8,8 @@
     User:auditor     topic coordinator.history    allow
 
 `*` in a name stands for anything. The first rule that fits decides; what no rule fits is denied. Lines about groups say
-nothing about topics, nor the other way round. Without a file, clients on this machine (loopback) may use every group and
-others none; the coordinator's topics are for nobody. All other topics are the brokers' matter.
+nothing about topics, nor the other way round. Without a file, clients on this machine (loopback) may use every group
+and others none; the coordinator's topics are for nobody. All other topics are the brokers' matter.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Authorizer:
         return self._says(principal, group_id, is_topic=False)
 
     def allows_topic(self, principal: str, topic: str) -> bool:
-        """Whether a client may name one of the coordinator's topics."""
+        """Return whether a client may name one of the coordinator's topics."""
         return self._says(principal, topic, is_topic=True)
 
     def _says(self, principal: str, name: str, *, is_topic: bool) -> bool:

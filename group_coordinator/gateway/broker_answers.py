@@ -19,7 +19,7 @@ class BrokerAnswers:
         self._order = order
 
     def clear(self) -> None:
-        """No answer is waited for any more."""
+        """Answers are no longer expected."""
         self.splitter.clear()
         self.forwarded.clear()
 
@@ -51,7 +51,7 @@ class BrokerAnswers:
         return slot.done
 
     def _piece(self, slot: Slot) -> bytes | None:
-        """Of an answer that goes through as it comes; None: its beginning is not here yet."""
+        """Return a piece of an answer that passes unchanged; None if its beginning is not here yet."""
         if self.splitter.mid_frame:
             return self.splitter.piece()
         beginning = self.splitter.peek(HEAD_BYTES_MAX)

@@ -40,7 +40,7 @@ class BrokerTopics:
         answers: dict[str, Verdict] = {}
 
         def take(name: str, future: Future[TopicDescription]) -> None:
-            """In the admin client's thread, one after the other."""
+            """Runs in the admin client's thread, one call after the other."""
             nonlocal left
             verdict = _verdict(future)
             if verdict is not None:

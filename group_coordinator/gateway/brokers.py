@@ -1,4 +1,4 @@
-"""Where each broker is, and where the gateway stands for it."""
+"""Each broker has an address of its own, and one at which the gateway stands for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Node(Struct, frozen=True):
 
 
 class Coordinators:
-    """Who is named as coordinator of which group: an existing broker, by Kafka's hash.
+    """Each group has a broker as its coordinator, chosen among the existing ones by Kafka's hash.
 
     Every gateway of a cluster names the same one, each with its own address.
     """
@@ -34,5 +34,5 @@ class Coordinators:
 
 
 def coordinator_of(group_id: str, nodes: tuple[Node, ...]) -> Node | None:
-    """Of one group."""
+    """Return the broker that is the coordinator of a group."""
     return Coordinators(nodes).of(group_id)

@@ -1,7 +1,7 @@
-"""What lies in the gateway for its connections: requests that are not whole, and answers that nobody reads.
+"""The gateway buffers bytes for its connections: incomplete requests, and answers that clients do not read.
 
-Bounded over all connections. Beyond it those go that hold the most for the longest: honest requests come in one piece and honest
-answers are read, so what is theirs lies here for a moment.
+The sum over all connections is bounded. Beyond the bound those connections are closed that hold the most bytes for the
+longest time: honest requests come in one piece and honest answers are read, so their bytes lie here for a moment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class Holder(Protocol):
-    """A connection for which something lies here."""
+    """A connection for which bytes are buffered."""
 
     def give_up(self, reason: str) -> None: ...
 
@@ -33,7 +33,7 @@ class _Held(Struct):
 
 
 class Buffered:
-    """One for a gateway. Time is told."""
+    """One gateway has one account of its buffers. The caller supplies the time."""
 
     def __init__(
         self, bytes_max: int, request_timeout_s: float, now_s: Callable[[], float], *, honest_s: float = 0.001, where: str = "here"
@@ -48,7 +48,8 @@ class Buffered:
         self.bytes = 0
 
     def note(self, holder: Holder, size: int, steps: int, *, is_unfinished: bool) -> None:
-        """So much lies here for a connection; `steps` differs from the last time where a request was taken or an answer left."""
+        """Note the bytes that are buffered for a connection; `steps` changes when a request is taken or an answer
+        leaves."""
         if not size:
             self.forget(holder)
             return
@@ -63,13 +64,13 @@ class Buffered:
             self._make_room()
 
     def forget(self, holder: Holder) -> None:
-        """Nothing lies here for it."""
+        """No bytes are buffered for this connection any more."""
         held = self._held.pop(holder, None)
         if held is not None:
             self.bytes -= held.bytes
 
     def sweep(self) -> None:
-        """Let those go whose request takes too long to come."""
+        """Close the connections whose requests take too long to arrive."""
         latest_s = self._now_s() - self._request_timeout_s
         for holder, held in list(self._held.items()):
             if held.is_unfinished and held.since_s <= latest_s:

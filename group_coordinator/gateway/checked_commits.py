@@ -1,8 +1,8 @@
-"""On the way to the coordinator: a commit for a topic or partition that the brokers do not have is refused, as by a broker.
+"""A commit for a topic or partition that the brokers do not have is refused here, as a broker does.
 
-What goes on gets the topic's id, so that offsets of a topic that is deleted can be told from those of one that is made again
-under its name. A commit may have to wait until brokers have been asked; what its group says meanwhile waits behind it, so
-that the log keeps the order of each connection.
+Other commits get the topic's id, so that offsets of a deleted topic differ from those of a new one under its name. A
+commit may have to wait until brokers have answered. Later requests of its group wait behind it, so that the log keeps
+the order of each connection.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _REQUEST_BYTES = 1_000
 
 
 class CheckedCommits:
-    """A way to the coordinator (`group_coordinator.gateway.request_router.CoordinatorClient`) that looks at commits."""
+    """This coordinator client (`group_coordinator.gateway.request_router.CoordinatorClient`) checks the topics of
+    commits."""
 
     def __init__(self, coordinator: CoordinatorClient, topics: TopicCache) -> None:
         self._coordinator = coordinator
@@ -60,7 +61,7 @@ class CheckedCommits:
         return self._held_bytes + _size(event) > _HELD_BYTES_MAX
 
     def _send(self, event: GroupEvent, on_answer: OnAnswer) -> bool:
-        """Whether it is on its way; False: it waits for brokers."""
+        """Send an event; False if it has to wait for brokers."""
         request = event.request
         if not isinstance(request, OffsetCommitRequest) or not request.topics:
             self._coordinator.ask(event, on_answer)
@@ -119,12 +120,12 @@ def _size(event: GroupEvent) -> int:
 
 
 def _come_again(event: GroupEvent) -> Response:
-    """Clients ask again."""
+    """Refuse with a code upon which clients ask again."""
     return refusal(event.request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 def _exists(topics: Answers, topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition) -> bool:
-    """In doubt it does: only what the brokers deny is refused."""
+    """Return whether a partition exists. An unknown one counts as existing: only what the brokers deny is refused."""
     found = topics[topic.name]
     if isinstance(found, Topic):
         return 0 <= partition.partition_index < found.partitions

@@ -14,7 +14,7 @@ from schemas.wire import INT16, INT32, Reader, encode_nullable_string, pack
 
 
 def body_start(message: str, head: RequestHead, payload: bytes) -> int:
-    """Where the body of a request begins: behind its header's tags, where it has any. Raises `DecodeError`."""
+    """Return where the body of a request begins, after its header and the header's tags. Raises `DecodeError`."""
     if not is_flexible(message, head.api_version):
         return head.size
     reader = Reader(payload)
@@ -42,5 +42,5 @@ def response_payload(message: str, version: int, correlation_id: int, values: Ma
 
 
 def response_body_start(message: str, version: int) -> int:
-    """Where the body of a response begins whose header has no tags, as brokers write it."""
+    """Return where the body of a response begins whose header has no tags, as brokers write it."""
     return INT32.size + (1 if is_flexible(message, version) else 0)

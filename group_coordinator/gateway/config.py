@@ -16,7 +16,7 @@ class GatewayError(RuntimeError):
 
 
 class Address(NamedTuple):
-    """Where something listens."""
+    """A host and a port."""
 
     host: str
     port: int

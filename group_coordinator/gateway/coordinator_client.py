@@ -1,7 +1,7 @@
-"""The way to the coordinator: group requests become events, answers come from one partition of the responses topic.
+"""Group requests become events, and answers come from one partition of the responses topic.
 
-Everything but the reader lives in the event loop's thread. An answer that does not come in time, or an event that cannot
-be written, is answered COORDINATOR_NOT_AVAILABLE: the client looks the coordinator up again and keeps its membership.
+All but the reader runs in the event loop's thread. An answer that does not come in time, or an event that cannot be
+written, is answered COORDINATOR_NOT_AVAILABLE: the client looks up the coordinator again and keeps its membership.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Pending(Struct):
 
 
 class EventsClient:
-    """Sends events and hands out their answers."""
+    """The client sends events and hands out their answers."""
 
     def __init__(
         self, config: GatewayConfig, metrics: GatewayMetrics, sizes: AnswerSizes, on_failure: Callable[[GatewayError], None]
@@ -149,7 +149,7 @@ class EventsClient:
             self._sweeper = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
 
     def stop_watching(self) -> None:
-        """Before `end`, in the loop's thread."""
+        """Stop the watch before `end`, in the loop's thread."""
         if self._watching is not None:
             self._watching.cancel()
 
@@ -199,7 +199,8 @@ class EventsClient:
             self._in_doubt(request_id)
 
     def _problem(self, event: GroupEvent, key: bytes, value: bytes) -> ErrorCode | None:
-        """Why an event would not be answered: too large for the log, or with a string that the coordinator refuses."""
+        """Return why an event would not be answered: it is too large for the log, or the coordinator refuses one of its
+        strings."""
         if len(key) + len(value) > _EVENT_BYTES_MAX:
             return (
                 ErrorCode.INVALID_COMMIT_OFFSET_SIZE
@@ -216,7 +217,7 @@ class EventsClient:
         return None
 
     def _patience_ms(self, event: GroupEvent) -> int:
-        """How long to wait: a JoinGroup and a SyncGroup may be held while a group rebalances."""
+        """Return how long to wait: a JoinGroup and a SyncGroup may be parked while a group rebalances."""
         request = event.request
         if isinstance(request, JoinGroupRequest):
             held_ms = max(request.rebalance_timeout_ms, request.session_timeout_ms, 0)
@@ -250,7 +251,7 @@ class EventsClient:
     # ------------------------------------------------------------------------------------------------------- answers
 
     def _read(self, records: list[TopicRecord]) -> None:
-        """In the reader's thread."""
+        """Runs in the reader's thread."""
         assert self._handover is not None
         ours = [record for record in records if self._is_ours(record.key.decode(errors="replace"))]
         self._metrics.answers_unexpected += len(records) - len(ours)
@@ -286,7 +287,7 @@ class EventsClient:
         self._metrics.pending = len(self._pending)
 
     def _take_late(self, records: list[TopicRecord]) -> None:
-        """Heartbeats that were given up hear nothing; a newer one of the same member in the same generation may."""
+        """An expired heartbeat gets no answer any more; a newer one of the same member and generation may get it."""
         assert self._loop is not None
         waiting: dict[bytes, str] = {}
         for request_id, pending in self._pending.items():
@@ -310,7 +311,7 @@ class EventsClient:
 
 
 def _without_bulk(event: GroupEvent) -> GroupEvent:
-    """What is needed of an event to refuse it. A JoinGroup or SyncGroup may wait for minutes."""
+    """Drop the parts of an event that its refusal does not need: a JoinGroup or SyncGroup may wait for minutes."""
     request = event.request
     if isinstance(request, JoinGroupRequest):
         return replace(event, request=replace(request, protocols=()))
@@ -324,12 +325,12 @@ class _RequestId(Struct):
 
 
 def reading_ended(problem: TopicReadError) -> GatewayError:
-    """What ends the gateway when a thread of it reads no more."""
+    """Return the error that ends the gateway when one of its threads can read no more."""
     return GatewayError(f"{problem} Start the gateway again.")
 
 
 def partition_counts(properties: dict[str, str], topics: list[str]) -> dict[str, int]:
-    """How many partitions each topic has. Raises GatewayError when one is not there, or Kafka is not."""
+    """Return the number of partitions of each topic. Raises GatewayError if a topic, or Kafka, is missing."""
     try:
         metadata = AdminClient({"log_level": "3", **properties}).list_topics(timeout=_METADATA_TIMEOUT_S)
     except KafkaException as problem:

@@ -11,7 +11,8 @@ _RESERVED = 200
 
 
 def connections_that_fit(wanted: int) -> int:
-    """How many of the connections that are wanted find descriptors; the process's own bound is raised as far as that needs it, and may be.
+    """Return how many connections the process has file descriptors for, after raising its soft limit as far as needed
+    and allowed.
 
     Where there are none left, connections could not even be taken to be refused.
     """

@@ -1,4 +1,4 @@
-"""What stands for names that may be long, where only whether they are the same is asked."""
+"""A digest stands for names that may be long, where only their equality matters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DIGEST_BYTES = 16
 
 
 def digest(*names: str | None) -> bytes:
-    """The same for the same names, in their order; of the same length for all."""
+    """Return a digest of the names in their order; all digests have the same length."""
     hashed = blake2b(digest_size=_DIGEST_BYTES, key=_KEY)
     for name in names:
         encoded = b"" if name is None else name.encode("utf-8", "replace")

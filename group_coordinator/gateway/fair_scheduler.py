@@ -1,4 +1,4 @@
-"""Turns: whoever has much to do does it piece by piece, and between two pieces everybody else is seen to."""
+"""Connections with much to do work in slices, and all other connections are served between two slices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ SLICE_S = 0.005
 
 
 class FairScheduler:
-    """The connections that have more to do, in the order in which they came. One for a gateway, in its loop's thread."""
+    """The connections with more to do wait in the order in which they came. A gateway has one scheduler, in its loop's
+    thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -18,14 +19,14 @@ class FairScheduler:
         self._is_planned = False
 
     def ask_for(self, turn: Callable[[], None]) -> None:
-        """Have this called when it is its turn; who waits already keeps its place."""
+        """Have this called when its slice comes; a call that waits already keeps its place."""
         self._waiting.setdefault(turn)
         if not self._is_planned:
             self._is_planned = True
             self._loop.call_soon(self._next)
 
     def forget(self, turn: Callable[[], None]) -> None:
-        """It has nothing to do any more."""
+        """This call is no longer wanted."""
         self._waiting.pop(turn, None)
 
     def _next(self) -> None:

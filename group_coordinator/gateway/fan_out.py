@@ -1,4 +1,4 @@
-"""One request over several groups, asked group by group, and its answer, put together again."""
+"""A request over several groups is sent group by group, and its answers are merged into one."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ AskOne = Callable[[Request, Callable[[Response], None]], None]
 
 
 class FanOut:
-    """Each group is asked about once, however often it is named, and answered as often: Kafka does not look for repetitions.
+    """Each group is asked about once, however often it is named, and answered as often: Kafka does not look for
+    repetitions.
 
-    Only so many bytes of answers are awaited and kept at a time. What finds no room is answered COORDINATOR_LOAD_IN_PROGRESS,
-    upon which admin clients ask for it again.
+    The bytes of answers that are awaited and kept are bounded. A group beyond the bound is answered
+    COORDINATOR_LOAD_IN_PROGRESS, upon which admin clients ask for it again.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class FanOut:
         answer_bytes_max: int,
         groups_max: int,
     ) -> None:
-        """`questions`: one for each mention of a group."""
+        """`requests` has one request for each mention of a group."""
         self._api = api
         self._requests = requests
         self._ask_one = ask_one
@@ -51,12 +52,12 @@ class FanOut:
         self._on_end: Callable[[list[Response]], None] | None = None
 
     def begin(self, on_end: Callable[[list[Response]], None]) -> None:
-        """Ask. `on_end` gets an answer for each mention, in their order, now or later."""
+        """Send the requests. `on_end` gets an answer for each mention, in their order, now or later."""
         self._on_end = on_end
         self._go_on()
 
     def _go_on(self) -> None:
-        """Ask as much as finds room; answers that come at once are taken on the way."""
+        """Send as many requests as there is room for; answers that come at once are taken on the way."""
         if self._is_asking:
             return
         self._is_asking = True
@@ -86,7 +87,7 @@ class FanOut:
         self._go_on()
 
     def _in_order(self) -> list[Response]:
-        """The answers by mention, as far as they find room: a repeated one takes it again."""
+        """Return the answers by mention, as far as there is room: a repeated one counts again."""
         answers: list[Response] = []
         left = self._bytes_max
         for request in self._requests:

@@ -35,12 +35,12 @@ _NOTHING_FETCHED = {
 
 
 def is_asked_for(mention: Mention) -> bool:
-    """Whether a topic is to be read; otherwise it is one that is to be forgotten."""
+    """Return whether a topic is to be read; otherwise it is to be forgotten."""
     return mention.field is not None and mention.field.name == _TOPICS
 
 
 def goes_on(version: int, payload: bytes, start: int) -> bool:
-    """Whether the request goes on with a fetch session, so that it may be about topics which it does not name."""
+    """Return whether the request continues a fetch session, so that it may concern topics which it does not name."""
     return version >= _SESSIONS and _SESSION.unpack_from(payload, _session_at(version, start))[1] > 0
 
 
@@ -66,7 +66,7 @@ def without(version: int, payload: bytes, start: int, mentions: list[Mention]) -
 
 
 def refused(version: int, payload: bytes, mentions: list[tuple[Mention, int]]) -> bytes:
-    """What the answer has of topics that are refused, each for its reason."""
+    """Return the part of the answer about refused topics, each with its reason."""
     flexible = is_flexible(REQUEST, version)
     (answered,) = (field.struct for field in definition_of(RESPONSE).struct.fields if field.name == "Responses")
     assert answered is not None

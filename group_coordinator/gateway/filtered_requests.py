@@ -1,4 +1,4 @@
-"""The requests of one connection that name topics, on their way through the gate to the broker."""
+"""One connection's requests that name topics pass the filter on their way to the broker."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class FilteredRequests:
 
     @property
     def reads_topics(self) -> bool:
-        """Whether requests that name topics are looked at."""
+        """True if requests that name topics are inspected."""
         return self._topic_filter is not None
 
     def takes(self, api_key: int) -> bool:
-        """Whether requests of an API are taken whole: all that name topics, but for Produce."""
+        """Return whether requests of an API are taken whole: all that name topics, except Produce."""
         return self._topic_filter is not None and api_key in TOPIC_APIS and api_key != OtherApi.PRODUCE
 
     def take(self, head: RequestHead, requests: FrameSplitter) -> bool:
@@ -62,7 +62,7 @@ class FilteredRequests:
             self._produce, self._produce_slot = self._topic_filter.produce(head, topics_at, self._principal()), slot
 
     def through(self, piece: bytes, requests: FrameSplitter) -> bytes:
-        """What goes on of a piece of the request that is let through. Raises DecodeError."""
+        """Return the bytes to send for a piece of the request that is passed on. Raises DecodeError."""
         produce, slot = self._produce, self._produce_slot
         if produce is None or self._topic_filter is None:
             return piece

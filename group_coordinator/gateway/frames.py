@@ -20,7 +20,7 @@ class FrameError(ValueError):
 
 
 class RequestHead(msgspec.Struct, frozen=True, gc=False):
-    """What every request begins with, whatever its API and version (request header v1; tags, if any, follow)."""
+    """Every request begins with this header, whatever its API and version (request header v1; tags may follow)."""
 
     api_key: int
     api_version: int
@@ -73,7 +73,7 @@ class FrameSplitter:
 
     @property
     def mid_frame(self) -> bool:
-        """Whether a frame is being let through whose end has not been seen."""
+        """True if a frame is being passed on whose end has not been seen."""
         return self._left > 0
 
     @property
@@ -99,7 +99,7 @@ class FrameSplitter:
         self._buffer += data
 
     def clear(self) -> None:
-        """Nothing of the stream is wanted any more."""
+        """The rest of the stream is dropped."""
         self._buffer = bytearray()
         self._start = self._left = 0
 
@@ -110,12 +110,12 @@ class FrameSplitter:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of the next frame is here. Raises FrameError for a length that is negative or beyond the bound."""
+        """True if the whole next frame is here. Raises FrameError for a length that is negative or beyond the bound."""
         size = self._size()
         return size is not None and self.buffered >= LENGTH.size + size
 
     def peek(self, count: int) -> bytes | None:
-        """What is here of the next payload, `count` bytes at most; None: not even its length. Raises FrameError."""
+        """Return at most `count` bytes of the next payload; None if not even its length is here. Raises FrameError."""
         size = self._size()
         if size is None:
             return None

@@ -1,4 +1,4 @@
-"""What a reader's thread hands over to the event loop's thread."""
+"""A reader's thread hands records over to the event loop's thread."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ class TopicRecord(NamedTuple):
 
 
 def topic_records(messages: list[Message]) -> list[TopicRecord]:
-    """What matters here of the records of a topic."""
+    """Return the needed fields of a topic's records."""
     return [TopicRecord(message.key() or b"", message.value(), message.timestamp()[1]) for message in messages]
 
 
 class Handover:
-    """From a reader's thread to the event loop's: in slices, and the reader waits while the loop does not follow."""
+    """Records pass from a reader's thread to the event loop's in slices; the reader waits while the loop lags behind.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, take: Callable[[list[TopicRecord]], None]) -> None:
         """`take` is called in the loop's thread."""
@@ -50,7 +51,7 @@ class Handover:
         return self._bytes
 
     def give(self, records: list[TopicRecord], is_over: Callable[[], bool]) -> None:
-        """In the reader's thread; returns without having handed over everything when `is_over`."""
+        """Runs in the reader's thread; returns early when `is_over`."""
         for size, piece in _slices(records):
             with self._changed:
                 while self._bytes and self._bytes + size > _HANDED_OVER_BYTES_MAX:

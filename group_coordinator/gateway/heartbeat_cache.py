@@ -1,13 +1,13 @@
-"""Heartbeats answered at the door: what a member would be told, known before the coordinator has said it.
+"""The cache answers heartbeats with what the coordinator would say, before the coordinator has said it.
 
-Every heartbeat goes to the log all the same; only the client need not wait for what comes back. Why it is safe is in
-docs/decisions.md; what it stands on:
+Every heartbeat goes to the log all the same; only the client need not wait for its answer. The reasons are in
+docs/decisions.md. These rules make it safe:
 
-- A generation has its end once: the group goes from Stable to PreparingRebalance and comes back with the next one. Who
-  was told, or published, to be rebalancing in a generation is told so for as long as it speaks of that generation.
-- All is well is said only to a member of the group as last published, in its generation, to whose heartbeat the
-  coordinator itself has said so in this generation, and only while its answers keep coming.
-- Nobody is fenced or refused at the door: whatever else there is to say, the coordinator says it.
+- A generation ends once: the group goes from Stable to PreparingRebalance and comes back with the next one. A member
+  that was told to rejoin, or whose group was published as rebalancing, is told so while it speaks of that generation.
+- NONE is answered only to a member of the group as last published, in its generation, if the coordinator itself has
+  answered NONE to its heartbeats in this generation, and only while its answers keep coming.
+- The cache fences and refuses nobody: the coordinator gives all other answers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SETTLED = frozenset({GroupState.COMPLETING_REBALANCE.value, GroupState.STABLE.v
 
 
 class _Member(Struct):
-    """What the coordinator has said to one member, in the generation of which it last spoke."""
+    """The coordinator's answers to one member, in its latest generation."""
 
     generation_id: int
     error_code: ErrorCode | None = None
@@ -38,17 +38,18 @@ class _Member(Struct):
 
 
 class HeartbeatCache:
-    """What members are told at the door. Pure: time comes with each call."""
+    """The cache is pure: the time comes with each call."""
 
     def __init__(self, published: Callable[[str], PublishedGroup | None], patience_ms: float) -> None:
-        """`published`: a group as last published. `patience_ms`: how long an answer of the coordinator may take."""
+        """`published` returns a group as last published. `patience_ms` is how long an answer of the coordinator may
+        take."""
         self._published = published
         self._patience_ms = patience_ms
         self._members: dict[bytes, _Member] = {}
         """By digest of group and member."""
 
     def answer(self, request: HeartbeatRequest, now_ms: float) -> ErrorCode | None:
-        """What to tell a member at once; None: what the coordinator will say."""
+        """Return the answer for a member; None if only the coordinator knows it."""
         member = self._members.get(digest(request.group_id, request.member_id))
         if member is None or member.generation_id != request.generation_id:
             return None
@@ -64,7 +65,7 @@ class HeartbeatCache:
         return ErrorCode.NONE if group.state in _SETTLED else None
 
     def sent(self, request: HeartbeatRequest, now_ms: float) -> None:
-        """A heartbeat is on its way to the coordinator."""
+        """A heartbeat has been sent to the coordinator."""
         key = digest(request.group_id, request.member_id)
         member = self._members.get(key)
         if member is None or member.generation_id != request.generation_id:
@@ -75,7 +76,7 @@ class HeartbeatCache:
         member.unanswered_ms.append(now_ms)
 
     def answered(self, request: HeartbeatRequest, error_code: ErrorCode) -> None:
-        """What the coordinator has said to it."""
+        """The coordinator has answered a heartbeat."""
         member = self._members.get(digest(request.group_id, request.member_id))
         if member is None or member.generation_id != request.generation_id:
             return

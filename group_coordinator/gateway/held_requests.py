@@ -1,7 +1,8 @@
-"""How many JoinGroups and SyncGroups of one member are under way at once.
+"""The number of one member's JoinGroups and SyncGroups under way is bounded.
 
-They take no room of what may be under way, since others of the group may wait for them; and each can be answered with all that
-a group's members have said about themselves. An honest member has one of them under way, and few more where its connections break.
+They take no room of what may be under way, since others of the group may wait for them; and each can be answered with
+all that a group's members have said about themselves. An honest member has one of them under way, and few more where
+its connections break.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class HeldRequests:
         return len(self._under_way)
 
     def begin(self, key: bytes | None) -> bool:
-        """Whether one more may be asked; then `end` is due when it has its answer."""
+        """Return whether one more may be sent; `end` is due after its answer."""
         if key is None:
             return True
         count = self._under_way.get(key, 0)

@@ -1,4 +1,4 @@
-"""Member ids that were given out at the door and have not been used yet."""
+"""Member ids that the gateway has issued wait here for their first use."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ _KEPT_MS = 300_000
 
 
 class IssuedMemberIds:
-    """Pure: time is told. An id that is forgotten costs its client one more round: it hears UNKNOWN_MEMBER_ID, as the coordinator
-    does not know the id either, and begins anew."""
+    """The caller supplies the time.
+
+    An id that is forgotten costs its client one more round: the coordinator does not know the id, the client gets
+    UNKNOWN_MEMBER_ID and begins anew.
+    """
 
     def __init__(self, now_ms: Callable[[], float]) -> None:
         self._now_ms = now_ms
@@ -31,7 +34,7 @@ class IssuedMemberIds:
         return sum(map(len, self._until_ms))
 
     def remember(self, group_id: str, member_id: str) -> None:
-        """An id was given out, for this group."""
+        """An id has been issued for this group."""
         now_ms, until_ms = self._now_ms(), self._until_ms
         while until_ms:
             oldest = next(iter(until_ms))
@@ -41,6 +44,6 @@ class IssuedMemberIds:
         until_ms[digest(group_id, member_id)] = now_ms + _KEPT_MS
 
     def take(self, group_id: str, member_id: str) -> bool:
-        """Whether the id was given out here and is used for the first time."""
+        """Return whether the gateway has issued the id and this is its first use."""
         until_ms = self._until_ms.pop(digest(group_id, member_id), None)
         return until_ms is not None and until_ms > self._now_ms()

@@ -1,9 +1,9 @@
-"""Heartbeats whose answer did not come in time, kept for the moment when it comes after all.
+"""An answer to a heartbeat may come after the gateway gave it up; it is then given to a newer heartbeat.
 
-librdkafka renews its own session clock only when it hears that all is well, or that the group rebalances. Behind a
-coordinator that was away for a little less than a session it would give up a membership that the coordinator never
-doubted: so a late answer is given to the newer heartbeat of the same member in the same generation, if one waits. It is
-true of the log: the member was current there. What else a late answer says is dropped: the newer heartbeat has its own.
+librdkafka renews its own session only when it hears NONE or REBALANCE_IN_PROGRESS. After a pause of the coordinator of
+a little less than a session it would give up a membership that the coordinator never doubted. So a late answer goes to
+the newer heartbeat of the same member in the same generation, if one waits. The answer is true of the log: the member
+was current there. Late answers with other codes are dropped: the newer heartbeat gets its own.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _VALID_FOR_OTHERS = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def heartbeat_key(request: HeartbeatRequest) -> bytes:
-    """The same for all heartbeats of a member in a generation, however long the names are."""
+    """Return the same key for all heartbeats of a member in a generation; all keys have the same length."""
     return digest(request.group_id, str(request.generation_id), request.member_id, request.group_instance_id)
 
 
 class LateHeartbeats:
-    """Pure: time comes with each call."""
+    """The heartbeats are kept for a while; the time comes with each call."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[bytes, float]] = {}
@@ -33,13 +33,13 @@ class LateHeartbeats:
         return request_id in self._kept
 
     def keep(self, request_id: str, heartbeat: bytes, now_s: float) -> None:
-        """A heartbeat has been answered without the coordinator."""
+        """A heartbeat was answered without the coordinator."""
         self._kept[request_id] = heartbeat, now_s + _KEPT_S
         if len(self._kept) > _KEPT_MAX:
             del self._kept[next(iter(self._kept))]
 
     def sweep(self, now_s: float) -> None:
-        """Forget what has been kept for long enough."""
+        """Forget the heartbeats whose time is over."""
         while self._kept:
             oldest = next(iter(self._kept))
             if self._kept[oldest][1] > now_s:
@@ -47,6 +47,7 @@ class LateHeartbeats:
             del self._kept[oldest]
 
     def take(self, request_id: str, error_code: ErrorCode) -> bytes | None:
-        """The heartbeat that the coordinator answers now; None: it is not kept, or its answer is for nobody else."""
+        """Return the key of the heartbeat that is answered now; None if it is unknown, or its answer is valid for no
+        other."""
         kept = self._kept.pop(request_id, None)
         return None if kept is None or error_code not in _VALID_FOR_OTHERS else kept[0]

@@ -1,4 +1,4 @@
-"""What a gateway counts and measures, as plain objects that any exporter can read."""
+"""A gateway counts and measures in plain objects that any exporter can read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MS_BOUNDS = (0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_0
 
 
 class Histogram:
-    """How many values lay at or below each bound, as Prometheus has it."""
+    """The histogram counts the values at or below each bound, as Prometheus does."""
 
     def __init__(self, bounds: tuple[float, ...] = _MS_BOUNDS) -> None:
         self.bounds = bounds

@@ -1,4 +1,4 @@
-"""A group request on its way from its connection to its answer."""
+"""A group request is pending between its connection and its answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schemas.message_versions import GroupRequest
 
 
 class PendingRequest(Struct, frozen=True, kw_only=True):
-    """A group request that waits for its answer."""
+    """This group request waits for its answer."""
 
     number: int
     """Names it on this connection."""
@@ -28,7 +28,7 @@ class PendingRequest(Struct, frozen=True, kw_only=True):
 def pending_request(
     number: int, head: RequestHead, request: GroupRequest, size: int, client_host: str, principal: str
 ) -> PendingRequest:
-    """The request of this head."""
+    """Return the pending request of this header."""
     return PendingRequest(
         number=number,
         api=GROUP_APIS[head.api_key],

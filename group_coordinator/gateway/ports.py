@@ -75,7 +75,7 @@ class Ports:
         self._present = tuple(sorted(found))
 
     def locate(self, node_id: int, address: Address) -> Address:
-        """Where the gateway stands for a broker: its port is opened when it is first seen."""
+        """Return the gateway's address for a broker; its port opens when the broker is first seen."""
         self._brokers[node_id] = address
         told = self._told.get(node_id)
         if told is None:
@@ -89,7 +89,7 @@ class Ports:
         return Backing(node_id, brokers, self._broker_tls, self._on_unreachable)
 
     def _port_of(self, node_id: int) -> int:
-        """The same at every start: clients and firewalls may remember it."""
+        """Return a broker's port, the same after every start: clients and firewalls may remember it."""
         if self._config.listen.port == 0:
             return 0
         port = self._config.listen.port + 1 + node_id

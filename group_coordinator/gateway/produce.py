@@ -1,7 +1,8 @@
-"""What must be known of a Produce: whether it will have an answer, and the topics that it names. Source: Kafka's Produce, v0 to v12.
+"""Two things of a Produce matter: whether it gets an answer, and the topics that it names. Source: Kafka's Produce, v0
+to v12.
 
-Records are never looked at. What is not yet here of a name is held back until it is, so a name can still be changed before the
-broker sees it.
+Records are never looked at. What is not yet here of a name is held back until it is, so a name can still be changed
+before the broker sees it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _MASKED_MAX = 2_000
 
 
 class Opening(NamedTuple):
-    """What a Produce begins with."""
+    """The first fields of a Produce."""
 
     acks: int
     """How many brokers must have it before it is answered, `NO_ACKS`: it is not."""
@@ -81,7 +82,7 @@ class ProduceTopics:
         self._after_tags: Callable[[], None] = self._go_on
 
     def through(self, piece: bytes) -> bytes:
-        """What goes on of the next piece. Raises DecodeError."""
+        """Return the bytes to send for the next piece. Raises DecodeError."""
         self._bytes += len(piece)
         if self._left >= len(piece) and not self._held:
             self._left -= len(piece)
@@ -100,7 +101,7 @@ class ProduceTopics:
         return self._changed(data[:held_from])
 
     def end(self) -> None:
-        """All of it has been let through. Raises DecodeError where that is not a whole request."""
+        """The request is complete. Raises DecodeError if it ended too early."""
         if self._next != self._pass or self._held:
             raise DecodeError("a Produce that ends in its midst", 0)
 
@@ -144,7 +145,7 @@ class ProduceTopics:
         return at
 
     def _read_partitions(self, data: bytes, at: int) -> int:
-        """As many as are here; most have no tags."""
+        """Read the partitions that have come; most have no tags."""
         while True:
             at += INT32.size
             if self._flexible:
@@ -202,7 +203,7 @@ class ProduceTopics:
         self._next = self._pass
 
     def _behind_tags(self, go_on: Callable[[], None]) -> None:
-        """What is to follow where a struct has ended, behind its tags where the version has any."""
+        """Set the step that follows the end of a struct, after its tags if the version has any."""
         if self._flexible:
             self._next, self._after_tags = self._count_tags, go_on
         else:

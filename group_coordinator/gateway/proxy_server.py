@@ -1,4 +1,4 @@
-"""What a gateway and a tap have in common: ports, sessions, the brokers behind them, and a thread to live in."""
+"""A gateway and a tap share ports, sessions, the brokers behind them, and a thread with an event loop."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _log = logging.getLogger(__name__)
 
 
 class ProxyServer:
-    """Listens and carries, in a thread of its own with an event loop. A context manager.
+    """The server listens and serves connections in a thread of its own with an event loop. It is a context manager.
 
-    Who derives from it says what a connection's machine is, and what is done with what it asks.
+    A subclass supplies the machine of a connection, and what is done with its requests.
     """
 
     def __init__(self, config: GatewayConfig) -> None:
@@ -67,7 +67,7 @@ class ProxyServer:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients bootstrap; known once it was started."""
+        """The address at which clients bootstrap; known after the start."""
         return str(self._config.listen if self._ports is None else self._ports.bootstrap)
 
     @property
@@ -77,13 +77,13 @@ class ProxyServer:
 
     @property
     def shared(self) -> SharedResources:
-        """What all connections share; known once it was started."""
+        """The resources that all connections share; known after the start."""
         assert self._shared is not None
         return self._shared
 
     @property
     def is_ready(self) -> bool:
-        """Whether clients can come."""
+        """True if clients can connect."""
         return self._ready.is_set() and self._thread.is_alive() and self._failure is None
 
     def start(self) -> None:
@@ -112,12 +112,12 @@ class ProxyServer:
             self._thread.join()
 
     def check(self) -> None:
-        """Raise what ended it, if it has ended by itself."""
+        """Raise the failure that ended the server, if there is one."""
         if self._failure is not None:
             raise self._failure
 
     def give_up(self, failure: GatewayError) -> None:
-        """End, and let `check` say why. From any thread, once it lives."""
+        """End the server with a failure that `check` raises. Any thread may call this after the start."""
         assert self._stop is not None
         self._failure = self._failure or failure
         loop, stop = self._stop
@@ -133,10 +133,10 @@ class ProxyServer:
     # -------------------------------------------------------------------------------------------- for who derives from it
 
     async def _begin(self, ports: Ports) -> None:
-        """Before clients are let in."""
+        """Runs before clients are let in."""
 
     async def _finish(self) -> None:
-        """After the last of them is gone."""
+        """Runs after the last client is gone."""
 
     def _machine(self, locate: Locate | None) -> Connection:
         raise NotImplementedError
@@ -145,7 +145,7 @@ class ProxyServer:
         raise NotImplementedError
 
     def _weigh(self, pending: PendingRequest) -> int:
-        """How much of what may be under way a request takes, with its answer."""
+        """Return the weight of a request and its answer for admission."""
         # No more than half of it: else it would wait until nothing at all is under way.
         return min(_REQUEST_BYTES + _DECODED_FACTOR * pending.size, self._config.bounds.under_way_bytes_max // 2)
 
@@ -199,7 +199,7 @@ class ProxyServer:
         )
 
     def _begun(self, session: Session) -> bool:
-        """A client is there, its TLS handshake included; False: it is one too many."""
+        """A client has connected, its TLS handshake included; False if there are too many."""
         if len(self._sessions) >= self._connections_max:
             self.metrics.connections_refused += 1
             return False
@@ -209,9 +209,9 @@ class ProxyServer:
         return True
 
     def _close_silent_connection(self) -> bool:
-        """Close a connection that says nothing and waits for nothing, as brokers do where there are too many (KIP-402).
+        """Close a connection that is silent and waits for nothing, as brokers do if there are too many (KIP-402).
 
-        Thousands of connections that are held open and not used must not lock everybody out.
+        Thousands of unused open connections must not lock out other clients.
         """
         for _ in range(min(_LOOKED_AT_MAX, len(self._sessions))):
             session = next(iter(self._sessions))
@@ -238,7 +238,7 @@ class ProxyServer:
         return [(node_id, Address(str(broker.host), int(broker.port))) for node_id, broker in brokers.items()]
 
     async def _keep_looking(self, ports: Ports, look_now: asyncio.Event) -> None:
-        """Which brokers are there changes; the one that is named as coordinator must exist."""
+        """The brokers change over time; the one named as coordinator must exist."""
         while True:
             try:
                 await asyncio.wait_for(look_now.wait(), _LOOK_INTERVAL_S)
@@ -260,7 +260,7 @@ async def _keep_sweeping(*accounts: Buffered) -> None:
 
 
 class _Refusing(asyncio.Protocol):
-    """A connection too many: closed at once."""
+    """A connection beyond the bound is closed at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()

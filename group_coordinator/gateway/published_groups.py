@@ -19,14 +19,14 @@ _log = logging.getLogger(__name__)
 
 
 class PublishedMember(Struct, frozen=True, gc=False):
-    """Who is in a group."""
+    """One member of a group."""
 
     member_id: str
     group_instance_id: str | None
 
 
 class PublishedGroup(Struct, frozen=True):
-    """What the door must know of a group: of metadata and assignments nothing is kept, which may be megabytes."""
+    """The fields of a group that the gateway needs; metadata and assignments, which may be megabytes, are dropped."""
 
     group_id: str
     state: str
@@ -44,7 +44,7 @@ class PublishedGroup(Struct, frozen=True):
 
 
 def _text_bytes(text: str) -> int:
-    """At most: a character beyond ASCII takes up to four."""
+    """Return an upper bound: a character beyond ASCII takes up to four bytes."""
     return len(text) if text.isascii() else 4 * len(text)
 
 
@@ -52,10 +52,10 @@ _decode = msgspec.json.Decoder(PublishedGroup).decode
 
 
 class PublishedGroups:
-    """Fed by a `TopicFollower`; asked by the door."""
+    """A `TopicFollower` feeds the groups; the request router reads them."""
 
     def __init__(self, bytes_max: int, *, keeps_members: bool = True) -> None:
-        """`bytes_max`: groups that find no room in it are not known here, so they are not listed."""
+        """Groups beyond `bytes_max` are not kept, so they are not listed."""
         self._bytes_max = bytes_max
         self._keeps_members = keeps_members
         self._groups: dict[str, PublishedGroup] = {}
@@ -64,12 +64,12 @@ class PublishedGroups:
         self._has_said_so = False
 
     def __len__(self) -> int:
-        """How many groups are known."""
+        """Return the number of known groups."""
         return len(self._groups)
 
     @property
     def kept_bytes(self) -> int:
-        """About what the groups take in memory."""
+        """The memory that the groups take, about."""
         return self._bytes
 
     def take(self, records: list[TopicRecord]) -> None:
@@ -85,15 +85,15 @@ class PublishedGroups:
                 self._keep(group_id, group)
 
     def complete(self) -> None:
-        """All that was there at the start has been taken."""
+        """All records that existed at the start have been taken."""
         self._is_complete = True
 
     def group(self, group_id: str) -> PublishedGroup | None:
-        """A group; None: there is none that is known."""
+        """Return a group; None if it is not known."""
         return self._groups.get(group_id)
 
     def listed(self) -> Iterable[ListedGroup] | None:
-        """All groups; None: they have not all been read yet."""
+        """Return all groups; None if they have not all been read yet."""
         if not self._is_complete:
             return None
         return [

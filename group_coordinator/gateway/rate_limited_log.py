@@ -1,4 +1,4 @@
-"""Lines of the log about connections: so many in a while, for clients can come and be let go thousands of times a second."""
+"""Log lines about connections are limited in number, for clients can come and be closed thousands of times a second."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ WINDOW_S = 10.0
 
 
 class RateLimitedLog:
-    """Writes the first of each window, and says how many it left out; the metrics have counted them."""
+    """The log writes the first lines of each window, and the number of those left out; the metrics have counted them.
+    """
 
     def __init__(self, log: logging.Logger, now_s: Callable[[], float] = time.monotonic) -> None:
         self._log = log
@@ -20,7 +21,7 @@ class RateLimitedLog:
         self._lines = 0
 
     def info(self, text: str, *values: object) -> None:
-        """A line, where there is room for it."""
+        """Write a line, unless the window is full."""
         now_s = self._now_s()
         if now_s >= self._window_ends_s:
             if self._lines > LINES_PER_WINDOW:

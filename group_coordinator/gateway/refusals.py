@@ -1,4 +1,4 @@
-"""How the gateway refuses a request: as the coordinator does, and the requests that never reach the coordinator too."""
+"""The gateway refuses a request with the coordinator's answer, also a request that never reaches the coordinator."""
 
 from __future__ import annotations
 

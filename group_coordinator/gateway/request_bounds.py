@@ -1,4 +1,4 @@
-"""How large a request may be, and what it costs to handle: looked at before anything is done for it."""
+"""Bounds on the size of a request, and the cost of handling it, are checked before the request is decoded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LISTED_PER_COST = 50
 
 
 def insist_on_size(head: RequestHead, size: int, bounds: Bounds, *, reads_topics: bool) -> None:
-    """What is held in memory until it is whole, and what strangers send, is bounded more tightly than all else. Raises FrameError."""
+    """Requests that are kept whole in memory, or come before authentication, have tighter bounds. Raises FrameError."""
     if head.api_key == OtherApi.API_VERSIONS:
         size_max = BEGINNING_BYTES_MAX
     elif head.api_key in SASL_APIS:
@@ -44,22 +44,22 @@ def insist_on_size(head: RequestHead, size: int, bounds: Bounds, *, reads_topics
 
 
 def cost_of_bytes(size: int) -> int:
-    """How much work it is at least to take a request of so many bytes, a small one being 1."""
+    """Return the least cost of a request of so many bytes; a small one costs 1."""
     return 1 + size // _BYTES_PER_COST
 
 
 def cost_of_items(items: int) -> int:
-    """How much work it is to let so many topics and partitions through."""
+    """Return the cost of passing on so many topics and partitions."""
     return items // _ITEMS_PER_COST
 
 
 def cost_of_listing(groups: int) -> int:
-    """How much work it is to list so many groups."""
+    """Return the cost of listing so many groups."""
     return groups // _LISTED_PER_COST
 
 
 def work_of(request: GroupRequest) -> tuple[int, int]:
-    """How many events may become of a request, and what its groups add to its cost.
+    """Return the number of events that a request may become, and the cost of its groups.
 
     Raises FrameError where it names more groups than are taken.
     """

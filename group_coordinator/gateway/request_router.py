@@ -1,7 +1,8 @@
-"""What the gateway answers itself, and what it asks the coordinator: each group of a request by itself, put together again.
+"""The gateway answers some requests itself; it sends all others to the coordinator group by group, and merges the
+answers.
 
-At the door: FindCoordinator (a pure function), ListGroups (from the groups as last published), requests that are not
-allowed, and the first JoinGroup of a new member, which only wants a member id (KIP-394).
+It answers FindCoordinator (a pure function), ListGroups (from the groups as last published), requests that are not
+allowed, and the first JoinGroup of a new member, which only asks for a member id (KIP-394).
 """
 
 from __future__ import annotations
@@ -74,19 +75,19 @@ class GroupEvent(Struct, frozen=True, kw_only=True):
 
 
 class CoordinatorClient(Protocol):
-    """The way to the coordinator. It answers every event exactly once, in doubt with a code that costs no membership."""
+    """The coordinator answers every event exactly once, in doubt with a code that costs no membership."""
 
     def ask(self, event: GroupEvent, on_answer: Callable[[Response], None]) -> None: ...
 
 
 class Groups(Protocol):
-    """The groups as last published; None: they have not all been read yet."""
+    """The groups as last published."""
 
     def listed(self) -> Iterable[ListedGroup] | None: ...
 
 
 class RequestRouter:
-    """Takes what connections ask. One for a gateway; it holds no state of groups."""
+    """The router takes the requests of all connections. A gateway has one; it holds no state of groups."""
 
     def __init__(
         self,
@@ -101,8 +102,8 @@ class RequestRouter:
         heartbeats: HeartbeatCache | None = None,
         now_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`sizes`: is told, by whoever reads them, how long answers are. `beats`: answers heartbeats at once, by the time that
-        `now_ms` tells; None: the coordinator answers them."""
+        """`sizes` knows how long answers are. `heartbeats` answers heartbeats at once, by the time of `now_ms`; if it
+        is None, the coordinator answers them."""
         self._coordinator = coordinator
         self._groups = groups
         self._nodes = nodes
@@ -117,11 +118,11 @@ class RequestRouter:
 
     @property
     def held_requests(self) -> int:
-        """For how many groups a request waits for its answer."""
+        """The number of groups for which a request waits for its answer."""
         return len(self._held)
 
     def ask(self, pending: PendingRequest, node_id: int | None, reply: Reply) -> None:
-        """Answer a request, now or later. `node_id`: the broker for which the gateway stands; None: any."""
+        """Answer a request, now or later. `node_id` is the broker for which the gateway stands; None is any."""
         context = _RequestContext(pending=pending, reply=reply)
         match pending.request:
             case FindCoordinatorRequest() as request:
@@ -144,7 +145,7 @@ class RequestRouter:
                 self._ask_groups(context, [request])
 
     def weigh(self, pending: PendingRequest) -> int:
-        """About how many bytes of answers will come of a request."""
+        """Return about how many bytes of answers a request leads to."""
         request = pending.request
         if not isinstance(request, SIZED):
             return 0  # an answer that is about as long as its request, or is given here, or must not wait for others
@@ -155,7 +156,7 @@ class RequestRouter:
     # -------------------------------------------------------------------------------------------------- to the groups
 
     def _ask_groups(self, context: _RequestContext, requests: list[Request]) -> None:
-        """Ask the groups; the reply when all have their answer."""
+        """Send the requests, and reply when all have their answers."""
         if len(requests) == 1:
             self._ask_group(context, requests[0], lambda answer: context.reply(_merged(context, [answer])))
             return
@@ -206,7 +207,7 @@ class RequestRouter:
     # ------------------------------------------------------------------------------------------ JoinGroup and SyncGroup
 
     def _hold_request(self, context: _RequestContext, request: JoinGroupRequest | SyncGroupRequest) -> None:
-        """What may wait for others: so much of it for each member."""
+        """A request that may be parked is counted, for the number of them under way is bounded for each member."""
         key = key_of(request)
         if not self._held.begin(key):
             context.reply(refusal(request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -257,7 +258,7 @@ class RequestRouter:
         return Coordinator(key=group_id, node_id=node.node_id, host=node.address.host, port=node.address.port, error_message="")
 
     def _list(self, context: _RequestContext, request: ListGroupsRequest, node_id: int | None) -> ListGroupsResponse:
-        """The groups of this broker, as it were: admin tools ask all brokers and put their answers together."""
+        """Return the groups of this broker: admin tools ask all brokers and merge their answers."""
         listed = self._groups.listed()
         if listed is None:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -278,7 +279,7 @@ class RequestRouter:
 
 
 class _RequestContext(Struct, frozen=True, kw_only=True):
-    """One request at the door."""
+    """One request and the way back to its client."""
 
     pending: PendingRequest
     reply: Reply
@@ -299,7 +300,7 @@ class _RequestContext(Struct, frozen=True, kw_only=True):
 
 
 def _merged(context: _RequestContext, answers: list[Response]) -> GroupResponse:
-    """One answer of the answers of all groups, in the order of the request."""
+    """Return one answer made of the answers of all groups, in the order of the request."""
     match context.pending.request:
         case DescribeGroupsRequest():
             described = cast(list[DescribeGroupsResponse], answers)

@@ -38,7 +38,8 @@ _NO_NODE = -1
 
 
 def rewrite_of(head: RequestHead, locate: Locate | None, ours: Versions, *, taps: bool) -> Rewrite | None:
-    """What is to be done with a broker's answer; None: it goes through as it comes. `locate` None: no address is changed."""
+    """Return the change to a broker's answer; None if it passes unchanged. If `locate` is None, no address is changed.
+    """
     version = head.api_version
     if head.api_key == OtherApi.API_VERSIONS:
         return lambda payload: rewrite_api_versions(payload, version, ours, taps=taps)

@@ -1,4 +1,4 @@
-"""Whether a broker has authenticated a client, and as whom: read along as both speak SASL through the gateway.
+"""The gateway reads along while client and broker speak SASL, and learns the client's principal.
 
 Passwords go by and are not kept. Source: KIP-43, KIP-152, KIP-368, RFC 4616 (PLAIN), RFC 5802 (SCRAM).
 """
@@ -48,7 +48,7 @@ class SaslSession:
 
     @property
     def objection(self) -> str | None:
-        """Why the client is not served now; None: it is."""
+        """The reason why the client is not served now; None if it is."""
         if self.principal is None:
             return "the client has not authenticated"
         if self._ends_s is not None and self._now_s() >= self._ends_s:
@@ -80,7 +80,7 @@ class SaslSession:
             self._agreed(answer.get("session_lifetime_ms", 0))
 
     def broker_lost(self) -> None:
-        """What was begun with one connection to a broker cannot end with another."""
+        """An authentication that was begun with one connection to a broker cannot end with another."""
         if self.principal is None:
             self._forget()
 

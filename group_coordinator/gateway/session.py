@@ -1,4 +1,4 @@
-"""One client's connection and the broker's behind it, as asyncio has them: carries what the machine says, both ways."""
+"""A session carries bytes between one client's connection, its machine and the broker's connection, with asyncio."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Ask = Callable[[PendingRequest, int | None, Reply], None]
 
 
 class Backing(Struct, frozen=True):
-    """What stands behind a port."""
+    """The brokers behind a port."""
 
     node_id: int | None
     """The broker; None: any, this is where clients bootstrap."""
@@ -46,7 +46,7 @@ class Backing(Struct, frozen=True):
 
 
 class SharedResources(Struct, frozen=True):
-    """What all connections of a gateway share."""
+    """All connections of a gateway share these."""
 
     scheduler: FairScheduler
     room: Admission
@@ -58,7 +58,7 @@ class SharedResources(Struct, frozen=True):
 
 
 class Session(asyncio.Protocol):
-    """The client's side; made for each connection that is accepted."""
+    """The client's side; each accepted connection has one."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Session(asyncio.Protocol):
         on_begin: Callable[[Session], bool],
         on_end: Callable[[Session], None],
     ) -> None:
-        """`on_begin`: whether there is room for it. It is called when the client is there; if that never is, nor is `on_end`."""
+        """`on_begin` returns whether there is room for a connection; `on_end` follows only after it."""
         self._machine = machine
         self._bounds = bounds
         self._on_begin = on_begin
@@ -105,7 +105,7 @@ class Session(asyncio.Protocol):
 
     @property
     def answers_waiting(self) -> int:
-        """How many requests have not been answered to the client yet."""
+        """The number of requests that the client has no answer to yet."""
         return self._machine.answers_waiting
 
     # -------------------------------------------------------------------------------------------------- from asyncio
@@ -154,7 +154,7 @@ class Session(asyncio.Protocol):
     # ------------------------------------------------------------------------------------------------------- carrying
 
     def flush(self) -> None:
-        """Bring to each side what the machine has for it."""
+        """Send to each side what the machine has for it."""
         if self._is_flushing:
             return  # an answer that was given at once: whoever carries sees it
         self._is_flushing = True
@@ -184,17 +184,17 @@ class Session(asyncio.Protocol):
         self._note_buffered()
 
     def run_slice(self) -> None:
-        """Begin what did not have to be begun at once, now that the others were seen to."""
+        """Begin what had to wait for this connection's slice."""
         if not self._machine.to_coordinator:
             self._machine.go_on()
         self.flush()
 
     def flush_soon(self) -> None:
-        """The same, when others had their turn; and from within a transport, which does not expect to be written to there."""
+        """Flush in the loop's next round: a transport does not expect to be written to from its own callbacks."""
         self._loop.call_soon(self.flush)
 
     def end(self) -> None:
-        """Let go of both sides."""
+        """Close both sides."""
         self._machine.end()
         self._shared.scheduler.forget(self.run_slice)
         self._shared.room.forget(self)
@@ -218,26 +218,26 @@ class Session(asyncio.Protocol):
         self._on_end(self)
 
     def give_up(self, reason: str) -> None:
-        """Close the connection, for it holds what others need."""
+        """Close the connection, since it holds what others need."""
         client = self._client
         self._break(reason)
         if client is not None:
             client.abort()
 
     def is_silent(self, seconds: float) -> bool:
-        """Whether the client has said and taken nothing for so long, and waits for nothing."""
+        """Return whether the client has sent and read nothing for so long, and waits for nothing."""
         return self._loop.time() - self._moved_s >= seconds and not self._machine.is_waited_for
 
     @property
     def _has_something_to_ask(self) -> bool:
-        """Answers that are given at once must not pile up for a client that does not read them, or is gone."""
+        """Requests wait that may be handled now; none is for a client that does not read its answers, or is gone."""
         is_there = self._client is not None and not self._client.is_closing()
         return (
             bool(self._machine.to_coordinator) and is_there and not self._machine.closing and not self._client_is_full
         )
 
     def _ask_next(self) -> bool:
-        """Ask the next request; False: it must wait until others have their answers."""
+        """Handle the next request; False if it has to wait for admission."""
         pending = self._machine.to_coordinator[0]
         if not self._waits_for_room:
             self._weight = self._shared.weigh(pending)
@@ -259,14 +259,14 @@ class Session(asyncio.Protocol):
         self.flush()
 
     def _note_passing(self) -> None:
-        """Tell how long a request is that goes through and has no end yet."""
+        """Report the length of the unfinished request that is passed on."""
         size, number = self._machine.passing
         if (size or self._passes) and self._client is not None:
             self._passes = size > 0
             self._shared.passing.note(self, size, number, is_unfinished=True)
 
     def _note_buffered(self) -> None:
-        """Tell what lies here for this connection."""
+        """Report the bytes that are buffered for this connection."""
         if self._client is None:
             return
         size = self._machine.buffered_bytes
@@ -295,7 +295,7 @@ class Session(asyncio.Protocol):
                 self._connecting = self._loop.create_task(self._connect())
 
     def _pace(self) -> None:
-        """Read from each side only what can be kept or passed on."""
+        """Read from each side only as much as can be kept or passed on."""
         if self._broker is not None:
             self._broker.read(self._machine.reads_broker and not self._client_is_full)
             is_full = self._broker.is_full
@@ -310,7 +310,7 @@ class Session(asyncio.Protocol):
                 self._client.pause_reading()
 
     def _insist_on_login(self) -> None:
-        """The client has had its time to say who it is; from now on only silence is watched for."""
+        """The time for authentication is over; from now on only silence is watched."""
         if self._machine.has_logged_in:
             self._watch_silence()
         else:

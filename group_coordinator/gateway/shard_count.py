@@ -1,4 +1,4 @@
-"""Whether the events topic has as many partitions as the coordinator has shards: otherwise groups would get lost."""
+"""The events topic must have as many partitions as the coordinator has shards; otherwise groups would get lost."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ShardCount:
                 return
 
     def look(self) -> int:
-        """How many partitions there are now; as many as before where that cannot be told."""
+        """Return the present number of partitions, or the last known one if the brokers do not answer."""
         (future,) = self._admin.describe_topics(TopicCollection([self._topic]), request_timeout=_TIMEOUT_S).values()
         try:
             return len(future.result(_TIMEOUT_S + 1.0).partitions)

@@ -1,7 +1,8 @@
-"""A tap: the gateway that takes nothing out. A cluster's own coordinator answers; what groups ask and get is written down.
+"""A tap is a gateway that takes nothing out: the cluster's own coordinator answers, and the tap records requests and
+answers.
 
-What is written are events of our format, with a tick before each, so that groups of any cluster can be replayed and
-explained. Only clients that bootstrap at the tap are seen.
+It writes events of our format, with a tick before each, so that groups of any cluster can be replayed and explained. It
+sees only clients that bootstrap at the tap.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class TapOutput(Protocol):
-    """Where a tap writes; in the event loop's thread, so it must not block for long.
+    """The tap writes to this in the event loop's thread, so it must not block for long.
 
     Raises OSError, BufferError or KafkaException when something cannot be written.
     """
@@ -115,7 +116,7 @@ def _append(file: BinaryIO, offset: int, tapped: TappedEvent | TappedAnswer) -> 
 
 
 class TapConnection(Connection):
-    """A connection whose group requests go to the broker like all others, and are noted."""
+    """The group requests of this connection go to the broker like all others, and are noted."""
 
     taps = True
 
@@ -134,7 +135,7 @@ class TapConnection(Connection):
         self._open: set[Tapped] = set()
 
     def end(self) -> None:
-        """What has no answer will have none."""
+        """Requests without an answer will have none."""
         super().end()
         for tapped in self._open:
             tapped.ended()
@@ -173,10 +174,10 @@ class TapConnection(Connection):
 
 
 class Tap(ProxyServer):
-    """Listens, passes on, and writes down. `bootstrap_servers` of its configuration are the cluster that is tapped."""
+    """The tap listens, passes on and records. `bootstrap_servers` of its configuration name the tapped cluster."""
 
     def __init__(self, config: GatewayConfig, output: TapOutput) -> None:
-        """`output` is closed when the tap ends."""
+        """The tap closes `output` when it ends."""
         super().__init__(config)
         self._ours = accepted_versions(rewrites_addresses=not config.routes, taps=True)
         self._output = output
@@ -187,7 +188,7 @@ class Tap(ProxyServer):
 
     @property
     def events(self) -> int:
-        """How many requests have been written down."""
+        """The number of recorded requests."""
         return self._log.events
 
     async def _begin(self, ports: Ports) -> None:

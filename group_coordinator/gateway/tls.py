@@ -8,7 +8,7 @@ from group_coordinator.gateway.config import GatewayConfig, GatewayError
 
 
 def client_side(config: GatewayConfig) -> ssl.SSLContext | None:
-    """What clients are shown; None: plain text. Raises GatewayError."""
+    """Return the TLS context for clients; None is plain text. Raises GatewayError."""
     if config.tls_certificate is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -20,7 +20,7 @@ def client_side(config: GatewayConfig) -> ssl.SSLContext | None:
 
 
 def broker_side(config: GatewayConfig) -> ssl.SSLContext | None:
-    """How brokers are spoken to; None: plain text. Raises GatewayError."""
+    """Return the TLS context for brokers; None is plain text. Raises GatewayError."""
     if not config.brokers_speak_tls:
         return None
     properties = config.client_properties

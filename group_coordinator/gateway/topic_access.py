@@ -15,7 +15,7 @@ _IDS_MAX = 50_000
 
 
 class Verdict(Enum):
-    """What is to be done with a topic that a client names."""
+    """The decision about a topic that a client names."""
 
     PASS = auto()
     REFUSE = auto()
@@ -38,11 +38,12 @@ class TopicAccess:
         self.first_letter = self._prefix[0]
 
     def refuses(self, principal: str, name: str) -> bool:
-        """Whether a client may not name this topic."""
+        """Return whether a client may not name this topic."""
         return name.startswith(self._prefix) and not self._authorizer.allows_topic(principal, name)
 
     def verdict(self, principal: str, topic_id: bytes, heard: Mapping[bytes, str | None]) -> Verdict:
-        """Of a topic by its id. `heard`: what the brokers have just said; None: that there is no such topic."""
+        """Decide about a topic by its id. `heard` is the brokers' latest answer; None means that there is no such
+        topic."""
         name = heard[topic_id] if topic_id in heard else self._names.get(topic_id)
         if name is None:
             return Verdict.UNKNOWN if topic_id in heard else Verdict.ASK

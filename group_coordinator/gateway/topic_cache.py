@@ -1,9 +1,9 @@
-"""Which topics the brokers have, as far as commits need to know it: asked in batches, remembered for moments. Pure.
+"""The cache knows which topics the brokers have, as far as commits need it: asked in batches, kept briefly. It is pure.
 
-A topic that is there is believed for `FRESH_S`, then asked for again. One that is not there is asked for once more before
-that is believed, and for no longer than `ABSENT_S`. At any time one request is on its way, of bounded size; topics that were
-there before go first, so that names that nobody knows keep nobody else waiting for long. Where no broker answers nothing is
-known, and nobody waits.
+A topic that is there is believed for `FRESH_S`, then asked for again. One that is not there is asked for once more
+before that is believed, and for no longer than `ABSENT_S`. At any time one request is on its way, of bounded size;
+topics that were there before go first, so that names that nobody knows keep nobody else waiting for long. Where no
+broker answers nothing is known, and nobody waits.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Absent:
 
 
 class Unknown:
-    """Nobody could say: no broker has answered, or the gateway may not see it."""
+    """No broker has answered for the topic, or the gateway may not see it."""
 
 
 ABSENT: Final = Absent()
@@ -60,7 +60,7 @@ class _Waiting(Struct):
 
 
 class TopicCache:
-    """All methods are for one thread."""
+    """All methods run in one thread."""
 
     def __init__(
         self,
@@ -89,7 +89,8 @@ class TopicCache:
         self._blind_until_s = 0.0
 
     def known(self, wanted: Mapping[str, int]) -> Answers | None:
-        """Of each topic whether it is there; `wanted`: name -> the largest partition that is asked for. None: ask with `look_up`."""
+        """Return for each topic whether it exists; None if `look_up` must ask. `wanted` maps names to the largest
+        partition."""
         verdicts: dict[str, Verdict] = {}
         for name, partition in wanted.items():
             verdict = self._verdict(name, partition)
@@ -120,7 +121,7 @@ class TopicCache:
         return True
 
     def _verdict(self, name: str, partition: int) -> Verdict | None:
-        """What is known of a topic; None: it is to be asked for."""
+        """Return what is known of a topic; None if it must be asked for."""
         now_s = self._now_s()
         if not _NAME.fullmatch(name):
             return ABSENT  # there can be none
@@ -138,7 +139,7 @@ class TopicCache:
         return None
 
     def _in_doubt(self, name: str) -> Verdict:
-        """Nobody answers for it: what it was is better than nothing, but nobody is refused for it."""
+        """No broker answers for the topic: its last known state is used, but it refuses nobody."""
         found = self._found.get(name)
         return UNKNOWN if found is None else Topic(found[0].topic_id, 2**31)
 
@@ -212,7 +213,7 @@ class TopicCache:
                 waiting.on_known(waiting.verdicts)
 
     def _settle_all(self) -> None:
-        """No broker answers: who waits need not wait longer."""
+        """No broker answers: waiting commits need not wait longer."""
         self._again.clear()
         self._new.clear()
         self._doubted.clear()

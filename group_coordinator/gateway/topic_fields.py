@@ -1,7 +1,7 @@
-"""Where a message names topics: found by Kafka's definitions, without decoding the message.
+"""The names of topics are found in a message by Kafka's definitions, without decoding the message.
 
-All but the names is skipped, so a message of a hundred thousand partitions is no more than a walk. Topics are named by text
-(`entityType` `topicName` in the definitions), by id, or as the resource of a configuration.
+All but the names is skipped, so a message of a hundred thousand partitions is no more than a walk. Topics are named by
+text (`entityType` `topicName` in the definitions), by id, or as the resource of a configuration.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RESOURCE_IS_A_TOPIC = 2
 
 
 class Array(Struct, frozen=True, gc=False):
-    """Where the number of an array's items stands."""
+    """The place of an array's count."""
 
     begin: int
     end: int
@@ -50,7 +50,7 @@ class Mention(Struct, frozen=True, gc=False):
 
 
 class _Found:
-    """What a walk has seen of one item, and all mentions so far."""
+    """The fields found in one item, and all mentions so far."""
 
     __slots__ = ("array", "id_at", "items_left", "mentions", "name", "name_at", "resource_type", "topic_id", "topics_max")
 
@@ -96,7 +96,7 @@ def find_topics(
 
 
 def names_topics(message: str) -> bool:
-    """Whether a message can name a topic at all."""
+    """Return whether a message can name a topic at all."""
     return _names_topics(definition_of(message).struct)
 
 
@@ -123,7 +123,7 @@ def _message_step(message: str, version: int) -> Step:
 
 
 def _fields_step(struct: StructDefinition, version: int, flexible: bool) -> Step:
-    """All fields of a struct, one after the other."""
+    """Walk all fields of a struct, one after the other."""
     steps: list[Step] = []
     fixed = 0
     for field in struct.fields_of(version):
@@ -276,7 +276,7 @@ def _skip_tags(data: bytes, at: int, found: _Found) -> int:
 
 
 def _string(data: bytes, at: int, flexible: bool) -> tuple[int, int]:
-    """Where a string's text begins and ends; the end lies before the beginning where it is null."""
+    """Return where a string's text begins and ends; the end lies before the beginning if it is null."""
     if flexible:
         size, at = _size(data, at, flexible)
     else:

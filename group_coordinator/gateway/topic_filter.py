@@ -1,9 +1,10 @@
-"""What becomes of a request that names topics which its client may not name, and of the answer to it.
+"""The filter changes requests that name topics which their client may not name, and the answers to them.
 
-The broker answers for them: in the request a name gets a first letter that no topic has, an id gives way to one that there is
-not; the answer has the names back, with TOPIC_AUTHORIZATION_FAILED. So the other topics of the request go on, and nothing is
-put together here. Reading differs, as its answers are bulk (`group_coordinator.gateway.fetch`), and so does writing (`group_coordinator.gateway.produce`).
-Where an answer lists topics that nobody asked for, those that a client may not name are left out, as brokers do.
+The broker answers for them: in the request a name gets a first letter that no topic has, an id gives way to one that
+there is not; the answer has the names back, with TOPIC_AUTHORIZATION_FAILED. So the other topics of the request go on,
+and nothing is put together here. Reading differs, as its answers are bulk (`group_coordinator.gateway.fetch`), and so
+does writing (`group_coordinator.gateway.produce`). Where an answer lists topics that nobody asked for, those that a
+client may not name are left out, as brokers do.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ Heard = Mapping[bytes, str | None]
 
 
 class Masks(Struct, frozen=True):
-    """What stands in a request for what its client has said."""
+    """The names in a request that replace those of its client."""
 
     names: dict[str, str] = field(default_factory=dict)
     ids: dict[bytes, tuple[bytes, bool]] = field(default_factory=dict)
@@ -64,7 +65,7 @@ class Masks(Struct, frozen=True):
 
 
 class Passage(Struct, frozen=True, kw_only=True):
-    """How a request goes on."""
+    """The form in which a request goes on."""
 
     payload: bytes
     rewrite: Rewrite | None = None
@@ -74,13 +75,13 @@ class Passage(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True):
-    """What the client is told at once."""
+    """The answer that the client gets at once."""
 
     payload: bytes
 
 
 class Question(Struct, frozen=True):
-    """What the broker is to be asked first: which topics these are."""
+    """The request that the broker must answer first: which topics these are."""
 
     head: RequestHead
     payload: bytes
@@ -96,7 +97,8 @@ class TopicFilter:
     def pass_on(
         self, head: RequestHead, payload: bytes, principal: str, heard: Heard
     ) -> Passage | Answer | Question:
-        """What becomes of a request. `heard`: the answer to the question that it had to wait for. Raises `DecodeError`."""
+        """Decide what becomes of a request. `heard` is the answer to the question that it waited for. Raises
+        `DecodeError`."""
         by_id = head.api_version >= _NAMED_BY_ID_FROM.get(head.api_key, head.api_version + 1)
         if not by_id and self._access.mark not in payload:
             return Passage(payload=payload, rewrite=self._hide(head, principal))
@@ -115,7 +117,7 @@ class TopicFilter:
         return Passage(payload=masked, rewrite=self.reveal(head, principal, masks) if masks else self._hide(head, principal))
 
     def hear(self, question: Question, payload: bytes) -> Heard:
-        """What a broker has answered to a question. Raises `DecodeError`."""
+        """Read a broker's answer to a question. Raises `DecodeError`."""
         start = response_body_start("MetadataResponse", _METADATA_BY_ID)
         found = decode("MetadataResponse", _METADATA_BY_ID, payload, start)
         named = {each["topic_id"]: each["name"] for each in found["topics"] if each["name"] and not each["error_code"]}
@@ -134,18 +136,18 @@ class TopicFilter:
         return ProduceTopics(head.api_version, topics_at, mask)
 
     def reveal_produced(self, head: RequestHead, principal: str, masked: list[str]) -> Rewrite:
-        """What is to be done with the answer to a Produce with these names in it."""
+        """Return the change to the answer of a Produce with these names in it."""
         return self.reveal(head, principal, Masks({name: self._access.first_letter + name[1:] for name in masked}))
 
     def reveal(self, head: RequestHead, principal: str, masks: Masks) -> Rewrite:
-        """What is to be done with an answer."""
+        """Return the change to an answer."""
         return partial(self._revealed, TOPIC_APIS[head.api_key] + "Response", head.api_version, principal, masks)
 
     def _hide(self, head: RequestHead, principal: str) -> Rewrite | None:
         return self.reveal(head, principal, Masks()) if head.api_key in _LISTS else None
 
     def _verdict(self, principal: str, mention: Mention, heard: Heard) -> Verdict:
-        """Of a topic that has both a name and an id, which brokers do not take: by the name first, then by the id."""
+        """Decide by the name first, then by the id, if a topic has both, which brokers do not accept."""
         if mention.name is not None and self._access.refuses(principal, mention.name):
             return Verdict.REFUSE
         return Verdict.PASS if mention.topic_id is None else self._access.verdict(principal, mention.topic_id, heard)
@@ -192,7 +194,7 @@ def _without(head: RequestHead, payload: bytes, start: int, stopped: Stopped) ->
 
 
 def _insist_on_few(stopped: Stopped) -> None:
-    """Who is refused so much at once asks for nothing that a client needs. Raises DecodeError."""
+    """A request with so many refused topics is not one that a client needs. Raises DecodeError."""
     size = sum(mention.end - mention.begin for mention, _ in stopped)
     if len(stopped) > _STOPPED_MAX or size > _STOPPED_BYTES_MAX:
         begin = stopped[0][0].begin
@@ -232,7 +234,7 @@ def _unmasked(mention: Mention, version: int, flexible: bool, item: bytes, masks
 
 
 def _refused(values: Any) -> Any:
-    """What a broker says of a topic without rights: every error code in it, and no words."""
+    """Return a broker's answer about a topic without rights: every error code in it, without messages."""
     if isinstance(values, tuple):
         return tuple(map(_refused, values))
     if not isinstance(values, Mapping):

@@ -1,7 +1,7 @@
-"""Which APIs and versions a client is offered: what the broker has and we understand. Source: Kafka 4.3's definitions.
+"""A client is offered the APIs and versions that both the broker and the gateway know. Source: Kafka 4.3's definitions.
 
-Group APIs are answered here, so the broker's own versions of them do not matter. All others go through untouched, as far
-as their versions are known: one that is not could carry a broker's address past us.
+Group APIs are answered here, so the broker's own versions of them do not matter. All others go through untouched, as
+far as their versions are known: one that is not could carry a broker's address past us.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ SASL_HANDSHAKE_FIRST = 1
 
 
 def accepted_versions(*, rewrites_addresses: bool, taps: bool) -> Versions:
-    """What the gateway can take at all, whatever the broker has."""
+    """Return all that the gateway can take, whatever the broker has."""
     passed = _PASSED | ({} if rewrites_addresses else _UNLIMITED) | (_PASSED_BY_A_TAP if taps else {})
     versions = {key: (0 if taps else _FIRST_KNOWN.get(key, 0), last) for key, last in passed.items()}
     versions[OtherApi.SASL_HANDSHAKE] = (SASL_HANDSHAKE_FIRST, passed[OtherApi.SASL_HANDSHAKE])
@@ -168,7 +168,8 @@ def accepted_versions(*, rewrites_addresses: bool, taps: bool) -> Versions:
 
 
 def offered_versions(broker: Versions, ours: Versions, *, taps: bool) -> dict[int, tuple[int, int]]:
-    """What a client of this broker is offered: the versions of both; the group APIs that are answered here, as ours.
+    """Return the versions offered to a client of this broker: those of both; the group APIs that are answered here, as
+    ours.
 
     FindCoordinator is of both kinds: that of a transaction goes through.
     """
