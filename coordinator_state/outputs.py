@@ -9,7 +9,14 @@ from typing import final
 
 from msgspec import Struct
 
-from schemas.events import DeletedTopic, GroupEventBody, RequestEnvelope, SessionRenewal, TopicsDeleted
+from schemas.events import (
+    DeletedTopic,
+    GroupEventBody,
+    RequestEnvelope,
+    ResponseDocument,
+    SessionRenewal,
+    TopicsDeleted,
+)
 from schemas.history import GroupSnapshot, History
 from schemas.messages import Request, Response
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordingGap
@@ -99,6 +106,20 @@ class Answer(Struct, frozen=True, gc=False):
     api_version: int
     answers_offset: int
     response: Response
+
+    def document(self) -> ResponseDocument:
+        """The answer as it lies on the responses topic."""
+        return ResponseDocument(
+            request_id=self.request_id,
+            group_id=self.group_id,
+            epoch=self.epoch,
+            seq=self.seq,
+            api=self.api,
+            api_version=self.api_version,
+            answers_offset=self.answers_offset,
+            time_ms=self.time_ms,
+            body=self.response,
+        )
 
 
 @final

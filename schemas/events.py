@@ -30,7 +30,6 @@ from schemas.messages import (
 )
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordingGap
 
-SCHEMA_VERSION = 1
 WIRE_STRING_MAX_BYTES = 32_767
 """Longest string of Kafka's classic encoding; the offsets log must be able to hold every id and name."""
 REQUEST_ID_MAX_CHARACTERS = 255

@@ -17,7 +17,3 @@ class Chance:
     def of(self, *question: object) -> Random:
         """The dice for one question; the same question gets the same dice."""
         return Random(f"{self._seed}/{'/'.join(map(str, question))}")
-
-    def happens(self, percent: int, *question: object) -> bool:
-        """Whether something of this probability happens."""
-        return percent > 0 and self.of(*question).random() * 100 < percent

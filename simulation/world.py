@@ -6,19 +6,18 @@ happens the same way. Requests and answers travel as the bytes that lie on the t
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
 from functools import partial
-from itertools import count
 from random import Random
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from coordinator_state import Answer, classic_group, decode_group
+from group_coordinator.members.agenda import Agenda
 from group_coordinator.members.effects import Send
 from schemas.consumer_protocol import decode_subscription
-from schemas.events import ResponseDocument, encode_json, encode_request_event
+from schemas.events import encode_json, encode_request_event
 from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupResponse, OffsetCommitRequest, Request
 from simulation.chance import Chance
@@ -69,8 +68,7 @@ class World:
         self.told: list[Told] = []
         self.ended_ms = 0
         """When the last fault is over."""
-        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
-        self._entered = count()
+        self._agenda = Agenda()
         self._attempts = [0] * scenario.config.shard_count
         self._senders: dict[str, Process] = {}
         self._waiting: list[tuple[int, bytes | None, bytes]] = []
@@ -96,7 +94,7 @@ class World:
 
     def at(self, time_ms: int, action: Callable[[], None]) -> None:
         """Enter something that is to happen; what lies in the past happens now."""
-        heapq.heappush(self._agenda, (max(time_ms, self.now_ms), next(self._entered), action))
+        self._agenda.enter(max(time_ms, self.now_ms), action)
 
     def tell(self, who: str, text: str) -> None:
         self.told.append(Told(self.now_ms, who, text))
@@ -126,9 +124,9 @@ class World:
             self._watch_topics(shard)
 
     def _run_until(self, end_ms: int) -> None:
-        while self._agenda[0][0] <= end_ms:
-            self.now_ms, _, action = heapq.heappop(self._agenda)
-            action()
+        while (next_ms := self._agenda.next_ms()) is not None and next_ms <= end_ms:
+            self.now_ms = next_ms
+            self._agenda.do_due(next_ms)
         self.now_ms = end_ms
 
     def _calm_down(self) -> None:
@@ -282,19 +280,7 @@ class World:
         process = self._senders.get(answer.request_id)
         if process is None:
             return
-        value = encode_json(
-            ResponseDocument(
-                request_id=answer.request_id,
-                group_id=answer.group_id,
-                epoch=answer.epoch,
-                seq=answer.seq,
-                api=answer.api,
-                api_version=answer.api_version,
-                answers_offset=answer.answers_offset,
-                time_ms=answer.time_ms,
-                body=answer.response,
-            )
-        )
+        value = encode_json(answer.document())
         for delay_ms in self._delays(process, answer.api, answer.request_id, "answer"):
             self.at(self.now_ms + delay_ms, lambda: self._deliver(process, value))
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from coordinator_state import Answer, AssignmentChange, LogRecord, Output
 from schemas.error_codes import ErrorCode
-from schemas.events import OUTPUT_TOO_LARGE, EventError, EventProblem, ResponseDocument, encode_json
+from schemas.events import OUTPUT_TOO_LARGE, EventError, EventProblem, encode_json
 from schemas.history import History
 from schemas.java_hash import group_partition
 from schemas.messages import (
@@ -97,7 +97,7 @@ def _record(output: Output, config: OperatorConfig) -> OutputRecord:
     topics = config.topics
     headers = {"epoch": str(output.epoch), "seq": str(output.seq)}
     if type(output) is Answer:
-        record = OutputRecord(topics.responses, output.reply_partition, output.request_id.encode(), _response(output), headers)
+        record = OutputRecord(topics.responses, output.reply_partition, output.request_id.encode(), encode_json(output.document()), headers)
         return record if output.reply_partition in config.reply_partitions else _undeliverable(record, output, config)
     if type(output) is LogRecord:
         partition = group_partition(output.group_id, config.offsets_partitions)
@@ -108,22 +108,6 @@ def _record(output: Output, config: OperatorConfig) -> OutputRecord:
         return OutputRecord(topics.assignments, NO_PARTITION, output.group_id.encode(), value, headers)
     history: History = output  # nothing else is left
     return OutputRecord(topics.history, NO_PARTITION, history.group_id.encode(), encode_json(history), headers)
-
-
-def _response(answer: Answer) -> bytes:
-    return encode_json(
-        ResponseDocument(
-            request_id=answer.request_id,
-            group_id=answer.group_id,
-            epoch=answer.epoch,
-            seq=answer.seq,
-            api=answer.api,
-            api_version=answer.api_version,
-            answers_offset=answer.answers_offset,
-            time_ms=answer.time_ms,
-            body=answer.response,
-        )
-    )
 
 
 def dead_letter(key: bytes | None, row: EventRow, problem: EventError, config: OperatorConfig) -> OutputRecord:

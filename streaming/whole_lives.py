@@ -25,9 +25,8 @@ from streaming.arrow_columns import objects, runs
 from streaming.buckets import bucket_of
 from streaming.operator import Pieces, blame, coordinate_group
 from streaming.operator_config import OperatorConfig
-from streaming.rows import RECORD_SCHEMA, EventRow, OutputRecord, output_batch, record_bytes
+from streaming.rows import EventRow, OutputRecord, output_batch, record_bytes
 
-BUCKET_ROW_SCHEMA = f"{RECORD_SCHEMA}, bucket int"
 ROWS_AT_ONCE = 1_000
 """Rows that are handled before their outputs are looked at."""
 OUTPUTS_AT_ONCE = 10_000
@@ -49,7 +48,7 @@ class _Stretch(NamedTuple):
 
 
 def in_buckets(records: DataFrame, buckets: int) -> DataFrame:
-    """Rows of `RECORD_SCHEMA` -> of `BUCKET_ROW_SCHEMA`: a task for each bucket, with its groups and all that has no key."""
+    """Rows of `RECORD_SCHEMA`, each with its `bucket`: a task for each bucket has its groups and all that has no key."""
     all_buckets = F.sequence(F.lit(0), F.lit(buckets - 1))
     own_bucket = F.array(bucket_of("key", buckets))
     placed = records.fillna(0, ["partition", "offset", "timestamp_ms"]).withColumn(

@@ -60,10 +60,23 @@ class Source(Protocol):
         """How far it has come: `caught_up`, and for people `detail`."""
 
 
-class ReplaySource:
-    """What `group-coordinator replay --out` wrote: `history` and `dead-letters`, as JSONL or Parquet."""
+class EndedSource:
+    """A source that does not grow: nothing goes on after its start."""
 
     is_live = False
+
+    def stop(self) -> None:
+        """Nothing goes on."""
+
+    def read_request(self, partition: int, offset: int) -> Any:
+        return None
+
+    def progress(self) -> dict[str, Any]:
+        return {"caught_up": True, "detail": ""}
+
+
+class ReplaySource(EndedSource):
+    """What `group-coordinator replay --out` wrote: `history` and `dead-letters`, as JSONL or Parquet."""
 
     def __init__(self, directory: Path) -> None:
         self.name = str(directory)
@@ -80,15 +93,6 @@ class ReplaySource:
                 index.add(record.value)
         for record in self._records("dead-letters"):
             index.add_dead_letter(record.key, record.value, record.headers, 0)
-
-    def stop(self) -> None:
-        """Nothing goes on."""
-
-    def read_request(self, partition: int, offset: int) -> Any:
-        return None
-
-    def progress(self) -> dict[str, Any]:
-        return {"caught_up": True, "detail": ""}
 
     def _file(self, name: str) -> Path | None:
         files = (self._directory / f"{name}.jsonl", self._directory / f"{name}.parquet")
@@ -119,10 +123,8 @@ def _parquet(path: Path) -> Iterator[Record]:
         raise SourceError(f"{path} is no Parquet file that a replay wrote: {problem}.") from problem
 
 
-class ValuesSource:
+class ValuesSource(EndedSource):
     """Values of the history topic that are at hand, as a source."""
-
-    is_live = False
 
     def __init__(self, name: str, values: Iterator[bytes] | list[bytes] | tuple[bytes, ...]) -> None:
         self.name = name
@@ -131,15 +133,6 @@ class ValuesSource:
     def start(self, index: Index) -> None:
         for value in self._values:
             index.add(value)
-
-    def stop(self) -> None:
-        """Nothing goes on."""
-
-    def read_request(self, partition: int, offset: int) -> Any:
-        return None
-
-    def progress(self) -> dict[str, Any]:
-        return {"caught_up": True, "detail": ""}
 
 
 _decode_document = json_decoder(Any)

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
 from coordinator_state import Output as CoordinatorOutput
-from schemas.events import ResponseDocument, decode_request_event, encode_json
+from schemas.events import decode_request_event, encode_json
 from streaming.topics import Topics
 
 N = TypeVar("N")
@@ -72,21 +72,10 @@ class TableCoordinator:
                     self._answer(output)
 
     def _answer(self, answer: Answer) -> None:
-        document = ResponseDocument(
-            request_id=answer.request_id,
-            group_id=answer.group_id,
-            epoch=answer.epoch,
-            seq=answer.seq,
-            api=answer.api,
-            api_version=answer.api_version,
-            answers_offset=answer.answers_offset,
-            time_ms=answer.time_ms,
-            body=answer.response,
-        )
         self._producer.produce(
             self._topics.responses,
             partition=answer.reply_partition,
             key=answer.request_id.encode(),
-            value=encode_json(document),
+            value=encode_json(answer.document()),
         )
         self._producer.poll(0)

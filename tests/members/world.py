@@ -6,15 +6,14 @@ built the same way runs the same way. Requests and answers travel as the bytes t
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, TypeVar
 from uuid import NAMESPACE_OID, uuid5
 
 from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
 from coordinator_state import Output as CoordinatorOutput
+from group_coordinator.members.agenda import Agenda
 from group_coordinator.members.config import MemberConfig
 from group_coordinator.members.effects import (
     Assigned,
@@ -30,7 +29,6 @@ from group_coordinator.members.member import GroupMember
 from group_coordinator.members.requests import request_ids
 from schemas.consumer_protocol import TopicPartition
 from schemas.events import (
-    ResponseDocument,
     decode_request_event,
     decode_response_event,
     decode_tick,
@@ -164,8 +162,7 @@ class World:
         """After how many milliseconds a request reaches the log, once for each; none: it is lost."""
         self.answer_delays: Callable[[Application, Answer], tuple[int, ...]] = lambda _, __: (latency_ms,)
         """The same for an answer on its way to its member."""
-        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
-        self._entered = count()
+        self._agenda = Agenda()
         self._log: list[LogEntry] = []
         self._next_offset = 0
         self._ticker_ms = START_MS
@@ -180,14 +177,14 @@ class World:
 
     def at(self, time_ms: int, action: Callable[[], None]) -> None:
         """Enter something that is to happen; what lies in the past happens now."""
-        heapq.heappush(self._agenda, (max(time_ms, self.now_ms), next(self._entered), action))
+        self._agenda.enter(max(time_ms, self.now_ms), action)
 
     def run(self, duration_ms: int) -> None:
         """Let this much time pass."""
         end_ms = self.now_ms + duration_ms
-        while self._agenda[0][0] <= end_ms:
-            self.now_ms, _, action = heapq.heappop(self._agenda)
-            action()
+        while (next_ms := self._agenda.next_ms()) is not None and next_ms <= end_ms:
+            self.now_ms = next_ms
+            self._agenda.do_due(next_ms)
         self.now_ms = end_ms
 
     def run_until(self, condition: Callable[[], bool], limit_ms: int = 60_000) -> int:
@@ -330,19 +327,7 @@ class World:
 
     def _carry_answer(self, answer: Answer) -> None:
         application = self._senders[answer.request_id]
-        value = encode_json(
-            ResponseDocument(
-                request_id=answer.request_id,
-                group_id=answer.group_id,
-                epoch=answer.epoch,
-                seq=answer.seq,
-                api=answer.api,
-                api_version=answer.api_version,
-                answers_offset=answer.answers_offset,
-                time_ms=answer.time_ms,
-                body=answer.response,
-            )
-        )
+        value = encode_json(answer.document())
         for delay_ms in self.answer_delays(application, answer):
             self.at(self.now_ms + delay_ms, lambda: self._deliver(application, value))
 
