@@ -63,13 +63,6 @@ class Assignment(Struct, frozen=True, kw_only=True):
     user_data: bytes | None = None
 
 
-class StickyUserData(Struct, frozen=True, kw_only=True):
-    """User data of the sticky assignor: what the member held, and in which generation."""
-
-    partitions: tuple[TopicPartition, ...] = ()
-    generation: int = NO_GENERATION
-
-
 def decode_subscription(data: bytes) -> Subscription:
     """Read a subscription. Negative generations read as -1 and an empty rack as none, as in Java's client."""
     reader = Reader(data)
@@ -143,39 +136,6 @@ def encode_assignment(assignment: Assignment, version: int = VERSION_MAX) -> byt
         encode_nullable_blob(assignment.user_data),
     )
     return b"".join(parts)
-
-
-def decode_sticky_user_data(data: bytes | None) -> StickyUserData:
-    """Read version 1, else version 0 (without the generation), else nothing owned. Never raises.
-
-    Source: Kafka's `StickyAssignor.deserializeTopicPartitionAssignment`.
-    """
-    reader = Reader(data or b"")
-    try:
-        partitions = _read_partitions(reader)
-    except DecodeError:
-        return StickyUserData()
-    try:
-        return StickyUserData(partitions=partitions, generation=reader.int32())
-    except DecodeError:
-        return StickyUserData(partitions=partitions)
-
-
-def encode_sticky_user_data(user_data: StickyUserData) -> bytes:
-    """Write version 1: topics in order of first appearance (Java's client has them in the order of a hash map)."""
-    return _encode_partitions(user_data.partitions) + pack(INT32, user_data.generation)
-
-
-def decode_cooperative_user_data(data: bytes | None) -> int:
-    """The generation in the cooperative sticky assignor's user data; -1 if there is none. Never raises."""
-    try:
-        return Reader(data or b"").int32()
-    except DecodeError:
-        return NO_GENERATION
-
-
-def encode_cooperative_user_data(generation: int) -> bytes:
-    return pack(INT32, generation)
 
 
 def _java_order(owned: TopicPartition) -> tuple[bytes, int]:

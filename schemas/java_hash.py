@@ -1,4 +1,4 @@
-"""Java's `String.hashCode` and `compareTo`, and the partition of `__consumer_offsets` in which a group lives."""
+"""Java's `String.hashCode` and `compareTo`, the order of its `HashMap`, and the partition of a group."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from schemas.small_cache import small_cache
 
 _MASK = 0xFFFF_FFFF
 _SIGN = 0x8000_0000
+HASH_MAP_CAPACITY = 16
+"""The buckets of a new `HashMap`."""
 
 
 @small_cache(entries=8_192, longest=1_024)
@@ -40,6 +42,26 @@ def java_string_order(text: str) -> bytes:
     It differs from Python's order where a character beyond U+FFFF meets one of U+E000 to U+FFFF.
     """
     return text.encode("utf-16-be", "surrogatepass")
+
+
+def java_map_order(keys: Iterable[str]) -> list[str]:
+    """The keys, `put` in the given order into an empty `HashMap<String, ...>`, in its iteration order."""
+    different = dict.fromkeys(keys)
+    capacity = HASH_MAP_CAPACITY
+    while is_overfull(len(different), capacity):
+        capacity *= 2
+    return sorted(different, key=lambda key: hash_map_bucket(java_string_hash(key), capacity))
+
+
+def is_overfull(size: int, capacity: int) -> bool:
+    """Whether a `HashMap` of so many entries doubles its buckets."""
+    return size > capacity * 3 // 4
+
+
+def hash_map_bucket(hash_code: int, capacity: int) -> int:
+    """The bucket of a `HashMap` in which a key with this hash lies."""
+    hashed = hash_code & _MASK
+    return (hashed ^ hashed >> 16) & (capacity - 1)
 
 
 def _utf16_units(text: str) -> Iterable[int]:

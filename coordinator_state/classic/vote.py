@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator_state.classic.group import ClassicGroup
-from schemas.java_hash import java_string_hash
+from schemas.java_hash import java_map_order
 
 
 def vote(group: ClassicGroup) -> dict[str, tuple[str, ...]]:
@@ -19,22 +19,10 @@ def vote(group: ClassicGroup) -> dict[str, tuple[str, ...]]:
 def winner(votes: dict[str, tuple[str, ...]]) -> tuple[str, bool]:
     """The protocol with most votes, and whether a tie was settled: by Kafka's order, that of a Java hash map."""
     most = max(len(voters) for voters in votes.values())
-    best = [name for name in _java_hash_map_order(votes) if len(votes[name]) == most]
+    best = [name for name in java_map_order(votes) if len(votes[name]) == most]
     return best[0], len(best) > 1
 
 
 def selected_protocol(group: ClassicGroup) -> str:
     """The protocol that the members would choose now."""
     return winner(vote(group))[0]
-
-
-def _java_hash_map_order(names: dict[str, tuple[str, ...]]) -> list[str]:
-    capacity = 16
-    while len(names) > capacity * 3 // 4:
-        capacity *= 2
-
-    def bucket(name: str) -> int:
-        unsigned = java_string_hash(name) & 0xFFFFFFFF
-        return (unsigned ^ (unsigned >> 16)) & (capacity - 1)
-
-    return sorted(names, key=bucket)

@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
-from schemas.java_hash import java_string_hash
+from schemas.java_hash import HASH_MAP_CAPACITY, hash_map_bucket, is_overfull, java_string_hash
 
 T = TypeVar("T")
-
-_INITIAL_CAPACITY = 16
 
 
 class JavaHashSet(Generic[T]):
@@ -27,7 +25,7 @@ class JavaHashSet(Generic[T]):
 
     def __init__(self, hash_code: Callable[[T], int], elements: Iterable[T] = ()) -> None:
         self._hash_code = hash_code
-        self._capacity = _INITIAL_CAPACITY
+        self._capacity = HASH_MAP_CAPACITY
         self._places: dict[T, int] = {}
         """Each element with the running number of its insertion."""
         self._insertions = 0
@@ -48,7 +46,7 @@ class JavaHashSet(Generic[T]):
             return
         self._places[element] = self._insertions
         self._insertions += 1
-        if _overfull(len(self._places), self._capacity):
+        if is_overfull(len(self._places), self._capacity):
             self._capacity *= 2
             self._heap = None
         if self._heap is not None:
@@ -71,39 +69,21 @@ class JavaHashSet(Generic[T]):
         return (self._bucket(element), self._places[element], element)
 
     def _bucket(self, element: T) -> int:
-        return _bucket(self._hash_code(element), self._capacity)
-
-
-def java_map_order(keys: Iterable[str]) -> list[str]:
-    """The keys, `put` in the given order into an empty `HashMap<String, ...>`, in its iteration order."""
-    different = dict.fromkeys(keys)
-    capacity = _INITIAL_CAPACITY
-    while _overfull(len(different), capacity):
-        capacity *= 2
-    return sorted(different, key=lambda key: _bucket(java_string_hash(key), capacity))
+        return hash_map_bucket(self._hash_code(element), self._capacity)
 
 
 def java_map_order_computed(keys: Iterable[str]) -> list[str]:
-    """The same by `computeIfAbsent`: a new key stands before the others of its bucket, and a full table grows with the next call."""
+    """The keys, put by `computeIfAbsent`: a new key stands before the others of its bucket, and a full table grows with the next call."""
     different: dict[str, None] = {}
-    capacity = _INITIAL_CAPACITY
+    capacity = HASH_MAP_CAPACITY
     for key in keys:
-        if _overfull(len(different), capacity):
+        if is_overfull(len(different), capacity):
             capacity *= 2
         different[key] = None
     newest_first = list(different)[::-1]  # a stable sort keeps that inside a bucket
-    return sorted(newest_first, key=lambda key: _bucket(java_string_hash(key), capacity))
+    return sorted(newest_first, key=lambda key: hash_map_bucket(java_string_hash(key), capacity))
 
 
 def java_topic_partition_hash(topic_hash: int, partition: int) -> int:
     """Hash of Kafka's `TopicPartition`, from `java_string_hash` of its topic; not cut to 32 bits."""
     return 31 * (31 + partition) + topic_hash
-
-
-def _overfull(size: int, capacity: int) -> bool:
-    return size > capacity * 3 // 4
-
-
-def _bucket(hash_code: int, capacity: int) -> int:
-    hashed = hash_code & 0xFFFF_FFFF
-    return (hashed ^ hashed >> 16) & (capacity - 1)

@@ -9,9 +9,8 @@ from itertools import accumulate, chain, repeat
 from msgspec import Struct
 
 from group_coordinator.assignors.contract import GroupAssignment, MemberSubscription, Topics
-from group_coordinator.assignors.java_hash_map import java_map_order
 from schemas.consumer_protocol import TopicPartition
-from schemas.java_hash import java_string_order
+from schemas.java_hash import java_map_order, java_string_order
 
 _topic_partition = partial(tuple.__new__, TopicPartition)
 """What `TopicPartition._make` does, without a call of a Python function for each of them."""

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from group_coordinator.assignors.java_hash_map import (
     JavaHashSet,
-    java_map_order,
     java_map_order_computed,
     java_topic_partition_hash,
 )
-from schemas.java_hash import java_string_hash
+from schemas.java_hash import java_map_order, java_string_hash
 from tests.assignors.vectors import load_vectors
 
 VECTORS = load_vectors("java_hash_order")

@@ -21,8 +21,8 @@ from group_coordinator.assignors import (
     RebalanceProtocol,
     TopicMetadata,
 )
-from group_coordinator.assignors.java_hash_map import java_map_order
 from schemas.consumer_protocol import Subscription, TopicPartition
+from schemas.java_hash import java_map_order
 from tests.assignors.groups import Group, changed_groups, groups, owned, rejoined
 
 every_assignor = pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=list(ASSIGNORS))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from itertools import chain, groupby
 from operator import itemgetter
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,12 +24,33 @@ from group_coordinator.assignors.user_data import (
 from schemas.consumer_protocol import TopicPartition
 from tests.assignors.vectors import load_vectors, members_of
 
+PROTOCOL_VECTORS = Path(__file__).parents[1] / "fixtures/vectors/protocol_vectors.json.gz"
 FOO = [TopicPartition("foo", 0), TopicPartition("foo", 1)]
 FOO_GENERATION_4 = bytes.fromhex("00000001 0003666f6f 00000002 00000000 00000001 00000004")
 
 
 def content(claim: Claim) -> tuple[list[tuple[str, int]], int | None]:
     return list(claim.partitions), claim.generation_id
+
+
+def protocol_vectors(kind: str) -> list[dict[str, Any]]:
+    vectors = json.loads(gzip.decompress(PROTOCOL_VECTORS.read_bytes()))["vectors"]
+    return [vector for vector in vectors if vector["kind"] == kind]
+
+
+@pytest.mark.parametrize("vector", protocol_vectors("StickyAssignorUserData"), ids=itemgetter("name"))
+def test_sticky_vectors(vector: dict[str, Any]) -> None:
+    data, fields = bytes.fromhex(vector["hex"]), vector["fields"]
+    topics = fields["previous_assignment"]
+    partitions = [TopicPartition(topic["topic"], number) for topic in topics for number in topic["partitions"]]
+    assert content(decode_sticky_user_data(data)) == (partitions, fields.get("generation"))
+
+
+@pytest.mark.parametrize("vector", protocol_vectors("CooperativeStickyAssignorUserData"), ids=itemgetter("name"))
+def test_cooperative_vectors(vector: dict[str, Any]) -> None:
+    data, generation = bytes.fromhex(vector["hex"]), vector["fields"]["generation"]
+    assert decode_generation(data) == generation
+    assert encode_generation(generation) == data
 
 
 def test_sticky_bytes() -> None:

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from coordinator_state import StateError, decode_group, encode_group
 from coordinator_state.replay import StoredGroups
-from group_coordinator.assignors.user_data import decode_generation
-from group_coordinator.assignors.user_data import decode_sticky_user_data as decode_claim
+from group_coordinator.assignors.user_data import decode_generation, decode_sticky_user_data, encode_sticky_user_data
 from group_coordinator.command_line.committed_offsets import CsvError, from_csv
 from group_coordinator.dashboard.sources import request_of_event
 from group_coordinator.gateway.codec import body_start
@@ -148,9 +147,7 @@ def _offsets_lines() -> list[bytes]:
 
 
 def _blobs() -> list[bytes]:
-    user_data = consumer_protocol.encode_sticky_user_data(
-        consumer_protocol.StickyUserData(partitions=(consumer_protocol.TopicPartition("t", 1),), generation=3)
-    )
+    user_data = encode_sticky_user_data([consumer_protocol.TopicPartition("t", 1)], 3)
     rich = consumer_protocol.Subscription(topics=("a", "b"), user_data=user_data)
     return [subscription("a", "b"), assignment("t", 0, 1, 2), user_data, consumer_protocol.encode_subscription(rich), b"\x00" * 4]
 
@@ -221,12 +218,9 @@ def _decode_request_line(data: bytes) -> None:
 
 def _decode_blob(data: bytes) -> None:
     consumer_protocol.subscribed_topics(data)
-    decode_claim(data)
+    decode_sticky_user_data(data)
     decode_generation(data)
-    for decode_bytes in (
-        consumer_protocol.decode_subscription, consumer_protocol.decode_assignment, consumer_protocol.decode_sticky_user_data,
-        consumer_protocol.decode_cooperative_user_data,
-    ):  # fmt: skip
+    for decode_bytes in (consumer_protocol.decode_subscription, consumer_protocol.decode_assignment):
         with suppress(DecodeError):
             decode_bytes(data)
 

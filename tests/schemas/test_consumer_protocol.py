@@ -1,4 +1,4 @@
-"""Subscriptions, assignments and assignors' user data: Kafka's bytes, round trips, damage."""
+"""Subscriptions and assignments: Kafka's bytes, round trips, damage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import consumer_protocol as protocol
-from schemas.consumer_protocol import Assignment, StickyUserData, Subscription, TopicPartition
+from schemas.consumer_protocol import Assignment, Subscription, TopicPartition
 from schemas.kafka import codec
 from schemas.wire import INT16, DecodeError, EncodeError
 
@@ -37,11 +37,6 @@ SUBSCRIPTIONS = st.builds(
 )
 ASSIGNMENTS = st.builds(Assignment, partitions=PARTITIONS, user_data=USER_DATA)
 DECODERS: list[Callable[[bytes], object]] = [protocol.decode_subscription, protocol.decode_assignment]
-NEVER_RAISING: list[Callable[[bytes], object]] = [
-    protocol.subscribed_topics,
-    protocol.decode_sticky_user_data,
-    protocol.decode_cooperative_user_data,
-]
 
 
 def of_kind(kind: str) -> pytest.MarkDecorator:
@@ -79,31 +74,6 @@ def test_assignment_vectors(vector: dict[str, Any]) -> None:
     assignment = protocol.decode_assignment(data)
     assert assignment == Assignment(partitions=partitions(fields["assignedPartitions"]), user_data=user_data(fields))
     assert protocol.encode_assignment(assignment, vector["version"]) == data
-
-
-@of_kind("StickyAssignorUserData")
-def test_sticky_user_data_vectors(vector: dict[str, Any]) -> None:
-    data, fields = bytes.fromhex(vector["hex"]), vector["fields"]
-    decoded = protocol.decode_sticky_user_data(data)
-    assert decoded == StickyUserData(
-        partitions=partitions(fields["previous_assignment"]), generation=fields.get("generation", -1)
-    )
-    if vector["version"] == 1:
-        assert protocol.encode_sticky_user_data(decoded) == data
-
-
-@of_kind("CooperativeStickyAssignorUserData")
-def test_cooperative_user_data_vectors(vector: dict[str, Any]) -> None:
-    data = bytes.fromhex(vector["hex"])
-    generation = protocol.decode_cooperative_user_data(data)
-    assert generation == vector["fields"]["generation"]
-    assert protocol.encode_cooperative_user_data(generation) == data
-
-
-def test_user_data_that_says_nothing() -> None:
-    for data in (None, b"", b"\x00", b"\xff\xff\xff\xff"):
-        assert protocol.decode_sticky_user_data(data) == StickyUserData()
-        assert protocol.decode_cooperative_user_data(data) == -1
 
 
 def test_java_client_sorts_by_utf16_unit() -> None:
@@ -222,18 +192,8 @@ def test_assignments_round_trip(assignment: Assignment, version: int) -> None:
     assert decoded.user_data == assignment.user_data
 
 
-@given(PARTITIONS, INT32)
-def test_sticky_user_data_round_trips(owned: tuple[TopicPartition, ...], generation: int) -> None:
-    decoded = protocol.decode_sticky_user_data(
-        protocol.encode_sticky_user_data(StickyUserData(partitions=owned, generation=generation))
-    )
-    assert sorted(decoded.partitions) == sorted(owned)
-    assert decoded.generation == generation
-
-
 def decode_everything(data: bytes) -> None:
-    for decode in NEVER_RAISING:
-        decode(data)
+    protocol.subscribed_topics(data)
     for decode in DECODERS:
         with suppress(DecodeError):
             decode(data)
