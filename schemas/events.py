@@ -85,8 +85,7 @@ class SessionRenewal(Struct, frozen=True, kw_only=True, gc=False, tag_field="typ
     schema_version: Literal[1] = 1
     """Version of this event."""
     moves_time: bool = False
-    """The group's time goes on at this event's own append time, with everything that the group waits for or counts from: to
-    it, no time has gone by. So the clock can leave behind what it will not catch up."""
+    """The group's time moves to this event's append time, with all that the group waits for or counts from."""
 
 
 class DeletedTopic(Struct, frozen=True, kw_only=True, gc=False):

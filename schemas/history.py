@@ -41,7 +41,10 @@ class Cause(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
 
 
 class HistoryRecord(Struct, frozen=True, gc=False, tag_field="type"):
-    """What every record has. These fields may be given by position, those of one kind of record by name only."""
+    """The fields of every record.
+
+    Code may give these by position, those of one kind of record by name only.
+    """
 
     group_id: str
     epoch: int
@@ -194,15 +197,8 @@ class MemberFenced(HistoryRecord, frozen=True, kw_only=True, tag="member_fenced"
 # -------------------------------------------------------------------------------------------------------- rebalances
 
 RebalanceTrigger = Literal[
-    "member_joined",
-    "leader_rejoined",
-    "member_changed",
-    "static_member_replaced",
-    "member_left",
-    "pending_member_left",
-    "member_expired",
-    "members_did_not_sync",
-    "assignment_too_large",
+    "member_joined", "leader_rejoined", "member_changed", "static_member_replaced", "member_left",
+    "pending_member_left", "member_expired", "members_did_not_sync", "assignment_too_large",
 ]
 
 
@@ -273,6 +269,8 @@ class LeaderElected(HistoryRecord, frozen=True, kw_only=True, tag="leader_electe
 
 
 class AssignedTopic(Struct, frozen=True, kw_only=True, gc=False):
+    """Partitions of one topic that a member owns."""
+
     topic: str
     partitions: tuple[int, ...]
 
@@ -312,6 +310,8 @@ class RebalanceCompleted(HistoryRecord, frozen=True, kw_only=True, tag="rebalanc
 
 
 class OffsetChange(Struct, frozen=True, gc=False):
+    """A committed offset of one partition, and the one before."""
+
     topic: str
     partition: int
     offset: int | None
@@ -322,12 +322,16 @@ class OffsetChange(Struct, frozen=True, gc=False):
 
 
 class OffsetsCommitted(HistoryRecord, frozen=True, kw_only=True, tag="offsets_committed"):
+    """An OffsetCommit changed offsets."""
+
     member_id: str | None
     """None: a commit without membership."""
     offsets: tuple[OffsetChange, ...]
 
 
 class OffsetsExpired(HistoryRecord, frozen=True, kw_only=True, tag="offsets_expired"):
+    """Offsets were dropped because their retention was over."""
+
     offsets: tuple[OffsetChange, ...]
 
 
@@ -354,32 +358,12 @@ class RequestRefused(HistoryRecord, frozen=True, kw_only=True, tag="request_refu
 
 
 History = (
-    GroupCreated
-    | GroupEmpty
-    | GroupStable
-    | GroupDead
-    | GroupRecorded
-    | RecordingGap
-    | MemberIdAssigned
-    | PendingMemberRemoved
-    | MemberJoined
-    | MemberRejoined
-    | MemberLeft
-    | MemberExpired
-    | MemberDropped
-    | MemberReplaced
-    | MemberFenced
-    | RebalanceStarted
-    | RebalanceExtended
-    | JoinPhaseCompleted
-    | ProtocolChosen
-    | LeaderElected
-    | AssignmentReceived
-    | RebalanceCompleted
-    | OffsetsCommitted
-    | OffsetsExpired
-    | OffsetsDeleted
-    | RequestRefused
+    GroupCreated | GroupEmpty | GroupStable | GroupDead | GroupRecorded | RecordingGap
+    | MemberIdAssigned | PendingMemberRemoved | MemberJoined | MemberRejoined | MemberLeft | MemberExpired
+    | MemberDropped | MemberReplaced | MemberFenced
+    | RebalanceStarted | RebalanceExtended | JoinPhaseCompleted | ProtocolChosen | LeaderElected
+    | AssignmentReceived | RebalanceCompleted
+    | OffsetsCommitted | OffsetsExpired | OffsetsDeleted | RequestRefused
 )
 
 _decode_history: Callable[[bytes], History] = json_decoder(History)
@@ -394,6 +378,8 @@ def decode_history(value: bytes) -> History:
 
 
 class SnapshotMember(Struct, frozen=True, kw_only=True, gc=False):
+    """One member of the group."""
+
     member_id: str
     group_instance_id: str | None
     client_id: str

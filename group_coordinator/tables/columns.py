@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from group_coordinator.tables.rows import MS_PER_DAY, TABLES, AnyRow, Row, Table
 
 DAY = "day"
+LAST_SEQ = "last_seq"
 _SCALARS = {int: "bigint", str: "string", bool: "boolean"}
 
 
@@ -69,29 +70,35 @@ def day_number(table: Table, row: AnyRow) -> int:
 def columns_reference() -> str:
     """Markdown: every table and column with its type and meaning. A moment and its timestamp share a line."""
     common = [each for each in columns(TABLES["events"]) if each.name in _meanings(Row)]
-    parts = ["Every table but `unreadable` has these:\n\n" + _columns_table(common)]
+    changing = [each for each in columns(TABLES["rebalances"]) if each.name == LAST_SEQ]
+    parts = [
+        f"Every table is partitioned by `{DAY}` (date), the UTC day of the moment that stands below beside its key. "
+        "A moment is a bigint in `..._ms` and a timestamp in `..._at`.\n",
+        "Every table but `unreadable` has these:\n\n" + _columns_list(common),
+        "Tables whose rows change also have:\n\n" + _columns_list(changing),
+    ]
     for table in TABLES.values():
         key = ", ".join(f"`{name}`" for name in table.key)
         kind = "Rows change until they have ended." if table.changes else "Rows are only added."
         about = inspect.cleandoc(table.row.__doc__ or "")
-        own = _columns_table([each for each in columns(table) if each not in common])
-        parts.append(f"### `{table.name}`\n\n{about}\n\nKey: {key}. {kind}\n\n{own}")
+        own = _columns_list([each for each in columns(table) if each.name != DAY and each not in (*common, *changing)])
+        parts.append(f"### `{table.name}`\n\n{about}\n\nKey: {key}. Day of `{table.day_of}`. {kind}\n\n{own}")
     return "\n".join(parts)
 
 
-def _columns_table(shown: Sequence[Column]) -> str:
+def _columns_list(shown: Sequence[Column]) -> str:
     timestamps = {each.made_of: each for each in shown if each.sql_type == "timestamp"}
-    lines = ["| column | type | meaning |", "| --- | --- | --- |"]
+    lines = []
     for each in shown:
         if each.sql_type != "timestamp":
-            same = [each, timestamps[each.name]] if each.name in timestamps else [each]
-            names, types = ", ".join(f"`{one.name}`" for one in same), ", ".join(one.sql_type for one in same)
-            lines.append(f"| {names} | {types} | {_cell(each.meaning)} |")
+            moment = timestamps.get(each.name)
+            names = f"`{each.name}`, `{moment.name}`" if moment else f"`{each.name}` {_shown_type(each)}"
+            lines.append(f"- {names}: {each.meaning}")
     return "\n".join(lines) + "\n"
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+def _shown_type(column: Column) -> str:
+    return f"`{column.sql_type}`" if "<" in column.sql_type else column.sql_type  # not as a tag of HTML
 
 
 def _timestamp_name(name: str) -> str:

@@ -1,31 +1,42 @@
-"""Tables of fields for the documents, made from the types and the texts under their fields."""
+"""Lists of fields for the documents, made from the types and the texts under their fields."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-import re
 import textwrap
-from typing import Any
+from collections.abc import Collection
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
+IN_EVERY_DOCUMENT = "schema_version"
 
-def field_table(kind: type[msgspec.Struct]) -> str:
-    """A Markdown table: field, type, default, meaning."""
+
+def field_list(kind: type[msgspec.Struct], *, without: Collection[str] = (), label: str = "") -> str:
+    """Markdown: one line where no field needs words, else a bullet for each field."""
     meanings = _texts(kind)
-    lines = ["| field | type | meaning |", "| --- | --- | --- |"]
-    for field in msgspec.structs.fields(kind):
-        meaning = " ".join(meanings.get(field.name, "").split())
-        if field.default is not msgspec.NODEFAULT:
-            shown = getattr(field.default, "value", field.default)
-            meaning = f"{meaning} Default: `{shown!r}`.".strip()
-        lines.append(f"| `{field.encode_name}` | {_type_name(field.type)} | {meaning} |")
-    return "\n".join(lines)
+    shown = [field for field in msgspec.structs.fields(kind) if field.encode_name not in (*without, IN_EVERY_DOCUMENT)]
+    lines = [f"`{field.encode_name}` {_type_name(field.type)}{_default(field)}" for field in shown]
+    texts = [" ".join(meanings.get(field.name, "").split()) for field in shown]
+    if not any(texts):
+        return f"{label} {', '.join(lines)}".strip()
+    bullets = (f"- {line}: {text}" if text else f"- {line}" for line, text in zip(lines, texts, strict=True))
+    return (f"{label}\n\n" if label else "") + "\n".join(bullets)
+
+
+def field_names(kind: type[msgspec.Struct]) -> set[str]:
+    return {field.encode_name for field in msgspec.structs.fields(kind)}
 
 
 def first_paragraph(kind: type) -> str:
-    return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+    assert kind.__doc__, f"{kind.__name__} has no docstring"
+    return " ".join(inspect.cleandoc(kind.__doc__).split("\n\n")[0].split())
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    return "" if field.default is msgspec.NODEFAULT else f" = {msgspec.json.encode(field.default).decode()}"
 
 
 def _texts(kind: type) -> dict[str, str]:
@@ -45,7 +56,15 @@ def _texts(kind: type) -> dict[str, str]:
 
 
 def _type_name(kind: Any) -> str:
-    text = kind.__name__ if isinstance(kind, type) else str(kind)
-    text = re.sub(r"typing\.|schemas\.\w+\.", "", text)
-    text = re.sub(r"Annotated\[(\w+), [^\]]*\]", r"\1", text)
-    return text.replace("|", "or").replace(", ...]", "]").replace("NoneType", "None")
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _type_name(parts[0])
+    if origin in (Union, UnionType):
+        return " or ".join(_type_name(part) for part in parts)
+    if origin is Literal:
+        return " or ".join(f"`{part}`" for part in parts)
+    if origin is tuple:
+        return f"[{_type_name(parts[0])}]"
+    if origin is dict:
+        return f"{{{_type_name(parts[0])}: {_type_name(parts[1])}}}"
+    return "null" if kind is NoneType else str(getattr(kind, "__name__", kind))

@@ -1,10 +1,13 @@
-"""docs/topics.md names every field of every topic: its tables are made from the types."""
+"""docs/topics.md names every field of every topic: its lists are made from the types."""
 
 import os
 from pathlib import Path
 from typing import get_args
 
+from msgspec import Struct
+
 from schemas.events import (
+    OUTPUT_TOO_LARGE,
     DeletedTopic,
     EventProblem,
     RequestDocument,
@@ -29,25 +32,27 @@ from schemas.history import (
 from schemas.known_topics import KnownTopic
 from schemas.messages import APIS, Message
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedMember, RecordedOffset, RecordingGap
-from tests.documents.fields import field_table, first_paragraph
+from tests.documents.fields import field_list, field_names, first_paragraph
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "topics.md"
 MARK = "<!-- generated: everything below is written by `make schemas` -->\n"
 
 
-def section(title: str, kind: type, *, level: int = 3) -> str:
-    return f"{'#' * level} {title}\n\n{first_paragraph(kind)}\n\n{field_table(kind)}\n"
+def section(title: str, kind: type[Struct], *, level: int = 3) -> str:
+    tag = kind.__struct_config__.tag if kind is not HistoryRecord else None
+    about = first_paragraph(kind) + (f" Its `type` is `{tag}`." if tag else "")
+    return f"{'#' * level} {title}\n\n{about}\n\n{field_list(kind)}\n"
 
 
 def api_sections() -> list[str]:
     parts = []
     for name, api in APIS.items():
         title = f"### {name} (key {int(api.key)}, versions {api.min_version}-{api.max_version})\n"
-        parts += [title, f"Request:\n\n{field_table(api.request)}\n", f"Response:\n\n{field_table(api.response)}\n"]
+        parts += [title, *(f"{field_list(kind, label=label)}\n" for label, kind in (("Request:", api.request), ("Response:", api.response)))]
     shown = {kind for api in APIS.values() for kind in (api.request, api.response)}
     parts.append("### Parts of requests and responses\n")
     parts += [
-        f"`{kind.__name__}`\n\n{field_table(kind)}\n"
+        f"{field_list(kind, label=f'`{kind.__name__}`:')}\n"
         for kind in Message.__subclasses__()
         if kind not in shown and not kind.__name__.startswith("List")
     ]
@@ -55,12 +60,10 @@ def api_sections() -> list[str]:
 
 
 def history_sections() -> list[str]:
-    base = {field.split("`")[1] for field in field_table(HistoryRecord).splitlines()[2:]}
     parts = []
     for kind in get_args(History):
-        own = [line for line in field_table(kind).splitlines() if line.split("`")[1:2] != [] and line.split("`")[1] not in base]
-        table = "\n".join(["| field | type | meaning |", "| --- | --- | --- |", *own]) if own else "(nothing more)"
-        parts.append(f"### `{kind.__struct_config__.tag}`\n\n{first_paragraph(kind)}\n\n{table}\n")
+        own = field_list(kind, without=field_names(HistoryRecord))
+        parts += [f"### `{kind.__struct_config__.tag}`\n", f"{first_paragraph(kind)}\n", *([f"{own}\n"] if own else [])]
     return parts
 
 
@@ -90,13 +93,13 @@ def generated() -> str:
         *history_sections(),
         "### Parts of history records\n",
         *(
-            f"`{kind.__name__}`: {first_paragraph(kind)}\n\n{field_table(kind)}\n"
+            f"`{kind.__name__}`: {first_paragraph(kind)}\n\n{field_list(kind)}\n"
             for kind in (MemberIdentity, MemberRecorded, Waited, MemberAssignment, AssignedTopic, OffsetChange)
         ),
         "## `coordinator.topics`\n",
         section("A topic of the cluster", KnownTopic),
         "## Reasons of dead letters\n",
-        "\n".join(f"- `{problem.value}`" for problem in EventProblem) + "\n",
+        ", ".join(f"`{reason}`" for reason in (*EventProblem, OUTPUT_TOO_LARGE)) + "\n",
     ]
     return "\n".join(parts)
 
