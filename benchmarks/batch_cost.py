@@ -41,7 +41,7 @@ from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA
 from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import TopicReport, admin_client, ensure_topics
-from streaming.tuning.hadoop import lighten_hadoop
+from streaming.tuning.hadoop import tune_hadoop
 
 BEATS = 5
 POLL_S = 0.02
@@ -192,7 +192,7 @@ def main() -> None:
         admin.create_topics([NewTopic("copied", 1, 1)])["copied"].result()
         size, before = fill(settings, arguments.touched, BEATS, arguments.batches)
         spark = open_session(settings)
-        lighten_hadoop(spark)
+        tune_hadoop(spark)
         try:
             log = Log(spark, settings, report, size, before)
             jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]

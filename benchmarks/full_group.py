@@ -31,7 +31,7 @@ from streaming.job import coordinate_stream, producer_records
 from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import admin_client, ensure_topics
-from streaming.tuning.hadoop import lighten_hadoop
+from streaming.tuning.hadoop import tune_hadoop
 
 START_MS = 1_700_000_000_000
 TICK_MS = 500
@@ -103,7 +103,7 @@ def main() -> None:
     with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as scratch:
         spark = open_session(config(spark=KEEP_REPORTS))
         try:
-            lighten_hadoop(spark)
+            tune_hadoop(spark)
             groups = []
             for number, (partitions, metadata) in enumerate(shapes):
                 settings = config(

@@ -36,7 +36,7 @@ from streaming.job import coordinate_stream, producer_records
 from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import admin_client, ensure_topics
-from streaming.tuning.hadoop import lighten_hadoop
+from streaming.tuning.hadoop import tune_hadoop
 
 START_MS = 1_700_000_000_000
 TICK_MS = 500
@@ -180,7 +180,7 @@ def main() -> None:
 
         spark = open_session(config(spark=own))
         try:
-            lighten_hadoop(spark)
+            tune_hadoop(spark)
             times = " ".join(f"{name:>9} {'ratio':>6}" for name in ("median ms", "worst ms", "start ms"))
             held("compiled", arguments.touched, 0).turn(arguments.touched, arguments.batches)
             say(f"{'buckets':>8} {'groups in state':>16} {times} {'on disk MB':>11} {'filled in s':>12}")

@@ -34,7 +34,7 @@ from streaming.job import coordinate_stream, producer_records
 from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import admin_client, ensure_topics
-from streaming.tuning.hadoop import lighten_hadoop
+from streaming.tuning.hadoop import tune_hadoop
 
 START_MS = 1_700_000_000_000
 
@@ -166,7 +166,7 @@ def main() -> None:
     say, found = Printed(), list[Figure]()
     with EmbeddedKafka() as kafka:
         spark = open_session(config())
-        lighten_hadoop(spark)
+        tune_hadoop(spark)
         try:
             # Warm up: code is compiled, workers are there.
             warm = argparse.Namespace(**{**vars(arguments), "beats": 2, "rounds": 1})

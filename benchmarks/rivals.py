@@ -77,7 +77,7 @@ def copy(
 ) -> DataFrame:
     """Kafka to Kafka, no Python: partition 0 of a topic to another one, at most `at_once` records a batch.
 
-    With Spark's own settings; `tuned`, it writes its checkpoint as ours does (in a session with `lighten_hadoop`; Spark's own way costs more
+    With Spark's own settings; `tuned`, it writes its checkpoint as ours does (in a session with `tune_hadoop`; Spark's own way costs more
     than all the rest of a small batch) and reads as ours does, without waiting at the end of the log. What starts next in this
     session has these settings: call `prepare_session` before another query.
     """

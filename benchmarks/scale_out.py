@@ -33,7 +33,7 @@ from streaming.job import coordinate_stream, start_query
 from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import admin_client, ensure_topics
-from streaming.tuning.hadoop import lighten_hadoop
+from streaming.tuning.hadoop import tune_hadoop
 from tests.operations.standalone_cluster import Cluster
 
 ROOT = Path(__file__).parents[1]
@@ -102,7 +102,7 @@ def _seconds(timestamp: str) -> float:
 @contextmanager
 def session(settings: StreamingConfig) -> Iterator[SparkSession]:
     spark = open_session(settings)
-    lighten_hadoop(spark)
+    tune_hadoop(spark)
     try:
         yield spark
     finally:

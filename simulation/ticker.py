@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, encode_tick
 from simulation.log import Log, ticks_of
-from streaming.clock import Asked, Renewal, Taken, TickClock
+from streaming.clock import AppendedRecord, Renewal, SendTimes, TickClock
 
 
 class Ticker:
@@ -53,7 +53,7 @@ class Ticker:
             self.start(wall_ms, monotonic_ms)
         log = self._log.partitions[self._shard]
         if self._clock.is_at_rest(monotonic_ms):
-            self._clock.found_end(len(log), monotonic_ms)
+            self._clock.observe_end(len(log), monotonic_ms)
         step = self._clock.next_step(wall_ms, monotonic_ms)
         if step is None:
             return
@@ -66,4 +66,6 @@ class Ticker:
                 step = step._replace(tick_ms=timestamp_ms)
         self._clock.sending(step.tick_ms)
         self._log.append(self._shard, timestamp_ms, None, encode_tick(step.tick_ms), monotonic_ms)
-        self._clock.acknowledge(step, Asked(wall_ms, monotonic_ms), Taken(len(log) - 1, timestamp_ms), monotonic_ms)
+        self._clock.acknowledge(
+            step, SendTimes(wall_ms, monotonic_ms), AppendedRecord(len(log) - 1, timestamp_ms), monotonic_ms
+        )

@@ -10,7 +10,7 @@ from schemas.events import DeletedTopic, TopicsDeleted, encode_json
 from schemas.records import OffsetCommitKey, decode_key, decode_offset_commit_value
 from simulation.driver import Driver, Written
 from simulation.log import Log
-from streaming.topic_knowledge import Burial, Look, TopicKnowledge
+from streaming.topic_knowledge import TopicKnowledge, TopicListing, TopicRemoval
 
 SETTLE_MS = 30_000
 """Longer than any request is on its way."""
@@ -37,13 +37,13 @@ class ClusterTopics:
         """Whether this was the topic of that name at some time."""
         return topic_id is not None and [each for since_ms, each in self._lives[name] if since_ms <= at_ms][-1] == topic_id
 
-    def look(self, now_ms: int, dice: Random) -> Look:
+    def look(self, now_ms: int, dice: Random) -> TopicListing:
         """What some broker says."""
         shown = {}
         for name, lives in self._lives.items():
             is_behind = len(lives) > 1 and now_ms - lives[-1][0] < BEHIND_MS and dice.random() < 0.3
             shown[name] = lives[-2 if is_behind else -1][1]
-        return Look(topics=shown)
+        return TopicListing(topics=shown)
 
 
 def _id(name: str, number: int) -> str:
@@ -63,19 +63,19 @@ class TopicWatch:
         self._topics = topics
         self._dice = dice
         self._knowledge: TopicKnowledge | None = None
-        self._burials: dict[str, Burial] = {}
+        self._removals: dict[str, TopicRemoval] = {}
 
     @property
     def is_at_rest(self) -> bool:
         """Whether all that is gone is told."""
-        return not self._burials and all(self._topics.id_of(name) == topic_id for topic_id, name in self.kept.items())
+        return not self._removals and all(self._topics.id_of(name) == topic_id for topic_id, name in self.kept.items())
 
     def start(self) -> None:
         self._knowledge = TopicKnowledge(self.kept)
 
     def stop(self) -> None:
         self._knowledge = None
-        self._burials.clear()
+        self._removals.clear()
 
     def turn(self, now_ms: int, timestamp_ms: int) -> None:
         """`timestamp_ms`: the same moment by the broker's clock."""
@@ -85,23 +85,23 @@ class TopicWatch:
         self.kept |= came
         self.ever_kept |= came
         for topic_id, name in gone.items():
-            self._burials[topic_id] = Burial(topic_id, name, now_ms / 1_000, SETTLE_MS / 1_000)
-        for burial in self._burials.values():
-            if burial.wants_end(now_ms / 1_000):
-                burial.log_ends_at(len(self._log.partitions[self._shard]))
-        for burial in [each for each in self._burials.values() if each.is_ready(self._driver.end)]:
-            for group_id, event in self._events(self._knowledge, burial):
+            self._removals[topic_id] = TopicRemoval(topic_id, name, now_ms / 1_000, SETTLE_MS / 1_000)
+        for removal in self._removals.values():
+            if removal.wants_end(now_ms / 1_000):
+                removal.log_ends_at(len(self._log.partitions[self._shard]))
+        for removal in [each for each in self._removals.values() if each.is_ready(self._driver.end)]:
+            for group_id, event in self._events(self._knowledge, removal):
                 self._log.append(self._shard, timestamp_ms, group_id.encode(), event, now_ms)
-            if burial.end_round(self._knowledge.has_undecided(burial.name)):
-                self._knowledge.bury(burial.topic_id)
-                del self._burials[burial.topic_id]
-                self.kept.pop(burial.topic_id)
+            if removal.end_round(self._knowledge.has_undecided(removal.name)):
+                self._knowledge.mark_removed(removal.topic_id)
+                del self._removals[removal.topic_id]
+                self.kept.pop(removal.topic_id)
 
-    def _events(self, knowledge: TopicKnowledge, burial: Burial) -> Iterator[tuple[str, bytes]]:
-        for group_id, stored in self._stored(burial.name).items():
-            ids = knowledge.dead_ids(burial.name, burial.topic_id, stored, is_first=burial.is_new)
+    def _events(self, knowledge: TopicKnowledge, removal: TopicRemoval) -> Iterator[tuple[str, bytes]]:
+        for group_id, stored in self._stored(removal.name).items():
+            ids = knowledge.dead_ids(removal.name, removal.topic_id, stored, is_first=removal.is_new)
             if ids:
-                gone = TopicsDeleted(topics=tuple(DeletedTopic(name=burial.name, topic_id=each) for each in ids))
+                gone = TopicsDeleted(topics=tuple(DeletedTopic(name=removal.name, topic_id=each) for each in ids))
                 yield group_id, encode_json(gone)
 
     def _stored(self, name: str) -> dict[str, frozenset[str | None]]:

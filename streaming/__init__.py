@@ -1,1 +1,1 @@
-"""Where it runs: Spark, the topics, the ticker, the sink, batch replay, and the embedded Kafka."""
+"""The coordinator runs here on Spark: topics, ticker, sink and batch replay."""

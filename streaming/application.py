@@ -32,7 +32,7 @@ from streaming.ticker import Ticker
 from streaming.topic_watcher import TopicWatcher
 from streaming.topics import TopicReport, admin_client, ensure_topics
 from streaming.tuning.guard import spared
-from streaming.tuning.hadoop import lighten_hadoop
+from streaming.tuning.hadoop import tune_hadoop
 from streaming.tuning.heap import Heap
 from streaming.watcher import ShardProgress, Watcher
 
@@ -42,7 +42,7 @@ POLL_INTERVAL_S = 0.1
 COMPRESSED_SOURCE_OPTIONS = {"kafka.max.poll.records": "100"}
 """Of a log whose batches may hold far more than they take: all records of a poll lie in the heap."""
 
-Beside = Callable[[SparkSession, TopicReport], StreamingQuery]
+CompanionQuery = Callable[[SparkSession, TopicReport], StreamingQuery]
 """Starts a further query in the coordinator's session. It reads what the coordinator writes; it is stopped with it."""
 
 
@@ -75,7 +75,7 @@ class Application:
         watcher: Watcher | None = None,
         spark: SparkSession | None = None,
         rebuild: bool = False,
-        beside: Beside | None = None,
+        companion: CompanionQuery | None = None,
     ) -> None:
         """`on_start` is called once everything runs, `on_progress` after each batch, both in the thread of `run`.
         The `watcher` is told more.
@@ -89,7 +89,7 @@ class Application:
         self._watcher = watcher or Watcher()
         self._spark = spark
         self._rebuild = rebuild
-        self._beside = beside
+        self._companion = companion
 
     def run(self, stop: threading.Event) -> None:
         """Coordinate until `stop` is set, then end after the running batch.
@@ -109,17 +109,17 @@ class Application:
 
     def _coordinate(self, spark: SparkSession, report: TopicReport, stop: threading.Event) -> None:
         shards: list[_Shard] = []
-        beside: StreamingQuery | None = None
+        companion: StreamingQuery | None = None
         config, events = self._config, report.topics.events
         shard_count = ShardCount(config.bootstrap_servers, config.client_properties, events, report.partitions[events])
         try:
             if config.tuning_hadoop:
-                lighten_hadoop(spark)
+                tune_hadoop(spark)
             require_checkpoints(spark, self._config, report, rebuild=self._rebuild)
             self._watcher.topics_found(report)
             for number in self._config.shards_here:
                 shards.append(_Shard(spark, self._config, report, number, partial(self._watcher.tick_written, number)))
-            beside = self._start_beside(spark, report)
+            companion = self._start_companion(spark, report)
             shard_count.start()
             self._on_start(report)
             executors = ExecutorsAwaited(spark)
@@ -132,29 +132,30 @@ class Application:
                     self._on_progress(progress)
                 for shard in shards:
                     if shard.ticker is not None:
-                        self._watcher.ticker_fares(shard.number, shard.ticker.status)
-                self._watcher.turned()
+                        self._watcher.ticker_reported(shard.number, shard.ticker.status)
+                self._watcher.polled()
                 shard_count.insist()
-                heap.turned()
-                if beside is not None and not beside.isActive:
-                    raise QueryFailed(f"the {beside.name}", _cause(beside))
+                heap.polled()
+                if companion is not None and not companion.isActive:
+                    raise QueryFailed(f"the {companion.name}", _cause(companion))
         finally:
             shard_count.stop()
             for shard in shards:
                 shard.stop_writing()
             stop_after_batches([shard.query for shard in shards])
-            if beside is not None:
-                stop_between_batches(beside)
+            if companion is not None:
+                stop_between_batches(companion)
             if self._spark is None:
                 spark.stop()
 
-    def _start_beside(self, spark: SparkSession, report: TopicReport) -> StreamingQuery | None:
-        """In a pool of its own: with `spark.scheduler.mode=FAIR` it cannot take all cores from the coordinator."""
-        if self._beside is None:
+    def _start_companion(self, spark: SparkSession, report: TopicReport) -> StreamingQuery | None:
+        """The query gets a pool of its own: with `spark.scheduler.mode=FAIR` it cannot take all cores from the
+        coordinator."""
+        if self._companion is None:
             return None
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", "beside")
         try:
-            return self._beside(spark, report)
+            return self._companion(spark, report)
         finally:
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
 
@@ -232,7 +233,8 @@ class _Shard:
         return batches
 
     def _cause(self) -> str:
-        """Why the query failed. Before its first batch ended that may be a damaged checkpoint, which the words seldom say."""
+        """Return why the query failed. Before its first batch has ended the cause may be a damaged checkpoint, which
+        Spark's message seldom says."""
         cause = _cause(self.query)
         if self._seen is None and _OF_STATE.search(cause):
             return f"{cause}\nIf the checkpoint is damaged: {REMEDY}"
@@ -246,7 +248,7 @@ class _Shard:
         return [each for each in self.query.recentProgress if seen < each["batchId"] <= last["batchId"]] or [last]
 
     def stop_writing(self) -> None:
-        """No more events are written: neither ticks nor that topics are gone."""
+        """From now on the shard writes no events: neither ticks nor deletions of topics."""
         for writer in (self._topic_watcher, self.ticker):
             if writer is not None:
                 writer.stop()

@@ -19,7 +19,7 @@ def objects(column: pa.Array[Any]) -> list[Any]:
 
 
 def merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches, each of some `MERGED_BYTES` at the most unless it came so."""
+    """Merge batches into fewer ones of at most about `MERGED_BYTES`; a larger batch stays as it is."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:

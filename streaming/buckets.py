@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState
 
 from coordinator_state import decode_group, encode_group
-from streaming.operator import OperatorError, blame, coordinate_group, event_rows, set_timeout, with_key
+from streaming.operator import OperatorError, coordinate_group, error_context, event_rows, set_timeout, with_key
 from streaming.operator_config import OperatorConfig
 from streaming.parts import without_marks
 from streaming.rows import EventRow
@@ -97,13 +97,15 @@ def _coordinate_group(
     bucket: Bucket, group_key: bytes | None, rows: Iterable[EventRow], config: OperatorConfig, watermark_ms: int
 ) -> Outputs:
     """Handle the rows of one group of the bucket and put it back."""
-    with blame(group_key, config):
+    with error_context(group_key, config):
         stored = None if group_key is None else bucket.pop(group_key, None)
         group = None if stored is None else decode_group(stored.membership, stored.offsets)
         ordered = sorted(rows, key=attrgetter("offset"))
-        left = yield from with_key(group_key, coordinate_group(group_key, ordered, config, group=group, clock_ms=watermark_ms))
-        if group_key is not None and left.group is not None:
-            bucket[group_key] = StoredGroup(left.next_deadline_ms, *encode_group(left.group))
+        next_state = yield from with_key(
+            group_key, coordinate_group(group_key, ordered, config, group=group, clock_ms=watermark_ms)
+        )
+        if group_key is not None and next_state.group is not None:
+            bucket[group_key] = StoredGroup(next_state.next_deadline_ms, *encode_group(next_state.group))
 
 
 def _store(bucket: Bucket, state: GroupState, watermark_ms: int) -> None:

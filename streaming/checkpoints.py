@@ -1,4 +1,4 @@
-"""Before a query starts: its checkpoint can be written, and it is not one that got lost.
+"""Before a query starts, its checkpoint must be writable, and it must not be one that got lost.
 
 A query that finds no checkpoint begins at the beginning of the events topic. That is right for a new coordinator; where
 the outputs are already written somebody has to say so (`rebuild`). Paths are those of any file system that Spark knows.
@@ -38,7 +38,7 @@ class CheckpointError(RuntimeError):
 
 
 def checkpoint_of(config: StreamingConfig, shard: int) -> str:
-    """Where the checkpoint of a shard lies."""
+    """Return the directory of a shard's checkpoint."""
     return f"{config.checkpoint.rstrip('/')}/shard-{shard}"
 
 
@@ -75,7 +75,7 @@ def require_checkpoints(spark: SparkSession, config: StreamingConfig, report: To
 
 
 def no_rebuild(shard: int, events: str, log_begin: int) -> str:
-    """Why a shard cannot be rebuilt, and what to do. `log_begin`: the first offset of its partition."""
+    """Return why a shard cannot be rebuilt, and what to do. `log_begin` is the first offset of its partition."""
     return (
         f"The groups of shard {shard} cannot be rebuilt: {events}, partition {shard}, begins at offset {log_begin}, "
         "so the events that made the groups are deleted. Save the committed offsets by `group-coordinator offsets "
@@ -84,7 +84,7 @@ def no_rebuild(shard: int, events: str, log_begin: int) -> str:
 
 
 def move_remedy(kept: int, shard: int, events: str, log_begin: int) -> str:
-    """What to do where a checkpoint has another number of buckets than is set."""
+    """Return what to do if a checkpoint has another number of buckets than the setting."""
     if log_begin:
         return f"Set it to {kept}. {no_rebuild(shard, events, log_begin)}"
     return (
@@ -141,7 +141,8 @@ class _Directory:
         return int(text)
 
     def has_batches(self) -> bool:
-        """Whether a query has begun a batch with it. Without one, Spark would start from the beginning."""
+        """Return whether a query has begun a batch with this checkpoint. If not, Spark would start from the beginning.
+        """
         return bool(self._batches("offsets"))
 
     def require_whole(self) -> None:
@@ -178,7 +179,8 @@ class _Directory:
 
 
 def _is_note(lines: list[str]) -> bool:
-    """Whether it is one of Spark's: a version, or none, and then JSON; a source without an offset has a dash."""
+    """Return whether a line is one of Spark's: a version, or none, and then JSON; a dash is a source without an offset.
+    """
     notes = lines[1:] if lines and _VERSION.fullmatch(lines[0]) else lines
     try:
         return bool(notes) and all(note == "-" or json.loads(note) is not None for note in notes)
@@ -197,7 +199,7 @@ def _cause(problem: Exception) -> str:
 
 
 def _has_run(config: StreamingConfig, report: TopicReport, shard: int) -> bool:
-    """Whether this shard has ever written outputs.
+    """Return whether this shard has ever written outputs.
 
     The output topics are those of all shards; of several, one that has run has left its ticks in its partition.
     """
@@ -207,7 +209,7 @@ def _has_run(config: StreamingConfig, report: TopicReport, shard: int) -> bool:
 
 
 def _hold_records(config: StreamingConfig, partitions: Mapping[str, int]) -> bool:
-    """Whether any record was ever written to these topics, deleted ones included."""
+    """Return whether these topics have ever had a record, deleted ones included."""
     places = [(topic, number) for topic, count in partitions.items() for number in range(count)]
     with open_reader(config.client_properties) as reader:
         return any(reader.bounds_when_led(*place).end > 0 for place in places)

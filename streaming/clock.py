@@ -38,7 +38,7 @@ CATCH_UP_MAX_MS = 3_600_000
 
 
 class Renewal(StrEnum):
-    """Which groups' sessions begin anew before a tick."""
+    """A renewal restarts the sessions of some groups before a tick."""
 
     NOBODY = "nobody"
     RECENT = "recent"
@@ -48,7 +48,7 @@ class Renewal(StrEnum):
 
 
 class Standstill(StrEnum):
-    """Why the clock may not go on; the values are for metrics."""
+    """The reason why the clock may not go on; the values are for metrics."""
 
     WALL_AHEAD = "wall_clock_ahead"
     """The wall clock is too far ahead of the brokers'."""
@@ -57,22 +57,22 @@ class Standstill(StrEnum):
 
 
 class Step(NamedTuple):
-    """What is to be written now."""
+    """One step is written to the log at once."""
 
     tick_ms: int
     renewal: Renewal = Renewal.NOBODY
     """Is written before the tick. With `ALL_AT_PRESENT` the tick is then the time of the first of them: no group's time is behind it."""
 
 
-class Asked(NamedTuple):
-    """When, by both clocks here, a tick was sent."""
+class SendTimes(NamedTuple):
+    """Both local clocks, at the moment when a tick was sent."""
 
     wall_ms: int
     monotonic_ms: int
 
 
-class Taken(NamedTuple):
-    """A record that the log has taken."""
+class AppendedRecord(NamedTuple):
+    """A record that Kafka has appended to the log."""
 
     offset: int
     timestamp_ms: int
@@ -80,7 +80,7 @@ class Taken(NamedTuple):
 
 
 class TickerStatus(NamedTuple):
-    """How a ticker fares."""
+    """The state of a ticker, for metrics."""
 
     skew_ms: int | None = None
     """How far this machine's clock is ahead of the brokers', at least; None: not known yet."""
@@ -91,7 +91,7 @@ class TickerStatus(NamedTuple):
 
 
 def next_clock_ms(clock_ms: int, elapsed_ms: int, wall_ms: int, interval_ms: int) -> int:
-    """Where the clock may go from `clock_ms`, `elapsed_ms` of real time after it got there."""
+    """Return how far the clock may go from `clock_ms`, `elapsed_ms` of real time after it got there."""
     elapsed_ms = min(max(elapsed_ms, 0), interval_ms)
     slowest = clock_ms + elapsed_ms * SLOWEST_PERCENT // 100
     fastest = clock_ms + elapsed_ms * FASTEST_PERCENT // 100
@@ -135,7 +135,7 @@ class TickClock:
         """The offset after the last tick of ours."""
         self._heard_ms = reached_ms
         """When somebody else was last found to have written; None: not known yet."""
-        self._broker: tuple[int, Asked] | None = None
+        self._broker: tuple[int, SendTimes] | None = None
         """The brokers' time, and when it was asked for."""
         self._highest_ms = start_ms
         # Of a log that exists the query has to show first where it is.
@@ -143,19 +143,19 @@ class TickClock:
 
     @property
     def skew_ms(self) -> int | None:
-        """How far the wall clock was ahead of the brokers' at least, when they were last asked; None: not yet."""
+        """The least by which the wall clock was ahead of the brokers' at their last answer; None before the first."""
         return None if self._broker is None else self._broker[1].wall_ms - self._broker[0]
 
     @property
     def is_unsure(self) -> bool:
-        """Whether the log had no tick when it was read, and has not taken one since.
+        """True if the log had no tick when it was read, and has got none since.
 
         It is to be read again before the next tick: the clock stands at what somebody else has written meanwhile.
         """
         return self.is_new or not (self._has_ticks or self._broker is not None)
 
     def next_step(self, wall_ms: int, monotonic_ms: int) -> Step | None:
-        """What to write now; None: nothing."""
+        """Return the step to write now; None if there is none."""
         silence_ms = self._silence_ms(monotonic_ms)
         if silence_ms >= self._pause_ms:
             self._owes_renewal = True
@@ -182,10 +182,10 @@ class TickClock:
         return Step(tick_ms) if tick_ms > self.clock_ms or is_quiet else None
 
     def is_at_rest(self, monotonic_ms: int) -> bool:
-        """Nobody but the ticker has written anything for a while."""
+        """True if only the ticker has written to the log for a while."""
         return self._heard_ms is not None and monotonic_ms - self._heard_ms >= REST_AFTER_MS
 
-    def found_end(self, end: int | None, monotonic_ms: int) -> None:
+    def observe_end(self, end: int | None, monotonic_ms: int) -> None:
         """The log ends before this offset; None: it did not say so."""
         if end != self._end:
             self._heard_ms = monotonic_ms
@@ -202,20 +202,20 @@ class TickClock:
         return self._is_whole and broker_ms - self.clock_ms > CATCH_UP_MAX_MS
 
     def _silence_ms(self, monotonic_ms: int) -> int:
-        """For how long the log has taken no tick."""
+        """The time for which the log has got no tick."""
         return self._pause_ms if self._acknowledged_ms is None else monotonic_ms - self._acknowledged_ms
 
     def sending(self, tick_ms: int) -> None:
         """This tick of ours is on its way."""
         self._highest_ms = max(self._highest_ms, tick_ms)
 
-    def acknowledge(self, step: Step, asked: Asked, taken: Taken, monotonic_ms: int) -> bool:
+    def acknowledge(self, step: Step, sent_at: SendTimes, appended: AppendedRecord, monotonic_ms: int) -> bool:
         """The log holds this tick. Whether the clock has moved by it."""
-        timestamp_ms = taken.timestamp_ms
-        self.found_end(taken.offset, monotonic_ms)
-        self._end = taken.offset + 1
+        timestamp_ms = appended.timestamp_ms
+        self.observe_end(appended.offset, monotonic_ms)
+        self._end = appended.offset + 1
         self._acknowledged_ms = monotonic_ms
-        self._broker = timestamp_ms, asked
+        self._broker = timestamp_ms, sent_at
         if step.tick_ms - timestamp_ms > self._ahead_max_ms:  # it is no valid tick
             if not self._holds_tick:
                 self.clock_ms = self._highest_ms = timestamp_ms

@@ -1,8 +1,8 @@
-"""Which groups have committed offsets for which topics: read from the offsets topic when it is asked, not before.
+"""The offsets topic says which groups have committed offsets for which topics; it is read on demand only.
 
-What was read is kept, so that the next question reads only what came since; where that would be too much to keep, nothing
-is, and each question reads the topic from its beginning. A group that is named has or had such offsets: overwritten and
-deleted ones are not told apart, for whoever asks loses nothing by asking a group too many.
+What was read is kept, so that the next question reads only what came since; where that would be too much to keep,
+nothing is, and each question reads the topic from its beginning. A group that is named has or had such offsets:
+overwritten and deleted ones are not told apart, for whoever asks loses nothing by asking a group too many.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class CommittedTopics:
                 yield self._forget_all()
         yield self._forget_all()
 
-    def told(self, group_id: str, name: str, topic_id: str | None) -> None:
+    def notified(self, group_id: str, name: str, topic_id: str | None) -> None:
         """The group drops what it has stored with this id, or without one; what it has of another topic of that name stays."""
         topics = self._found.get(group_id, {})
         ids = topics.get(name)

@@ -97,14 +97,15 @@ class StreamingConfig(_Owned):  # type: ignore[misc, valid-type]
 
     @property
     def topic_settings(self) -> TopicSettings:
-        """How topics are named, created and checked."""
+        """The names of topics, and how they are created and checked."""
         names = {name for name in TopicSettings.__struct_fields__ if name in type(self).model_fields}
         return TopicSettings(prefix=self.topic_prefix, **{name: getattr(self, name) for name in names})
 
     def operator_config(
         self, partitions: Mapping[str, int] | None = None, partition: int = 0, *, is_live: bool = False
     ) -> OperatorConfig:
-        """What the operator of a shard is told. `partitions` are the counts that topics have; without them, our settings.
+        """Return the settings of a shard's operator. `partitions` are the counts that topics have; without them, our
+        settings count.
 
         `is_live`: whether partitions may be added to the responses topic meanwhile.
         """
@@ -130,16 +131,18 @@ class StreamingConfig(_Owned):  # type: ignore[misc, valid-type]
 
     @property
     def client_properties(self) -> dict[str, str]:
-        """Of confluent_kafka's clients."""
+        """The properties of confluent_kafka's clients."""
         return librdkafka_properties(self.bootstrap_servers, self.kafka)
 
     @property
     def source_options(self) -> dict[str, str]:
-        """Of Spark's Kafka source, which asks for the partition's bounds, twice, after each poll of its consumer.
+        """The options of Spark's Kafka source, which asks for the partition's bounds, twice, after each poll of its
+        consumer.
 
-        So a poll takes ten times as many records as Kafka's default, which are no more bytes. And a broker answers a connection's requests one
-        after the other, and by then the consumer has asked for what comes next: at the end of the log the bounds would wait with it.
-        A fetch brings several of the largest events, not one (Kafka: 1 MiB): a backlog of them takes a fifth less time.
+        So a poll takes ten times as many records as Kafka's default, which are no more bytes. And a broker answers a
+        connection's requests one after the other, and by then the consumer has asked for what comes next: at the end of
+        the log the bounds would wait with it. A fetch brings several of the largest events, not one (Kafka: 1 MiB): a
+        backlog of them takes a fifth less time.
         """
         return {
             **spark_options(self.bootstrap_servers, self.kafka),
@@ -151,7 +154,7 @@ class StreamingConfig(_Owned):  # type: ignore[misc, valid-type]
 
     @property
     def sink_options(self) -> dict[str, str]:
-        """Of Spark's Kafka sink."""
+        """The options of Spark's Kafka sink."""
         return {
             **spark_options(self.bootstrap_servers, self.kafka),
             "kafka.acks": "all",
@@ -161,17 +164,17 @@ class StreamingConfig(_Owned):  # type: ignore[misc, valid-type]
 
     @property
     def tick_lead_ms(self) -> int:
-        """How far the clock may run ahead of the query: half of the shortest session, so that an answer that comes late
-        leaves its client time to speak again."""
+        """The clock may run this far ahead of the query: half of the shortest session, so that a client whose answer
+        comes late has time to speak again."""
         return int(self.group.group_min_session_timeout_ms // 2)
 
     @property
     def tick_pause_ms(self) -> int:
-        """Where the log takes no tick for so long, the clock has paused and sessions begin anew: half of the shortest session."""
+        """A log without ticks for this long has paused, and sessions begin anew: half of the shortest session."""
         return int(self.group.group_min_session_timeout_ms // 2)
 
     def problems(self) -> list[str]:
-        """What is wrong, one sentence for each mistake."""
+        """Return one sentence for each mistake."""
         found: list[str] = super().problems()
         if self.shard is not None and not 0 <= self.shard < self.shards:
             found.append(f"shard is {self.shard}, but there are {self.shards} shards: it must be 0 to {self.shards - 1}.")

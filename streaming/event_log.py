@@ -1,5 +1,5 @@
-"""Where a log of events lies: files (JSONL as in `schemas.records_file`, or Parquet with the columns of `RECORD_SCHEMA`) or
-a range of an events topic.
+"""A log of events lies in files (JSONL as in `schemas.records_file`, or Parquet with the columns of `RECORD_SCHEMA`) or
+in a range of an events topic.
 
 A JSONL line: {"partition":0,"offset":17,"timestamp_ms":1767225600000,"key":"orders","value":"{...}"}; bytes that are no
 UTF-8 lie in base64 under `key_b64` and `value_b64`. A tick has the key null.

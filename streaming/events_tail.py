@@ -24,8 +24,8 @@ def open_reader(client_properties: Mapping[str, str]) -> TopicReader:
     return TopicReader(client_properties, "tail", timeout_s=POLL_TIMEOUT_S)
 
 
-class Standing(NamedTuple):
-    """Where the clock of a log stands."""
+class ClockPosition(NamedTuple):
+    """The position of a log's clock."""
 
     clock_ms: int
     """Its last valid tick; without any, the time of its first record: before the first tick every group's time stands where its
@@ -37,17 +37,19 @@ class Standing(NamedTuple):
     """So far the log was read."""
 
 
-def find_standing(reader: TopicReader, topic: str, partition: int, ahead_max_ms: int, tickless_until: int = 0) -> Standing | None:
-    """Where the clock of a log stands; None: it is empty. Raises KafkaException when the log cannot be read.
+def find_clock_position(
+    reader: TopicReader, topic: str, partition: int, ahead_max_ms: int, tickless_until: int = 0
+) -> ClockPosition | None:
+    """Return the position of a log's clock; None if the log is empty. Raises KafkaException if it cannot be read.
 
     `tickless_until`: before this offset there is no tick, as an earlier look has found.
     """
     low, high = reader.bounds(topic, partition)
     tick_ms = _last_tick_ms(reader, (topic, partition), Bounds(max(low, tickless_until), high), ahead_max_ms)
     if tick_ms is not None:
-        return Standing(tick_ms, True, low == 0, high)
+        return ClockPosition(tick_ms, True, low == 0, high)
     first = next(reader.read({(topic, partition): Bounds(low, high)}), None)
-    return None if first is None else Standing(first.timestamp()[1], False, low == 0, high)
+    return None if first is None else ClockPosition(first.timestamp()[1], False, low == 0, high)
 
 
 def last_tick_ms(reader: TopicReader, topic: str, partition: int, ahead_max_ms: int) -> int | None:
@@ -69,7 +71,7 @@ def _last_tick_ms(reader: TopicReader, place: tuple[str, int], bounds: Bounds, a
 
 
 class RecentGroups:
-    """Which groups were heard of within a time, by the log's clock, before it stood still.
+    """The groups that sent a request within some time, by the log's clock, before the clock stood still.
 
     What was read stays: asked again, it reads only what has come since.
     """
@@ -78,7 +80,7 @@ class RecentGroups:
         """`window_ms`: how long ago they may have been heard of; None: all groups of the log. `ahead_max_ms`: see `read_tick`."""
         self._place, self._window_ms = (topic, partition), window_ms
         self._ahead_max_ms = ahead_max_ms
-        self._heard: dict[bytes, int] = {}
+        self._last_event_ms: dict[bytes, int] = {}
         """Key of a group's events -> the clock when it was last heard of."""
         self._end = 0
 
@@ -95,17 +97,19 @@ class RecentGroups:
             if tick_ms is not None:
                 ticked_ms = max(ticked_ms, tick_ms)  # one that goes back changes nothing
             elif key is not None and _names_a_group(bytes(key)):
-                self._heard[bytes(key)] = ticked_ms or clock_ms  # before the first tick that is read: at the latest
+                self._last_event_ms[bytes(key)] = (
+                    ticked_ms or clock_ms
+                )  # before the first tick that is read: at the latest
             if not is_wanted():
                 return []
         self._end = high
-        self._heard = {key: ms for key, ms in self._heard.items() if ms >= since_ms}
-        return list(self._heard)
+        self._last_event_ms = {key: ms for key, ms in self._last_event_ms.items() if ms >= since_ms}
+        return list(self._last_event_ms)
 
     def rest(self) -> None:
-        """Until the next pause: of very many ids nothing is kept, they are read again."""
-        if sum(map(len, self._heard)) > KEPT_BYTES_MAX:
-            self._heard, self._end = {}, 0
+        """Until the next pause a very large list of ids is dropped; it is read again then."""
+        if sum(map(len, self._last_event_ms)) > KEPT_BYTES_MAX:
+            self._last_event_ms, self._end = {}, 0
 
     def _before(self, reader: TopicReader, since_ms: int, low: int, high: int) -> int:
         """An offset not far before the first record at whose place the clock had come to `since_ms`."""

@@ -16,12 +16,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from schemas.ticks import NO_CLOCK
+from streaming.batch_replay import in_buckets, replay_groups
 from streaming.buckets import bucket_of, bucket_operator
 from streaming.operator import streaming_operator
 from streaming.operator_config import OperatorConfig
 from streaming.parts import GROUP_KEY, part_key
 from streaming.rows import BUCKET_STATE_SCHEMA, OUTPUT_SCHEMA, PRODUCER_COLUMNS, STATE_SCHEMA
-from streaming.whole_lives import in_buckets, whole_lives
 
 
 def coordinate_stream(events: DataFrame, config: OperatorConfig) -> DataFrame:
@@ -51,7 +51,7 @@ def requests_of(events: DataFrame) -> DataFrame:
 
 
 def _in_one_task(requests: DataFrame) -> DataFrame:
-    """With one shuffle partition, spare the shuffle: the operator runs in the task that has read the events.
+    """With one shuffle partition the shuffle is spared: the operator runs in the task that has read the events.
 
     Where the checkpoint was made with more of them, which holds for ever, Spark shuffles all the same.
     """
@@ -66,7 +66,7 @@ def coordinate_batch(records: DataFrame, config: OperatorConfig, until_ms: int =
     """
     spark = records.sparkSession
     buckets = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), 2 * spark.sparkContext.defaultParallelism)
-    return in_buckets(records, buckets).mapInArrow(whole_lives(config, until_ms), OUTPUT_SCHEMA)
+    return in_buckets(records, buckets).mapInArrow(replay_groups(config, until_ms), OUTPUT_SCHEMA)
 
 
 def producer_records(outputs: DataFrame) -> DataFrame:

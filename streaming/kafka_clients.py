@@ -69,7 +69,7 @@ def librdkafka_properties(bootstrap_servers: str, properties: Mapping[str, str])
 
 
 def properties_problems(properties: Mapping[str, str]) -> list[str]:
-    """What is wrong with the properties, one sentence for each mistake."""
+    """Return one sentence for each mistake in the properties."""
     problems = [
         f"kafka: {only_a_name(name)} is not a property that both of our Kafka clients understand."
         + (did_you_mean(name, PROPERTIES) or f" Known are {', '.join(sorted(PROPERTIES))}.")

@@ -20,7 +20,7 @@ from schemas.ticks import read_tick
 from streaming.operator_config import OperatorConfig
 from streaming.parts import HeldStates, Part
 from streaming.rows import EventRow, OutputRecord, dead_letter, output_record
-from streaming.state_function import Columns, Outputs, Said, StateFunction
+from streaming.state_function import Columns, GroupRecords, Outputs, StateFunction
 
 Key = tuple[bytes | None]
 """The grouping key: the bytes of the event's key. Not its text: a key that is no UTF-8 would be a poison."""
@@ -32,22 +32,22 @@ class OperatorError(RuntimeError):
     """A defect of ours, or a state that cannot be read. The batch fails, the checkpoint stands, nothing is skipped."""
 
 
-class Left(NamedTuple):
-    """What is left of a group after its rows."""
+class NextState(NamedTuple):
+    """The state of a group after its rows, and its next deadline."""
 
     group: Group | None
     next_deadline_ms: int | None
 
 
 class Outcome(NamedTuple):
-    """What is left of a group after its rows, and what it said."""
+    """The state of a group after its rows, and its outputs."""
 
     group: Group | None
     next_deadline_ms: int | None
     records: list[OutputRecord]
 
 
-Pieces = Generator[list[OutputRecord], None, Left]
+OutputChunks = Generator[list[OutputRecord], None, NextState]
 """Records in the order in which they were said, a few at a time; at the end, what is left of the group."""
 
 
@@ -60,31 +60,33 @@ def streaming_operator(config: OperatorConfig) -> StateFunction:
         watermark_ms = state.getCurrentWatermarkMs()
         part = Part(key[0], list(chunks))
         group_key = part.group_key
-        with blame(group_key, config):
+        with error_context(group_key, config):
             held.take_over(part, state)
             group = decode_group(*state.get) if state.exists else None
             rows = sorted((row for chunk in part.chunks for row in event_rows(chunk, watermark_ms)), key=attrgetter("offset"))
-            left = yield from with_key(group_key, coordinate_group(group_key, rows, config, group=group, clock_ms=watermark_ms))
-            _store(left, state, watermark_ms)
+            next_state = yield from with_key(
+                group_key, coordinate_group(group_key, rows, config, group=group, clock_ms=watermark_ms)
+            )
+            _store(next_state, state, watermark_ms)
             held.hold(part, state)
 
     return StateFunction(coordinate)
 
 
-def with_key(group_key: bytes | None, pieces: Pieces) -> Generator[Said, None, Left]:
+def with_key(group_key: bytes | None, chunks: OutputChunks) -> Generator[GroupRecords, None, NextState]:
     """The pieces of a group as outputs."""
     while True:
         try:
-            records = next(pieces)
+            records = next(chunks)
         except StopIteration as end:
-            left: Left = end.value
-            return left
+            next_state: NextState = end.value
+            return next_state
         yield group_key, records
 
 
 def coordinate_group(
     group_key: bytes | None, rows: Iterable[EventRow], config: OperatorConfig, *, group: Group | None, clock_ms: int
-) -> Pieces:
+) -> OutputChunks:
     """Handle rows, which are in the order of their offsets, then let the clock reach `clock_ms`.
 
     A row that cannot be read becomes a dead letter; it changes nothing and does not even move the group's clock.
@@ -94,17 +96,17 @@ def coordinate_group(
     except EventError as problem:
         for row in rows:
             yield [dead_letter(group_key, row, problem if group_key is not None else _without_key(row, config), config)]
-        return Left(None, None)
+        return NextState(None, None)
     coordinator = GroupCoordinator(group_id, config.group, partition=config.partition, group=group)
-    letters: list[OutputRecord] = []
+    dead_letters: list[OutputRecord] = []
     for row in rows:
         try:
             event = decode_group_event(group_id, row.value)
         except EventError as problem:
-            letters.append(dead_letter(group_key, row, problem, config))
-            if len(letters) >= OUTPUTS_AT_ONCE:
-                yield letters
-                letters = []
+            dead_letters.append(dead_letter(group_key, row, problem, config))
+            if len(dead_letters) >= OUTPUTS_AT_ONCE:
+                yield dead_letters
+                dead_letters = []
             continue
         while coordinator.fire_next(row.clock_ms):
             if len(coordinator.outputs) >= OUTPUTS_AT_ONCE:
@@ -115,33 +117,33 @@ def coordinate_group(
     while coordinator.fire_next(clock_ms):
         if len(coordinator.outputs) >= OUTPUTS_AT_ONCE:
             yield _take_records(coordinator, config)
-    yield letters + _take_records(coordinator, config)
-    return Left(coordinator.group, coordinator.next_deadline_ms())
+    yield dead_letters + _take_records(coordinator, config)
+    return NextState(coordinator.group, coordinator.next_deadline_ms())
 
 
 def coordinate_rows(
     group_key: bytes | None, rows: Iterable[EventRow], config: OperatorConfig, *, group: Group | None, clock_ms: int
 ) -> Outcome:
-    """The same in one piece, for rows in any order; the dead letters of events come first."""
+    """Coordinate all rows at once, in any order; the dead letters of events come first."""
     ordered = sorted(rows, key=attrgetter("offset"))
-    pieces = coordinate_group(group_key, ordered, config, group=group, clock_ms=clock_ms)
+    chunks = coordinate_group(group_key, ordered, config, group=group, clock_ms=clock_ms)
     records: list[OutputRecord] = []
     while True:
         try:
-            records += next(pieces)
+            records += next(chunks)
         except StopIteration as end:
-            left: Left = end.value
+            next_state: NextState = end.value
             records.sort(key=lambda record: "epoch" in record.headers)
-            return Outcome(left.group, left.next_deadline_ms, records)
+            return Outcome(next_state.group, next_state.next_deadline_ms, records)
 
 
 def _take_records(coordinator: GroupCoordinator, config: OperatorConfig) -> list[OutputRecord]:
-    """What a group has said since the last time, as records for the sink."""
+    """Return the group's new outputs as records for the sink."""
     return [output_record(output, config) for output in coordinator.take_outputs()]
 
 
 def _without_key(row: EventRow, config: OperatorConfig) -> EventError:
-    """Why a record with a null key is no tick."""
+    """Return why a record with a null key is no tick."""
     try:
         read_tick(row.value, row.timestamp_ms, config.group.tick_ahead_bound_ms)
     except EventError as problem:
@@ -158,14 +160,14 @@ def event_rows(chunk: Columns, clock_floor_ms: int) -> list[EventRow]:
     ]
 
 
-def _store(left: Left, state: GroupState, watermark_ms: int) -> None:
+def _store(next_state: NextState, state: GroupState, watermark_ms: int) -> None:
     """Keep the group, or forget it: a timed-out call that did neither would be repeated in every later batch."""
-    if left.group is None:
+    if next_state.group is None:
         if state.exists:
             state.remove()
         return
-    state.update(encode_group(left.group))
-    set_timeout(state, left.next_deadline_ms, watermark_ms)
+    state.update(encode_group(next_state.group))
+    set_timeout(state, next_state.next_deadline_ms, watermark_ms)
 
 
 def set_timeout(state: GroupState, next_deadline_ms: int | None, watermark_ms: int) -> None:
@@ -176,8 +178,8 @@ def set_timeout(state: GroupState, next_deadline_ms: int | None, watermark_ms: i
 
 
 @contextmanager
-def blame(group_key: bytes | None, config: OperatorConfig) -> Iterator[None]:
-    """Names the group in whatever goes wrong, so that the failed query says where to look."""
+def error_context(group_key: bytes | None, config: OperatorConfig) -> Iterator[None]:
+    """Adds the group to an exception, so that the failed query names it."""
     try:
         yield
     except Exception as error:

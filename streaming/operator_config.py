@@ -1,4 +1,4 @@
-"""What the operator is told, apart from `StreamingConfig`: this goes to the Python workers, which need nothing else of it."""
+"""The operator's settings are apart from `StreamingConfig`: these go to the Python workers, which need no others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from streaming.topics import Topics
 
 
 class OperatorConfig(Struct, frozen=True, kw_only=True):
-    """All that the operator of one shard needs, bound once: with the log it decides every byte of the outputs."""
+    """The operator of one shard needs only these values, bound once: with the log they decide every byte of the
+    outputs."""
 
     group: GroupConfig
     topics: Topics

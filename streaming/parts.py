@@ -41,7 +41,8 @@ Columns = Mapping[str, list[Any]]
 
 
 def has_partitions(count: int | None) -> bool:
-    """Whether the running batch has so many shuffle partitions. Spark keeps the number that the checkpoint was made with."""
+    """Return whether the running batch has so many shuffle partitions. Spark keeps the number that the checkpoint was
+    made with."""
     context = TaskContext.get()
     return context is not None and context.getLocalProperty("spark.sql.shuffle.partitions") == str(count)
 
@@ -92,7 +93,7 @@ def _with_parts(batch: pa.RecordBatch, parts: list[int]) -> pa.RecordBatch:
 
 
 def part_key() -> Column:
-    """What rows are grouped by: their key, or behind its first part the key of their part."""
+    """Return the column by which rows are grouped: their key, and for further parts the key of the part."""
     number = F.unhex(F.lpad(F.hex("part"), 8, "0"))
     # The null key, which has no state, must not be taken for the empty one.
     key = F.coalesce("key", F.lit(os.urandom(_WORD_BYTES)))

@@ -38,7 +38,7 @@ def replay_batch(records: DataFrame, config: StreamingConfig, *, until_ms: int =
 def replay_streaming(
     records: DataFrame, config: StreamingConfig, directory: Path, *, until_ms: int = NO_CLOCK
 ) -> DataFrame:
-    """The same through the streaming query, one for each partition of the log, with `availableNow`.
+    """Replay through the streaming query, one for each partition of the log, with `availableNow`.
 
     The log is laid into `directory` in pieces, one piece a batch; checkpoints and outputs lie there too. It must be
     empty. Raises ReplayError when a query fails.
@@ -66,7 +66,8 @@ def replay_streaming(
 def replay_in_process(
     records: Iterable[Record], config: StreamingConfig, *, until_ms: int = NO_CLOCK
 ) -> Iterator[tuple[bytes | None, list[OutputRecord]]]:
-    """The same without Spark: (group key, its outputs), by group key and partition. All of the log is held in memory."""
+    """Replay without Spark: yields (group key, its outputs), by group key and partition. All of the log is held in
+    memory."""
     rows, ends = _rows_by_group(records, config.group.tick_ahead_bound_ms)
     for partition, key in sorted(rows, key=lambda group: (group[1] is not None, group[1] or b"", group[0])):
         own = config.operator_config(partition=partition)

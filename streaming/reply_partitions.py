@@ -1,8 +1,8 @@
-"""Which partitions the responses topic has. They can be added while the coordinator runs, and are never taken away.
+"""The responses topic may get more partitions while the coordinator runs, and never loses one.
 
-A request is handled whatever partition its sender reads: what a group decides follows from its log alone. Only at the edge,
-where an answer becomes a record, is looked whether the partition is there, as the sink fails for good over one that is not.
-An answer for which there is none becomes a dead letter: nobody can be reading it.
+A request is handled whatever partition its sender reads: what a group decides follows from its log alone. Only at the
+edge, where an answer becomes a record, is looked whether the partition is there, as the sink fails for good over one
+that is not. An answer for which there is none becomes a dead letter: nobody can be reading it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ReplyPartitions:
 
     @property
     def count(self) -> int:
-        """How many there were at the start."""
+        """The number of partitions at the start."""
         return self._count
 
     def _look(self, properties: Mapping[str, str]) -> int:

@@ -1,4 +1,4 @@
-"""What crosses the border to Spark: the columns of events, state and outputs, and outputs as producer records.
+"""Rows cross the border to Spark: the columns of events, state and outputs, and outputs as producer records.
 
 An output row is a record as the Kafka sink takes it (topic, partition, key, value, headers), plus the key of the group
 that it comes from, by which a replay sorts. The streaming query and the batch replay make the same rows here.
@@ -69,7 +69,7 @@ class OutputRecord(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """At most this much is what Kafka's producer counts for it (`AbstractRecords.estimateSizeInBytesUpperBound`)."""
+        """The most that Kafka's producer counts for this record (`AbstractRecords.estimateSizeInBytesUpperBound`)."""
         headers = sum(10 + len(name) + len(text.encode()) for name, text in self.headers.items())
         return 100 + len(self.key or b"") + len(self.value or b"") + headers
 
@@ -152,7 +152,8 @@ def _too_large_dead_letter(record: OutputRecord, config: OperatorConfig) -> Outp
 
 
 def _too_large(response: Response) -> Response:
-    """The same answer without its bulk: UNKNOWN_SERVER_ERROR, which is what Kafka makes of a record that is too large.
+    """Return the answer without its bulk: UNKNOWN_SERVER_ERROR, which is what Kafka makes of a record that is too
+    large.
 
     Only an OffsetFetch of very many offsets comes here under the default limits: `group_max_bytes` bounds what members
     bring, and the other answers are about as large as their requests.
@@ -193,7 +194,7 @@ def output_frame(outputs: Iterable[tuple[bytes | None, Iterable[OutputRecord]]])
 
 
 def output_batch(outputs: Iterable[tuple[bytes | None, Iterable[OutputRecord]]]) -> pa.RecordBatch:
-    """The same as an Arrow batch."""
+    """Return the records as an Arrow batch."""
     group_key, topic, partition, key, value, headers = output_columns(outputs)
     return pa.RecordBatch.from_arrays(
         [

@@ -102,7 +102,7 @@ def open_session(config: StreamingConfig) -> SparkSession:
     for name, value in {**settings, **config.spark, _JAVA_OPTIONS: java_options(config)}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    _keep_quiet(spark)
+    _silence_closed_sockets(spark)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         _let_us_end_the_jvm(spark)
     prepare_session(spark, config)
@@ -110,7 +110,7 @@ def open_session(config: StreamingConfig) -> SparkSession:
 
 
 def _worker_settings(config: StreamingConfig) -> dict[str, str]:
-    """How Spark starts Python workers here. On a cluster its daemon starts before our packages have arrived."""
+    """Return how Spark starts Python workers here. On a cluster its daemon starts before our packages have arrived."""
     if not config.tuning_worker_daemon:
         return {}
     if config.tuning_state_worker and (reason := unknown_spark()):
@@ -119,8 +119,8 @@ def _worker_settings(config: StreamingConfig) -> dict[str, str]:
     return {"spark.python.daemon.module": worker_daemon.__name__, f"spark.executorEnv.{worker_daemon.PATCH_VARIABLE}": patched}
 
 
-def _keep_quiet(spark: SparkSession) -> None:
-    """When the JVM dies the app says so, once; PySpark would print a traceback for each of its sockets."""
+def _silence_closed_sockets(spark: SparkSession) -> None:
+    """The app reports once that the JVM has died; PySpark would print a traceback for each of its sockets."""
     logging.getLogger().addFilter(_is_not_of_py4j)  # some of it logs with no logger of its own
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     with spared("the silence of PySpark's accumulator server when the JVM ends"):

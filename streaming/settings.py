@@ -1,4 +1,4 @@
-"""How settings are loaded: flags, environment, a TOML file, defaults, in this order of precedence.
+"""Settings are loaded from flags, environment, a TOML file and defaults, in this order of precedence.
 
 A command's settings are the fields of a class, each documented by the string below it, from which `--help` is made. The
 environment names a field GROUP_COORDINATOR_<NAME>; tables (`kafka`, `spark`) are JSON there and tables in TOML.
@@ -42,7 +42,7 @@ class ConfigError(RuntimeError):
 
 
 class DocumentedSettings(BaseSettings):
-    """What all settings have in common. Building one raises `ConfigError`."""
+    """All settings derive from this class. Building one raises `ConfigError`."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True, use_attribute_docstrings=True
@@ -58,7 +58,7 @@ class DocumentedSettings(BaseSettings):
 
     @classmethod
     def load_from(cls, flags: Mapping[str, Any], in_file: dict[str, Any], file: Path | None) -> Self:
-        """The same, of a file that has been read."""
+        """Load the settings, given a file's content."""
 
         class FromFile(cls):  # type: ignore[misc, valid-type]
             settings_file = file
@@ -82,7 +82,7 @@ class DocumentedSettings(BaseSettings):
         return loaded
 
     def problems(self) -> list[str]:
-        """What is wrong, one sentence for each mistake: here, what is beyond the bounds that a type declares."""
+        """Return one sentence for each mistake; here, for each value beyond the bounds that its type declares."""
         return beyond_bounds(self, {name: first_meta(field.metadata) for name, field in type(self).model_fields.items()})
 
     @model_validator(mode="wrap")
@@ -165,7 +165,7 @@ _FORMS = {dict: "a table", list: "a list", str: "a text", bool: "true or false",
 
 
 def _sentence_of_table(name: str, error: dict[str, Any]) -> str:
-    """What is wrong with a table of properties, without a word of what is in it: that may be a password."""
+    """Return what is wrong with a table of properties without its values, since one may be a password."""
     form = _FORMS.get(type(error["input"]), "something else")
     if len(error["loc"]) == 1:
         return f"{name} is {form}, but must be a table of names and texts."

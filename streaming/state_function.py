@@ -17,15 +17,15 @@ from streaming.rows import OutputRecord, output_frame
 
 Columns = Mapping[str, list[Any]]
 """Rows, by the names of their columns."""
-Said = tuple[bytes | None, list[OutputRecord]]
+GroupRecords = tuple[bytes | None, list[OutputRecord]]
 """The key of a group, and some of what it said."""
-Outputs = Iterable[Said]
+Outputs = Iterable[GroupRecords]
 Handle = Callable[[tuple[Any, ...], Iterable[Columns], GroupState], Outputs]
 """(grouping key, its rows, its state) -> outputs; the state is done when they have been taken. A key that timed out has no rows."""
 
 
 class StateFunction:
-    """What `applyInPandasWithState` is given."""
+    """This function is given to `applyInPandasWithState`."""
 
     def __init__(self, handle: Handle) -> None:
         self.handle = handle
@@ -33,9 +33,9 @@ class StateFunction:
     def __call__(self, key: tuple[Any, ...], frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         """Spark's way."""
         chunks = () if state.hasTimedOut else map(_columns, frames)
-        for said in self.handle(key, chunks, state):
-            if said[1]:
-                yield output_frame([said])
+        for group_records in self.handle(key, chunks, state):
+            if group_records[1]:
+                yield output_frame([group_records])
 
 
 def _columns(frame: pd.DataFrame) -> Columns:

@@ -1,4 +1,4 @@
-"""How queries are stopped: after a batch, not in the midst of it. What was begun is written again at the next start."""
+"""A query is stopped after a batch, not in its midst. A batch that was begun is written again at the next start."""
 
 from __future__ import annotations
 

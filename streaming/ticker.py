@@ -19,8 +19,8 @@ from confluent_kafka import (
 
 from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, encode_tick
-from streaming.clock import Asked, Renewal, Standstill, Step, Taken, TickClock, TickerStatus
-from streaming.events_tail import RecentGroups, find_standing, open_reader
+from streaming.clock import AppendedRecord, Renewal, SendTimes, Standstill, Step, TickClock, TickerStatus
+from streaming.events_tail import RecentGroups, find_clock_position, open_reader
 from streaming.topics import TopicError, senders_times
 
 DELIVERY_TIMEOUT_MS = 5_000
@@ -63,7 +63,7 @@ class Ticker:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._log_answers = True
-        self._told: Standstill | None = None
+        self._reported_standstill: Standstill | None = None
         self._foreign_ticks_told = 0
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"ticker-{partition}", daemon=True)
@@ -75,7 +75,7 @@ class Ticker:
 
     @property
     def status(self) -> TickerStatus:
-        """How it fares."""
+        """The ticker's present state."""
         clock = self._clock
         return TickerStatus() if clock is None else TickerStatus(clock.skew_ms, clock.standstill, clock.foreign_ticks)
 
@@ -137,11 +137,11 @@ class Ticker:
         with suppress(KafkaException):
             end = reader.bounds(self._topic, self._partition, LOOK_TIMEOUT_S).end
         with self._lock:
-            clock.found_end(end, _monotonic_ms())
+            clock.observe_end(end, _monotonic_ms())
 
     def _continue(self) -> TickClock:
         with open_reader(self._properties) as reader:
-            found = find_standing(reader, self._topic, self._partition, self._ahead_max_ms, self._tickless_until)
+            found = find_clock_position(reader, self._topic, self._partition, self._ahead_max_ms, self._tickless_until)
         if found is not None and not found.has_ticks:
             self._tickless_until = found.end
         return TickClock(
@@ -160,46 +160,46 @@ class Ticker:
             try:
                 clock = self._clock = self._continue()
             except KafkaException:
-                self._tell(answered=False)
+                self._report(answered=False)
                 return
         with self._lock:
             step = clock.next_step(_wall_ms(), _monotonic_ms())
-        self._tell_standstill(clock)
+        self._report_standstill(clock)
         if step is None:
             return
         if step.renewal is not Renewal.NOBODY:
             renewals = self._renew_sessions(producer, clock.clock_ms, step.renewal)
             if renewals is None:
-                self._tell(answered=False)
+                self._report(answered=False)
                 return
             if step.renewal is Renewal.ALL_AT_PRESENT and renewals:
                 step = Step(min(each.timestamp_ms for each in renewals), step.renewal)
-        asked = Asked(_wall_ms(), _monotonic_ms())
+        sent_at = SendTimes(_wall_ms(), _monotonic_ms())
         with self._lock:
             clock.sending(step.tick_ms)
-        taken = self._write(producer, [(None, encode_tick(step.tick_ms))])
-        if taken is not None:
+        appended = self._write(producer, [(None, encode_tick(step.tick_ms))])
+        if appended is not None:
             with self._lock:
-                moved = clock.acknowledge(step, asked, taken[0], _monotonic_ms())
+                moved = clock.acknowledge(step, sent_at, appended[0], _monotonic_ms())
             if moved:
                 self._on_tick()
-        self._tell(taken is not None)
+        self._report(appended is not None)
 
-    def _renew_sessions(self, producer: Producer, clock_ms: int, renewal: Renewal) -> list[Taken] | None:
+    def _renew_sessions(self, producer: Producer, clock_ms: int, renewal: Renewal) -> list[AppendedRecord] | None:
         """The renewals of the groups that must have one; None: the log has not taken all."""
         at_present = renewal is Renewal.ALL_AT_PRESENT
         everybody = RecentGroups(self._topic, self._partition, None, self._ahead_max_ms)
         groups, value = (everybody, RENEWAL_AT_PRESENT) if at_present else (self._recent, SESSION_RENEWAL)
         renewed: dict[bytes, None] = {}
-        written: list[Taken] = []
+        written: list[AppendedRecord] = []
         try:
             with open_reader(self._properties) as reader:
                 # Who comes while it is read and written has the old time as well: until nobody new has come.
                 while keys := [key for key in groups.read(reader, clock_ms, self._is_wanted) if key not in renewed]:
-                    taken = self._write(producer, [(key, value) for key in keys])
-                    if taken is None:
+                    appended = self._write(producer, [(key, value) for key in keys])
+                    if appended is None:
                         return None
-                    written += taken
+                    written += appended
                     renewed |= dict.fromkeys(keys)
         except KafkaException:
             return None
@@ -218,19 +218,20 @@ class Ticker:
     def _is_wanted(self) -> bool:
         return not self._stopping.is_set()
 
-    def _write(self, producer: Producer, records: Sequence[tuple[bytes | None, bytes]]) -> list[Taken] | None:
-        """What the log has taken; None: not all of them.
+    def _write(self, producer: Producer, records: Sequence[tuple[bytes | None, bytes]]) -> list[AppendedRecord] | None:
+        """Return the records that the log has appended; None if it has not appended all of them.
 
-        Returns when each is acknowledged, or given up after DELIVERY_TIMEOUT_MS. Raises TopicError where the broker does not say.
+        Returns when each is acknowledged, or given up after DELIVERY_TIMEOUT_MS. Raises TopicError where the broker
+        does not say.
         """
-        taken: list[Taken] = []
+        appended: list[AppendedRecord] = []
         kinds: set[int] = set()
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 kind, timestamp_ms = message.timestamp()
                 kinds.add(kind)
-                taken.append(Taken(message.offset() or 0, timestamp_ms))
+                appended.append(AppendedRecord(message.offset() or 0, timestamp_ms))
 
         for key, value in records:
             while True:
@@ -244,11 +245,11 @@ class Ticker:
         producer.flush()
         if kinds - {TIMESTAMP_LOG_APPEND_TIME}:
             raise TopicError([senders_times(self._topic, "CreateTime")])
-        return taken if len(taken) == len(records) else None
+        return appended if len(appended) == len(records) else None
 
-    def _tell_standstill(self, clock: TickClock) -> None:
-        if clock.standstill is not self._told:
-            self._told = clock.standstill
+    def _report_standstill(self, clock: TickClock) -> None:
+        if clock.standstill is not self._reported_standstill:
+            self._reported_standstill = clock.standstill
             if clock.standstill is None:
                 _log.warning("The clock of partition %d goes on again.", self._partition)
             elif clock.standstill is Standstill.WALL_AHEAD:
@@ -271,7 +272,7 @@ class Ticker:
                 "coordinator and its gateways (docs/operations.md).", self._partition, self._topic,
             )  # fmt: skip
 
-    def _tell(self, answered: bool) -> None:
+    def _report(self, answered: bool) -> None:
         if self._log_answers and not answered:
             _log.warning("Partition %d of %s takes no ticks: its clock stands still until it does.", self._partition, self._topic)
         elif answered and not self._log_answers:

@@ -23,7 +23,7 @@ from schemas.java_hash import group_partition
 from schemas.known_topics import KnownTopic, decode_known_topic, topic_id_text
 from streaming.committed_topics import CommittedTopics, Ids
 from streaming.events_tail import open_reader
-from streaming.topic_knowledge import Burial, Look, TopicKnowledge
+from streaming.topic_knowledge import TopicKnowledge, TopicListing, TopicRemoval
 from streaming.topics import Topics
 
 LOOK_TIMEOUT_S = 5.0
@@ -65,7 +65,7 @@ class TopicWatcher:
             topics.offsets, offsets_partitions, lambda group_id: group_partition(group_id, shards) == shard
         )
         self._knowledge: TopicKnowledge | None = None
-        self._burials: dict[str, Burial] = {}
+        self._removals: dict[str, TopicRemoval] = {}
         self._unsaved: dict[str, KnownTopic | None] = {}
         """What the topics topic does not say yet, by id."""
         self._handled = 0
@@ -108,35 +108,35 @@ class TopicWatcher:
         rest_s = 0.0
         while not self._stopping.wait(rest_s):
             try:
-                self._turn(admin, producer)
-                self._tell(answered=True)
+                self._poll(admin, producer)
+                self._report(answered=True)
             except KafkaException as problem:
-                self._tell(answered=False, problem=problem)
+                self._report(answered=False, problem=problem)
             rest_s = min(CONFIRM_S, self._interval_s) if self._is_in_haste else self._interval_s
             rest_s = max(rest_s, REST_PER_PARTITION_S * self._partitions)
 
     @property
     def _is_in_haste(self) -> bool:
         in_doubt = self._knowledge is not None and self._knowledge.in_doubt
-        return in_doubt or any(each.is_new for each in self._burials.values())
+        return in_doubt or any(each.is_new for each in self._removals.values())
 
-    def _turn(self, admin: AdminClient, producer: Producer) -> None:
+    def _poll(self, admin: AdminClient, producer: Producer) -> None:
         """Raises KafkaException."""
         cluster_id, listed = _list(admin)
         if self._knowledge is None:
             self._knowledge = TopicKnowledge(self._load(cluster_id))
-        look = self._look(admin, listed | self._knowledge.names)
-        came, gone = self._knowledge.learn(look)
+        listing = self._list_topics(admin, listed | self._knowledge.names)
+        came, gone = self._knowledge.learn(listing)
         for topic_id, name in came.items():
             self._unsaved[topic_id] = KnownTopic(name=name, topic_id=topic_id, cluster_id=cluster_id)
         for topic_id, name in gone.items():
-            self._burials[topic_id] = Burial(topic_id, name, time.monotonic(), self._settle_s)
+            self._removals[topic_id] = TopicRemoval(topic_id, name, time.monotonic(), self._settle_s)
         self._save(producer)
         self._bury(producer)
 
     # ---------------------------------------------------------------------------------------------------- what is there
 
-    def _look(self, admin: AdminClient, names: frozenset[str]) -> Look:
+    def _list_topics(self, admin: AdminClient, names: frozenset[str]) -> TopicListing:
         """Ask for topics by their names. Raises KafkaException where there is no answer at all."""
         topics: dict[str, str] = {}
         absent: set[str] = set()
@@ -168,12 +168,12 @@ class TopicWatcher:
                 "Allow Describe on them.", min(hidden - self._invisible), len(hidden),
             )  # fmt: skip
         self._invisible, self._partitions = frozenset(hidden), partitions
-        return Look(topics=topics, absent=frozenset(absent))
+        return TopicListing(topics=topics, absent=frozenset(absent))
 
     # ---------------------------------------------------------------------------------------------------- what is known
 
     def _load(self, cluster_id: str) -> dict[str, str]:
-        """What the topics topic says: id -> name. Raises KafkaException."""
+        """Return the content of the topics topic, id -> name. Raises KafkaException."""
         known: dict[str, KnownTopic | None] = {}
         with open_reader(self._properties) as reader:
             place = (self._topics.topics, self._shard)
@@ -207,30 +207,31 @@ class TopicWatcher:
     def _bury(self, producer: Producer) -> None:
         """Begin and finish rounds through the groups, for all topics that are ready for one."""
         now_s = time.monotonic()
-        without_end = [each for each in self._burials.values() if each.wants_end(now_s)]
-        if not without_end and not any(each.is_ready(self._handled) for each in self._burials.values()):
+        without_end = [each for each in self._removals.values() if each.wants_end(now_s)]
+        if not without_end and not any(each.is_ready(self._handled) for each in self._removals.values()):
             return
         with open_reader(self._properties) as reader:
             if without_end:
                 end = reader.bounds(self._topics.events, self._shard).end
-                for burial in without_end:
-                    burial.log_ends_at(end)
-            ready = [each for each in self._burials.values() if each.is_ready(self._handled)]
-            if not ready or not self._tell_groups(reader, producer, ready):
+                for removal in without_end:
+                    removal.log_ends_at(end)
+            ready = [each for each in self._removals.values() if each.is_ready(self._handled)]
+            if not ready or not self._notify_groups(reader, producer, ready):
                 return
         assert self._knowledge is not None
-        for burial in ready:
-            if burial.end_round(self._knowledge.has_undecided(burial.name)):
-                self._knowledge.bury(burial.topic_id)
-                self._unsaved[burial.topic_id] = None
-                del self._burials[burial.topic_id]
+        for removal in ready:
+            if removal.end_round(self._knowledge.has_undecided(removal.name)):
+                self._knowledge.mark_removed(removal.topic_id)
+                self._unsaved[removal.topic_id] = None
+                del self._removals[removal.topic_id]
 
-    def _tell_groups(self, reader: TopicReader, producer: Producer, burials: list[Burial]) -> bool:
-        """Whether every group that has offsets of these topics has been told. Told twice, nothing happens."""
-        by_name: dict[str, list[Burial]] = {}
-        for burial in burials:
-            by_name.setdefault(burial.name, []).append(burial)
-        told = 0
+    def _notify_groups(self, reader: TopicReader, producer: Producer, removals: list[TopicRemoval]) -> bool:
+        """Return whether every group that has offsets of these topics has an event about it. A second event changes
+        nothing."""
+        by_name: dict[str, list[TopicRemoval]] = {}
+        for removal in removals:
+            by_name.setdefault(removal.name, []).append(removal)
+        notified = 0
         for found in self._committed.of(reader, by_name, lambda: not self._stopping.is_set()):
             entries = {group_id: self._entries(topics, by_name) for group_id, topics in found.items()}
             concerned = {group_id: gone for group_id, gone in entries.items() if gone}
@@ -238,26 +239,26 @@ class TopicWatcher:
                 return False
             for group_id, gone in concerned.items():
                 for topic in gone:
-                    self._committed.told(group_id, topic.name, topic.topic_id)
-            told += len(concerned)
-        for burial in burials:
-            if not burial.rounds:
-                _log.info("Topic %s (id %s) is gone.", burial.name, burial.topic_id)
-        if told:
-            _log.info("%d groups are told of deleted topics: their offsets of them are dropped.", told)
+                    self._committed.notified(group_id, topic.name, topic.topic_id)
+            notified += len(concerned)
+        for removal in removals:
+            if not removal.rounds:
+                _log.info("Topic %s (id %s) is gone.", removal.name, removal.topic_id)
+        if notified:
+            _log.info("%d groups are told of deleted topics: their offsets of them are dropped.", notified)
         return True
 
-    def _entries(self, topics: Mapping[str, Ids], by_name: Mapping[str, list[Burial]]) -> list[DeletedTopic]:
+    def _entries(self, topics: Mapping[str, Ids], by_name: Mapping[str, list[TopicRemoval]]) -> list[DeletedTopic]:
         assert self._knowledge is not None
         found: dict[DeletedTopic, None] = {}
         for name, stored in topics.items():
-            for burial in by_name[name]:
-                ids = self._knowledge.dead_ids(name, burial.topic_id, stored, is_first=burial.is_new)
+            for removal in by_name[name]:
+                ids = self._knowledge.dead_ids(name, removal.topic_id, stored, is_first=removal.is_new)
                 found |= dict.fromkeys(DeletedTopic(name=name, topic_id=each) for each in ids)
         return list(found)
 
     def _events(self, concerned: Mapping[str, list[DeletedTopic]]) -> Iterable[tuple[bytes, bytes]]:
-        """Of bounded size: more topics are more events."""
+        """The events have a bounded size: more topics are more events."""
         for group_id, gone in concerned.items():
             chunk: list[DeletedTopic] = []
             size = 0
@@ -273,7 +274,7 @@ class TopicWatcher:
     # ---------------------------------------------------------------------------------------------------------- writing
 
     def _write(self, producer: Producer, topic: str, records: Iterable[tuple[bytes, bytes | None]]) -> bool:
-        """Whether the shard's partition of a topic has taken them all."""
+        """Return whether the shard's partition of a topic has appended all records."""
         asked = taken = 0
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
@@ -293,7 +294,7 @@ class TopicWatcher:
         producer.flush()
         return taken == asked
 
-    def _tell(self, *, answered: bool, problem: KafkaException | None = None) -> None:
+    def _report(self, *, answered: bool, problem: KafkaException | None = None) -> None:
         if self._answers and not answered:
             _log.warning("The cluster's topics cannot be watched at the moment: %s", problem)
         elif answered and not self._answers:

@@ -50,7 +50,7 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What is decided: a function of the events."""
+        """The topics of outputs, which are a function of the events."""
         return self.responses, self.assignments, self.offsets, self.history, self.dead_letters
 
 
@@ -106,7 +106,7 @@ _UNCOMPRESSED = "uncompressed"
 
 
 class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What `ensure_topics` found and did."""
+    """`ensure_topics` reports what it found and did."""
 
     topics: Topics
     partitions: Mapping[str, int]
@@ -240,7 +240,7 @@ def _describe_configs(admin: AdminClient, names: list[str], timeout_s: float) ->
 
 
 def _find_all(admin: AdminClient, plans: list[_Plan], timeout_s: float) -> dict[str, _Found]:
-    """All of the planned topics, once the brokers have heard of those that were just created."""
+    """Return all planned topics, once the brokers know those that were just created."""
     deadline = time.monotonic() + timeout_s
     while True:
         found, _ = _find(admin, plans, timeout_s)
@@ -316,7 +316,7 @@ def _mistakes(settings: TopicSettings, found: Mapping[str, _Found]) -> list[str]
 
 
 def senders_times(events: str, timestamp_type: str) -> str:
-    """What is wrong with an events topic whose records have their senders' times."""
+    """Return what is wrong with an events topic whose records have their senders' times."""
     return (
         f"{events} has message.timestamp.type={timestamp_type}: whoever sends a tick would say when it was sent, and which ticks count "
         f"is decided by that; set it to {LOG_APPEND_TIME}."

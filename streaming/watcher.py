@@ -1,4 +1,4 @@
-"""Who wants to know how the app fares: metrics, health, displays."""
+"""Watchers observe the app: metrics, health, displays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streaming.topics import TopicReport
 
 
 class ShardProgress(Struct, frozen=True, kw_only=True):
-    """What one batch of one shard was."""
+    """One batch of one shard."""
 
     shard: int
     batch_id: int
@@ -36,19 +36,19 @@ class ShardProgress(Struct, frozen=True, kw_only=True):
 
 
 class Watcher:
-    """Is told what happens in an app; each method does nothing until it is overridden, and must be quick."""
+    """The app calls a method for each event; each does nothing until it is overridden, and must be quick."""
 
     def topics_found(self, report: TopicReport) -> None:
         """The topics are as they must be; no query runs yet."""
 
-    def turned(self) -> None:
+    def polled(self) -> None:
         """The app has looked at its queries (several times a second)."""
 
     def batch_ended(self, progress: ShardProgress) -> None:
         """A shard has ended a batch; every batch is told once."""
 
-    def ticker_fares(self, shard: int, status: TickerStatus) -> None:
-        """How the ticker of a shard fares now (several times a second)."""
+    def ticker_reported(self, shard: int, status: TickerStatus) -> None:
+        """The ticker of a shard has a new status (several times a second)."""
 
     def tick_written(self, shard: int) -> None:
         """Kafka has taken a tick. In the ticker's thread."""

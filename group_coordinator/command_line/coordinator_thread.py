@@ -13,7 +13,7 @@ from streaming.topics import TopicReport
 from streaming.watcher import ShardProgress, Watcher
 
 if TYPE_CHECKING:
-    from streaming.application import Beside
+    from streaming.application import CompanionQuery
 
 JOIN_INTERVAL_S = 0.2
 
@@ -28,7 +28,7 @@ class CoordinatorThread:
         quiet: bool = False,
         rebuild: bool = False,
         watcher: Watcher | None = None,
-        beside: Beside | None = None,
+        companion: CompanionQuery | None = None,
     ) -> None:
         """`quiet`: what the JVM says while it starts is shown only when it does not start.
 
@@ -42,7 +42,7 @@ class CoordinatorThread:
         self._quiet = quiet
         self._rebuild = rebuild
         self._watcher = watcher
-        self._beside = beside
+        self._companion = companion
         self._begun = False
         self._go = threading.Event()
         self._started = threading.Event()
@@ -126,7 +126,7 @@ class CoordinatorThread:
                         watcher=self._watcher,
                         spark=spark,
                         rebuild=self._rebuild,
-                        beside=self._beside,
+                        companion=self._companion,
                     )
                     app.run(self._stop)
             finally:

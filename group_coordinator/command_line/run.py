@@ -96,11 +96,11 @@ def run(
         operations = stack.enter_context(Operations(config))
         if operations.url is not None:
             voice.say(f"Metrics and health: {operations.url}/metrics, /health/live, /health/ready.")
-        beside = None
+        companion = None
         if tables is not None:
             config = history_tables.for_tables(config, tables_format)
-            beside = history_tables.tables_query(config, tables, tables_format)
-        coordinator = CoordinatorThread(config, rebuild=rebuild, watcher=operations, beside=beside)
+            companion = history_tables.tables_query(config, tables, tables_format)
+        coordinator = CoordinatorThread(config, rebuild=rebuild, watcher=operations, companion=companion)
         voice.say(f"Starting Spark for {config.bootstrap_servers} ...")
         report = coordinator.start(lambda: coordinator.ask_to_stop() if asked.is_set() else None)
         if report is not None:

@@ -40,15 +40,15 @@ class Health:
         self._file = file
         self._lock = threading.Lock()
         self._began_s = now_s()
-        self._turned_s: float | None = None
+        self._polled_s: float | None = None
         self._batches_s: dict[int, float | None] = dict.fromkeys(shards)
         self._ticks_s: dict[int, float | None] = dict.fromkeys(self._batches_s)
         self._standstills: dict[int, str] = {}
         self._written_s = 0.0
 
-    def turned(self) -> None:
+    def polled(self) -> None:
         """The app's loop has looked at its queries."""
-        self._turned_s = self._now_s()
+        self._polled_s = self._now_s()
 
     def batch_ended(self, shard: int) -> None:
         """A batch of this shard has ended."""
@@ -75,12 +75,12 @@ class Health:
 
     def not_live(self) -> list[str]:
         """Why the process is to be restarted; empty: it is not."""
-        if self._turned_s is None:
+        if self._polled_s is None:
             starting_s = self._since(None)
             return [f"the app has been starting for {starting_s:.0f} s"] if starting_s > START_LIMIT_S else []
-        if self._since(self._turned_s) <= STALE_AFTER_S:
+        if self._since(self._polled_s) <= STALE_AFTER_S:
             return []
-        return [f"the app has not looked at its queries for {self._since(self._turned_s):.0f} s"]
+        return [f"the app has not looked at its queries for {self._since(self._polled_s):.0f} s"]
 
     def not_ready(self) -> list[str]:
         """Why no answers are to be expected; empty: they are."""

@@ -66,15 +66,15 @@ class Operations(Watcher):
         self.shards.end_offset_of = reader.end_offset
         self.metrics.gauges_from(reader.values)
 
-    def turned(self) -> None:
-        self.health.turned()
+    def polled(self) -> None:
+        self.health.polled()
 
     def batch_ended(self, progress: ShardProgress) -> None:
         self.shards.batch_ended(progress)
         self.health.batch_ended(progress.shard)
 
-    def ticker_fares(self, shard: int, status: TickerStatus) -> None:
-        self.shards.ticker_fares(shard, status)
+    def ticker_reported(self, shard: int, status: TickerStatus) -> None:
+        self.shards.ticker_reported(shard, status)
         self.health.stands_still(shard, status.standstill)
 
     def tick_written(self, shard: int) -> None:

@@ -47,7 +47,7 @@ class Shards:
                 self._metrics.observe(m.BATCH_SECONDS, phase_ms / 1_000, shard, phase)
         self._metrics.add(m.HANDLED, shard, by=progress.events)
 
-    def ticker_fares(self, shard: int, status: TickerStatus) -> None:
+    def ticker_reported(self, shard: int, status: TickerStatus) -> None:
         """Note what a ticker has measured."""
         with self._lock:
             before, self._tickers[shard] = self._tickers[shard], status

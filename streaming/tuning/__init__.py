@@ -1,1 +1,1 @@
-"""What makes Spark and Hadoop cheaper by reaching into their inside: each reach with a switch, a reason and a fallback."""
+"""Tunings make Spark and Hadoop cheaper by reaching into their inside: each has a switch, a reason and a fallback."""

@@ -1,4 +1,4 @@
-"""What reaches into Spark's inside may find it changed: then the rest goes on without it, and the log says so."""
+"""A tuning that finds Spark's inside changed is left out, and the log says so."""
 
 from __future__ import annotations
 

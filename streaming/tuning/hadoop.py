@@ -1,8 +1,9 @@
-"""What Hadoop does for every batch in the driver's JVM, made cheap: `lighten_hadoop`, once for a session.
+"""Hadoop's work for every batch in the driver's JVM is made cheap by `tune_hadoop`, once for a session.
 
-Two things cost a small batch more than its events do. Without its native library Hadoop starts a `chmod` for each file that it makes
-and one for the file's checksum: six processes for the two logs of a checkpoint and the changelog of its state. And Spark packs
-Hadoop's configuration anew for the tasks of each batch, two thirds of which are defaults of YARN and MapReduce.
+Two things cost a small batch more than its events do. Without its native library Hadoop starts a `chmod` for each file
+that it makes and one for the file's checksum: six processes for the two logs of a checkpoint and the changelog of its
+state. And Spark packs Hadoop's configuration anew for the tasks of each batch, two thirds of which are defaults of YARN
+and MapReduce.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _LOCAL_FILES = "groupcoordinator.LocalFiles"
 _FOREIGN = ("yarn-default.xml", "mapred-default.xml")
 
 
-def lighten_hadoop(spark: SparkSession) -> None:
+def tune_hadoop(spark: SparkSession) -> None:
     """Files get the same permissions, settings that anybody made stay, defaults that nobody reads go."""
     context: Any = spark.sparkContext
     with spared("local files without a process for each"):

@@ -37,11 +37,11 @@ class Heap:
         self._collected_s = time.monotonic() - WAIT_MIN_S
 
     def batch_ended(self, progress: ShardProgress) -> None:
-        """After each batch."""
+        """Runs after each batch."""
         if progress.batch_ms >= LARGE_BATCH_MS:
             self._look_s = time.monotonic() + LOOK_INTERVAL_S
 
-    def turned(self) -> None:
+    def polled(self) -> None:
         """Now and then."""
         now_s = time.monotonic()
         if not self._is_on or now_s < self._look_s:

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.types import StructType
 
 from streaming.rows import output_columns, record_bytes
-from streaming.state_function import Outputs, Said, StateFunction
+from streaming.state_function import GroupRecords, Outputs, StateFunction
 
 BATCH_BYTES = 2 << 20
 """An Arrow batch ends with the piece of outputs or the state that reaches this: the JVM holds one of them."""
@@ -89,12 +89,12 @@ class StateFunctionSerializer(ApplyInPandasWithStateSerializer):
         ArrowStreamSerializer.dump_stream(self, self._write_stream_start(self._batches(iterator), stream), stream)
 
     def _batches(self, iterator: Iterable[Any]) -> Iterator[pa.RecordBatch]:
-        outputs: list[Said] = []
+        outputs: list[GroupRecords] = []
         states: list[tuple[Any, ...]] = []
         count = size = 0
         schema: StructType | None = None
-        for (((said, state), schema),) in iterator:
-            for group_key, records in said:
+        for (((group_records, state), schema),) in iterator:
+            for group_key, records in group_records:
                 outputs.append((group_key, records))
                 count += len(records)
                 size += sum(map(record_bytes, records))
@@ -150,7 +150,8 @@ def _struct(columns: Iterable[tuple[Any, ...]], struct: pa.StructType, rows: int
 
 
 def _wrap(function: Callable[..., Any], return_type: StructType, runner_conf: Any) -> Callable[..., Any]:
-    """For `pyspark.worker`: what it calls with the columns of the key, the chunks of its rows, and its state."""
+    """Return the function that `pyspark.worker` calls with the columns of the key, the chunks of its rows, and its
+    state."""
     ours = getattr(function, "__wrapped__", function)
     StateFunctionSerializer.function_is_ours = isinstance(ours, StateFunction)
     if not isinstance(ours, StateFunction):

@@ -1,14 +1,14 @@
-"""Spark's Python daemon with everything imported that our operator needs.
+"""This module is Spark's Python daemon with everything imported that our operator needs.
 
-Spark's workers are forks of its daemon. By default the daemon has imported nothing, and each worker spends a second of CPU on
-pandas, Arrow and us before its first row. Frozen, the shared heap is passed over by every later garbage collection.
-`spark.python.daemon.module` names this module (an undocumented setting of Spark's `PythonWorkerFactory`).
+Spark's workers are forks of its daemon. By default the daemon has imported nothing, and each worker spends a second of
+CPU on pandas, Arrow and us before its first row. The shared heap is frozen, so that later garbage collections pass it
+over. `spark.python.daemon.module` names this module (an undocumented setting of Spark's `PythonWorkerFactory`).
 
-The daemon starts whatever is missing: a module that cannot be imported here is left to the worker that needs it, and workers
-that cannot be patched call the operator in Spark's own way, which is slower and gives the same outputs.
+The daemon starts whatever is missing. A module that cannot be imported here is left to the worker that needs it.
+Workers that cannot be patched call the operator in Spark's own way, which is slower and gives the same outputs.
 
-Supervisors may send SIGTERM to all processes of a command. Workers go on with their batch until Spark ends them, which
-it does by the end of their input, or by SIGKILL; the SIGTERM that it sends as well is not needed.
+Supervisors may send SIGTERM to all processes of a command. Workers go on with their batch until Spark ends them, by the
+end of their input or by SIGKILL; they ignore the SIGTERM that it sends as well.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class TickerWatcher(Watcher):
     def __init__(self) -> None:
         self.status = TickerStatus()
 
-    def ticker_fares(self, shard: int, status: TickerStatus) -> None:
+    def ticker_reported(self, shard: int, status: TickerStatus) -> None:
         self.status = status
 
 

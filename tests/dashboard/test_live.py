@@ -63,7 +63,7 @@ def live(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, spark: Spa
         spark=spark,
         on_start=lambda report: started.set(),
         on_progress=batches.append,
-        beside=tables_query(config, str(tmp_path / "tables"), TablesFormat.parquet, TABLES_INTERVAL_S),
+        companion=tables_query(config, str(tmp_path / "tables"), TablesFormat.parquet, TABLES_INTERVAL_S),
     )
     failures: list[BaseException] = []
 

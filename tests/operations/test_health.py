@@ -30,7 +30,7 @@ class Clock:
 
 def working(clock: Callable[[], float], file: Path | None = None) -> Health:
     health = Health((0, 1), file, clock)
-    health.turned()
+    health.polled()
     for shard in (0, 1):
         health.batch_ended(shard)
     return health
@@ -49,7 +49,7 @@ def test_a_silent_shard_is_named_while_the_process_stays_alive() -> None:
     clock = Clock()
     health = working(clock)
     clock.now_s += STALE_AFTER_S + 1
-    health.turned()
+    health.polled()
     health.tick_written(0)
     assert health.not_live() == []
     (reason,) = health.not_ready()

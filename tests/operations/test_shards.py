@@ -51,7 +51,7 @@ def test_batches_and_ticks_show_at_the_endpoint(tmp_path: Path) -> None:
         for metric in (each for each in m.METRICS if each.kind == "counter" and each.labels == ("shard",)):
             assert first[metric.name] == {frozenset({("shard", shard)}): 0.0 for shard in "01"}
         assert len(first[f"{m.BATCH_SECONDS.name}_count"]) == 2 * len(PHASES)
-        operations.turned()
+        operations.polled()
         for shard in (0, 1):
             operations.batch_ended(progress(shard, 6))
             operations.tick_written(shard)
@@ -76,18 +76,18 @@ def test_batches_and_ticks_show_at_the_endpoint(tmp_path: Path) -> None:
 
 def test_a_clock_that_stands_still_shows_and_is_not_ready() -> None:
     operations = Operations(StreamingConfig())
-    operations.turned()
+    operations.polled()
     operations.batch_ended(progress(0, 1))
-    operations.ticker_fares(0, TickerStatus(skew_ms=20))
+    operations.ticker_reported(0, TickerStatus(skew_ms=20))
     assert operations.health.not_ready() == []
-    operations.ticker_fares(0, TickerStatus(skew_ms=4_000, standstill=Standstill.WALL_AHEAD, foreign_ticks=2))
-    operations.ticker_fares(0, TickerStatus(skew_ms=4_000, standstill=Standstill.WALL_AHEAD, foreign_ticks=3))
+    operations.ticker_reported(0, TickerStatus(skew_ms=4_000, standstill=Standstill.WALL_AHEAD, foreign_ticks=2))
+    operations.ticker_reported(0, TickerStatus(skew_ms=4_000, standstill=Standstill.WALL_AHEAD, foreign_ticks=3))
     assert operations.health.not_ready() == ["the clock of shard 0 stands still: wall_clock_ahead"]
     assert operations.health.not_live() == [], "a restart would not help"
     values = {value.metric: value.value for value in operations.shards.values()}
     assert (values[m.CLOCK_SKEW], values[m.CLOCK_STANDSTILL]) == (4.0, 1)
     assert operations.metrics.registry.get_sample_value(m.FOREIGN_TICKS.name, {"shard": "0"}) == 3
-    operations.ticker_fares(0, TickerStatus(skew_ms=0, foreign_ticks=3))
+    operations.ticker_reported(0, TickerStatus(skew_ms=0, foreign_ticks=3))
     assert operations.health.not_ready() == []
 
 

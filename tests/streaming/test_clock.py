@@ -10,11 +10,11 @@ from streaming.clock import (
     CATCH_UP_MAX_MS,
     REST_AFTER_MS,
     REST_INTERVALS,
-    Asked,
+    AppendedRecord,
     Renewal,
+    SendTimes,
     Standstill,
     Step,
-    Taken,
     TickClock,
     next_clock_ms,
 )
@@ -60,7 +60,9 @@ def write(ticker: TickClock, wall_ms: int, monotonic_ms: int, skew_ms: int = 0, 
     step = ticker.next_step(wall_ms, monotonic_ms)
     if step is not None:
         ticker.sending(step.tick_ms)
-        ticker.acknowledge(step, Asked(wall_ms, monotonic_ms), Taken(offset, wall_ms - skew_ms), monotonic_ms)
+        ticker.acknowledge(
+            step, SendTimes(wall_ms, monotonic_ms), AppendedRecord(offset, wall_ms - skew_ms), monotonic_ms
+        )
     return step
 
 
@@ -191,7 +193,9 @@ def test_whatever_clocks_are_set_to_hardly_a_tick_is_invalid_and_none_that_is_mo
             log_ms = max(log_ms, tick_ms)
         else:
             invalid += 1
-        ticker.acknowledge(step._replace(tick_ms=tick_ms), Asked(wall_ms, real_ms), Taken(0, broker_ms), real_ms)
+        ticker.acknowledge(
+            step._replace(tick_ms=tick_ms), SendTimes(wall_ms, real_ms), AppendedRecord(0, broker_ms), real_ms
+        )
         assert log_ms <= ticker.clock_ms
     assert invalid <= 1 + sum(1 for _, _, broker_by_ms in happenings if broker_by_ms)
     assert ticker.foreign_ticks == 0
@@ -241,7 +245,7 @@ def test_a_clock_of_long_ago_is_left_behind_with_everything_that_waits(start_ms:
     assert step == Step(now_ms, Renewal.ALL_AT_PRESENT)
     taken = step._replace(tick_ms=now_ms + 7)  # the time of the last renewal
     ticker.sending(taken.tick_ms)
-    ticker.acknowledge(taken, Asked(now_ms, 0), Taken(0, now_ms + 8), 10)
+    ticker.acknowledge(taken, SendTimes(now_ms, 0), AppendedRecord(0, now_ms + 8), 10)
     assert ticker.clock_ms == now_ms + 7
     assert ticker.next_step(now_ms + 500, 500) is None, "then it waits for the query, as ever"
     ticker.handled(now_ms + 7)
@@ -303,7 +307,7 @@ class Log:
         while self.real_ms < until_ms:
             self.real_ms += INTERVAL_MS
             if self.ticker.is_at_rest(self.real_ms):
-                self.ticker.found_end(self.end, self.real_ms)
+                self.ticker.observe_end(self.end, self.real_ms)
             before_ms = self.ticker.clock_ms
             if write(self.ticker, self.real_ms, self.real_ms, offset=self.end) is not None:
                 self.end += 1
@@ -345,7 +349,7 @@ def test_one_whose_end_is_not_known_is_not_at_rest() -> None:
     log = Log()
     log.passes(REST_AFTER_MS)
     assert log.ticker.is_at_rest(log.real_ms)
-    log.ticker.found_end(None, log.real_ms)
+    log.ticker.observe_end(None, log.real_ms)
     assert not log.ticker.is_at_rest(log.real_ms)
 
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.events import encode_tick
-from streaming.events_tail import TAIL_RECORDS, RecentGroups, Standing, find_standing, open_reader
+from streaming.events_tail import TAIL_RECORDS, ClockPosition, RecentGroups, find_clock_position, open_reader
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def partition(admin: AdminClient, reader: TopicReader, topic_prefix: str) -> str
 
 
 def test_the_clock_of_a_log_is_its_last_tick(producer: Producer, reader: TopicReader, partition: str) -> None:
-    assert find_standing(reader, partition, 0, 3_000) is None
+    assert find_clock_position(reader, partition, 0, 3_000) is None
     before_ms = time.time_ns() // 1_000_000
     producer.produce(partition, key="group", value=b"{}")
     producer.flush()
@@ -43,7 +43,7 @@ def test_the_clock_of_a_log_is_its_last_tick(producer: Producer, reader: TopicRe
     for _ in range(7_000):
         producer.produce(partition, key="group", value=encode_tick(10**12))
     producer.flush()
-    found = find_standing(reader, partition, 0, 3_000)
+    found = find_clock_position(reader, partition, 0, 3_000)
     assert found is not None
     assert before_ms - 1_000 <= found.clock_ms <= first_ms, "the first record's time"
     assert (found.has_ticks, found.is_whole, found.end) == (False, True, 7_001)
@@ -52,11 +52,15 @@ def test_the_clock_of_a_log_is_its_last_tick(producer: Producer, reader: TopicRe
     for _ in range(7_000):
         producer.produce(partition, key="group", value=b"{}")
     producer.flush()
-    assert find_standing(reader, partition, 0, 3_000) == Standing(7_000, True, True, 14_003)
-    assert find_standing(reader, partition, 0, 3_000, found.end) == Standing(7_000, True, True, 14_003), "what has come since is read"
+    assert find_clock_position(reader, partition, 0, 3_000) == ClockPosition(7_000, True, True, 14_003)
+    assert find_clock_position(reader, partition, 0, 3_000, found.end) == ClockPosition(7_000, True, True, 14_003), (
+        "what has come since is read"
+    )
     producer.produce(partition, value=encode_tick(time.time_ns() // 1_000_000 + 86_400_000))
     producer.flush()
-    assert find_standing(reader, partition, 0, 3_000) == Standing(7_000, True, True, 14_004), "that was no valid tick"
+    assert find_clock_position(reader, partition, 0, 3_000) == ClockPosition(7_000, True, True, 14_004), (
+        "that was no valid tick"
+    )
 
 
 def test_groups_that_were_heard_within_the_window(producer: Producer, reader: TopicReader, partition: str) -> None:
@@ -104,7 +108,7 @@ def test_a_tick_that_went_back_hides_no_group(producer: Producer, reader: TopicR
 @pytest.mark.parametrize(("longest", "is_kept"), [(20, True), (32_000, False)])
 def test_very_many_ids_are_not_kept_from_one_pause_to_the_next(longest: int, is_kept: bool) -> None:
     groups = RecentGroups("events", 0, 10_000, 3_000)
-    groups._heard = {b"%d" % number + b"g" * longest: 1 for number in range(1_000)}
+    groups._last_event_ms = {b"%d" % number + b"g" * longest: 1 for number in range(1_000)}
     groups._end = 7
     groups.rest()
-    assert (len(groups._heard), groups._end) == ((1_000, 7) if is_kept else (0, 0))
+    assert (len(groups._last_event_ms), groups._end) == ((1_000, 7) if is_kept else (0, 0))

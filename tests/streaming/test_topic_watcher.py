@@ -339,9 +339,9 @@ def test_who_has_offsets_of_a_topic(cluster: Cluster, kept_bytes_max: int) -> No
     assert of("w") == {}
     cluster.commit("g2", "t", second)
     assert of("t")["g2"] == {"t": frozenset({second})}
-    committed.told("g1", "t", first)
-    committed.told("g2", "t", first)
-    committed.told("nobody", "t", first)
+    committed.notified("g1", "t", first)
+    committed.notified("g2", "t", first)
+    committed.notified("nobody", "t", first)
     if kept_bytes_max > 10_000:
         assert "g1" not in of("t"), "what is stored without an id is dropped as well"
         assert of("t")["g2"] == {"t": frozenset({second})}, "what is stored with another is not"

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 
 from streaming.executors import ExecutorsAwaited
 from streaming.tuning.guard import spared
-from streaming.tuning.hadoop import lighten_hadoop
+from streaming.tuning.hadoop import tune_hadoop
 from streaming.tuning.heap import LOOK_INTERVAL_S, Heap
 
 
@@ -38,7 +38,7 @@ def test_all_else_is_passed_on(problem: Exception) -> None:
 
 
 def test_hadoop_stays_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    lighten_hadoop(changed_spark())
+    tune_hadoop(changed_spark())
     assert len(caplog.records) == 2
 
 
@@ -48,7 +48,7 @@ def test_the_heap_is_asked_for_once(monkeypatch: pytest.MonkeyPatch, caplog: pyt
     kept = Heap(changed_spark())
     for _ in range(3):
         now_s += LOOK_INTERVAL_S
-        kept.turned()
+        kept.polled()
     assert len(caplog.records) == 1
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streaming.tuning.hadoop import lighten_hadoop
+from streaming.tuning.hadoop import tune_hadoop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +20,7 @@ def hadoop(spark: SparkSession) -> Any:
     configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
     configuration.set("made.up", "7")
     configuration.set("fs.s3a.secret.key", "hush")
-    lighten_hadoop(spark)
+    tune_hadoop(spark)
     yield configuration
     configuration.unset("made.up")
     configuration.unset("fs.s3a.secret.key")
@@ -49,7 +49,7 @@ def test_files_are_made_without_a_process_and_have_the_permissions_that_they_had
 
 def test_a_second_call_changes_nothing(spark: SparkSession, hadoop: Any) -> None:
     before = local_files(spark, hadoop)
-    lighten_hadoop(spark)
+    tune_hadoop(spark)
     assert local_files(spark, hadoop).equals(before)
 
 
@@ -63,7 +63,7 @@ def test_a_local_file_system_of_the_users_own_stays(spark: SparkSession, setting
     configuration.set(setting, value)
     try:
         before = local_files(spark, configuration)
-        lighten_hadoop(spark)
+        tune_hadoop(spark)
         assert local_files(spark, configuration).getClass().equals(before.getClass())
         assert not before.getClass().getName().startswith("groupcoordinator")
     finally:

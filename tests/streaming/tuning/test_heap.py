@@ -46,7 +46,7 @@ def passes(jvm: Jvm, kept: Heap, seconds: float, batch_ms: int = 100) -> None:
         jvm.now_s += 1
         progress: Any = type("Progress", (), {"batch_ms": batch_ms})
         kept.batch_ended(progress)
-        kept.turned()
+        kept.polled()
 
 
 def test_what_it_grew_by_is_given_back_once(jvm: Any) -> None:

@@ -1,8 +1,8 @@
-"""Batch replay: the lives of groups from beginning to end, one after the other, without a state store.
+"""Batch replay decides each group from the beginning of the log to its end, group after group, without a state store.
 
-A task has a bucket of groups. Its rows are sorted by partition, key and offset: each group's rows follow one another, and,
-since null sorts first, a partition's ticks come before its groups. Memory holds one group, a batch of rows and the ticks,
-however long the log is.
+A task has a bucket of groups. Its rows are sorted by partition, key and offset: each group's rows follow one another,
+and, since null sorts first, a partition's ticks come before its groups. Memory holds one group, a batch of rows and the
+ticks, however long the log is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from schemas.events import EventError
 from schemas.ticks import NO_CLOCK, read_tick
 from streaming.arrow_columns import objects, runs
 from streaming.buckets import bucket_of
-from streaming.operator import Pieces, blame, coordinate_group
+from streaming.operator import OutputChunks, coordinate_group, error_context
 from streaming.operator_config import OperatorConfig
 from streaming.rows import EventRow, OutputRecord, output_batch, record_bytes
 
@@ -37,7 +37,7 @@ Outputs = tuple[bytes | None, list[OutputRecord]]
 """The key of a group, and some of its outputs."""
 
 
-class _Stretch(NamedTuple):
+class _GroupRows(NamedTuple):
     """Rows of one group that follow one another, in the order of offsets."""
 
     owner: tuple[int, bytes | None]
@@ -57,11 +57,11 @@ def in_buckets(records: DataFrame, buckets: int) -> DataFrame:
     return placed.repartitionById(buckets, "bucket").sortWithinPartitions("partition", "key", "offset")
 
 
-def whole_lives(config: OperatorConfig, until_ms: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """The function for `mapInArrow` over `in_buckets`, which makes rows of `OUTPUT_SCHEMA`.
+def replay_groups(config: OperatorConfig, until_ms: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """Return the function for `mapInArrow` over `in_buckets`, which makes rows of `OUTPUT_SCHEMA`.
 
-    A group's life ends with the last tick of its partition, or with `until_ms` where that is later. `config.partition`
-    gives way to the rows' own.
+    A group ends with the last tick of its partition, or with `until_ms` if that is later. `config.partition` gives way
+    to the rows' own partition.
     """
 
     def coordinate(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -71,21 +71,21 @@ def whole_lives(config: OperatorConfig, until_ms: int) -> Callable[[Batches], It
 
 
 def _outputs(batches: Batches, config: OperatorConfig, until_ms: int) -> Iterator[Outputs]:
-    stretches = _stretches(batches, config.group.tick_ahead_bound_ms)
-    for (partition, key), own_stretches in groupby(stretches, attrgetter("owner")):
+    pieces = _rows_by_group(batches, config.group.tick_ahead_bound_ms)
+    for (partition, key), own_pieces in groupby(pieces, attrgetter("owner")):
         own = msgspec.structs.replace(config, partition=partition)
-        with blame(key, own):
-            for records in _life(key, own_stretches, own, until_ms):
+        with error_context(key, own):
+            for records in _replay_group(key, own_pieces, own, until_ms):
                 yield key, records
 
 
-def _life(key: bytes | None, stretches: Iterator[_Stretch], config: OperatorConfig, end_ms: int) -> Pieces:
-    first = next(stretches)  # a partition's ticks come before its groups, so each stretch of a group knows the last one
-    rows = chain(first.rows, chain.from_iterable(stretch.rows for stretch in stretches))
+def _replay_group(key: bytes | None, pieces: Iterator[_GroupRows], config: OperatorConfig, end_ms: int) -> OutputChunks:
+    first = next(pieces)  # a partition's ticks come before its groups, so each stretch of a group knows the last one
+    rows = chain(first.rows, chain.from_iterable(piece.rows for piece in pieces))
     return coordinate_group(key, rows, config, group=None, clock_ms=max(end_ms, first.end_ms))
 
 
-def _stretches(batches: Batches, ahead_max_ms: int) -> Iterator[_Stretch]:
+def _rows_by_group(batches: Batches, ahead_max_ms: int) -> Iterator[_GroupRows]:
     clock = _Clock(0, ahead_max_ms)
     for whole in batches:
         for start in range(0, whole.num_rows, ROWS_AT_ONCE):
@@ -99,14 +99,14 @@ def _stretches(batches: Batches, ahead_max_ms: int) -> Iterator[_Stretch]:
                 clocks = [NO_CLOCK] * (end - begin) if key is None else clock.at(offsets[own])
                 rows = list(map(EventRow, offsets[own].tolist(), clocks, timestamps[own], values[own]))
                 if key is None:
-                    poisons = [row for row in rows if not clock.takes(row)]
+                    unreadable = [row for row in rows if not clock.takes(row)]
                     # Each bucket has them; one tells of them.
-                    rows = poisons if buckets[begin] == 0 else []
-                yield _Stretch((partition, key), rows, clock.end_ms)
+                    rows = unreadable if buckets[begin] == 0 else []
+                yield _GroupRows((partition, key), rows, clock.end_ms)
 
 
 class _Clock:
-    """The ticks of one partition."""
+    """The clock knows the ticks of one partition."""
 
     def __init__(self, partition: int, ahead_max_ms: int) -> None:
         self.partition = partition
@@ -119,7 +119,7 @@ class _Clock:
         self._searched: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
 
     def takes(self, row: EventRow) -> bool:
-        """Whether this row is a tick; it comes after the others."""
+        """Take this row if it is a tick, which comes after the others."""
         try:
             self.end_ms = max(self.end_ms, read_tick(row.value, row.timestamp_ms, self._ahead_max_ms))
         except EventError:
@@ -130,7 +130,7 @@ class _Clock:
         return True
 
     def at(self, offsets: npt.NDArray[np.int64]) -> list[int]:
-        """The largest tick before each of these offsets."""
+        """Return the largest tick before each of these offsets."""
         if self._searched is None:
             self._searched = np.array(self._offsets, np.int64), np.array(self._clocks, np.int64)
         before, clocks = self._searched

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from schemas.records_file import Record
-from streaming import whole_lives
+from streaming import batch_replay
 from streaming.config import StreamingConfig
 from streaming.event_log import RECORD_ARROW, RECORD_COLUMNS
 from streaming.replay import replay_in_process
@@ -47,7 +47,7 @@ def batches(rows: list[Row], seed: int) -> Iterator[pa.RecordBatch]:
 
 
 def outputs(log: list[Record], seed: int, until_ms: int = 0) -> list[Row]:
-    function = whole_lives.whole_lives(CONFIG.operator_config(), until_ms)
+    function = batch_replay.replay_groups(CONFIG.operator_config(), until_ms)
     return [
         row
         for bucket in range(BUCKETS)
@@ -65,7 +65,7 @@ def expected(log: list[Record], until_ms: int = 0) -> list[Row]:
 def test_batches_and_buckets_make_no_difference(
     log: list[Record], monkeypatch: pytest.MonkeyPatch, seed: int, rows_at_once: int, until_ms: int
 ) -> None:
-    monkeypatch.setattr(whole_lives, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(batch_replay, "ROWS_AT_ONCE", rows_at_once)
     wanted = expected(log, until_ms)
     assert len({row["group_key"] for row in wanted}) > BUCKETS
     assert sorted(map(repr, outputs(log, seed, until_ms))) == sorted(map(repr, wanted))
@@ -83,9 +83,9 @@ def test_the_outputs_of_a_group_follow_one_another_in_order(log: list[Record]) -
 
 
 def test_outputs_go_out_in_batches_of_a_bounded_size(log: list[Record], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole_lives, "ROWS_AT_ONCE", 10)
-    monkeypatch.setattr(whole_lives, "OUTPUT_BYTES_AT_ONCE", 20_000)
-    function = whole_lives.whole_lives(CONFIG.operator_config(), 0)
+    monkeypatch.setattr(batch_replay, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(batch_replay, "OUTPUT_BYTES_AT_ONCE", 20_000)
+    function = batch_replay.replay_groups(CONFIG.operator_config(), 0)
     sizes = [sum(len(value or b"") for value in made.column("value").to_pylist()) for made in function(batches(bucket_rows(log, 1), 1))]
     assert len(sizes) > 3
     assert max(sizes) < 200_000
