@@ -19,7 +19,7 @@ def field_list(kind: type[msgspec.Struct], *, without: Collection[str] = (), lab
     meanings = _texts(kind)
     shown = [field for field in msgspec.structs.fields(kind) if field.encode_name not in (*without, IN_EVERY_DOCUMENT)]
     lines = [f"`{field.encode_name}` {_type_name(field.type)}{_default(field)}" for field in shown]
-    texts = [" ".join(meanings.get(field.name, "").split()) for field in shown]
+    texts = [" ".join(meanings.get(field.name, "").replace("None", "null").split()) for field in shown]
     if not any(texts):
         return f"{label} {', '.join(lines)}".strip()
     bullets = (f"- {line}: {text}" if text else f"- {line}" for line, text in zip(lines, texts, strict=True))
@@ -36,7 +36,9 @@ def first_paragraph(kind: type) -> str:
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str:
-    return "" if field.default is msgspec.NODEFAULT else f" = {msgspec.json.encode(field.default).decode()}"
+    if field.default in (msgspec.NODEFAULT, None):
+        return ""
+    return f" = {msgspec.json.encode(field.default).decode()}"
 
 
 def _texts(kind: type) -> dict[str, str]:
@@ -60,11 +62,12 @@ def _type_name(kind: Any) -> str:
     if origin is Annotated:
         return _type_name(parts[0])
     if origin in (Union, UnionType):
-        return " or ".join(_type_name(part) for part in parts)
+        null = "?" if NoneType in parts else ""
+        return " or ".join(_type_name(part) for part in parts if part is not NoneType) + null
     if origin is Literal:
-        return " or ".join(f"`{part}`" for part in parts)
+        return f"`{'|'.join(map(str, parts))}`"
     if origin is tuple:
         return f"[{_type_name(parts[0])}]"
     if origin is dict:
         return f"{{{_type_name(parts[0])}: {_type_name(parts[1])}}}"
-    return "null" if kind is NoneType else str(getattr(kind, "__name__", kind))
+    return str(getattr(kind, "__name__", kind))
