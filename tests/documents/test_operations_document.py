@@ -1,4 +1,4 @@
-"""docs/operations.md: its table of metrics is made from the catalogue, each alert has a chapter."""
+"""docs/operations.md: its list of metrics is made from the catalogue, each alert has a chapter."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MARK = "<!-- generated: everything below is written by `make schemas` -->\n"
 
 
 def generated() -> str:
-    lines = ["", "| metric | kind | labels | meaning |", "| --- | --- | --- | --- |"]
+    lines = [""]
     for metric in (*METRICS, *GATEWAY_METRICS):
         labels = ", ".join(f"`{label}`" for label in metric.labels)
-        lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.meaning} |")
+        lines.append(f"- `{metric.name}` ({metric.kind}{' by ' if labels else ''}{labels}): {metric.meaning}")
     return "\n".join(lines) + "\n"
 
 
-def test_the_table_is_that_of_the_metrics() -> None:
+def test_the_list_is_that_of_the_metrics() -> None:
     text = DOCUMENT.read_text()
     written = text[: text.index(MARK) + len(MARK)]
     if os.environ.get("REWRITE"):
