@@ -10,7 +10,7 @@ from typing import Annotated, Literal, final
 
 from msgspec import Meta, Struct
 
-from schemas.messages import INT32, INT64, JoinGroupProtocol
+from schemas.messages import INT32, INT64, UUID_TEXT, JoinGroupProtocol
 
 DURATION_MS = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
@@ -49,7 +49,7 @@ class RecordedOffset(Struct, frozen=True, kw_only=True, gc=False):
     offset: INT64
     leader_epoch: INT32 = -1
     metadata: str = ""
-    topic_id: str | None = None
+    topic_id: UUID_TEXT | None = None
 
 
 @final
