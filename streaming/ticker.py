@@ -29,6 +29,11 @@ LOOK_TIMEOUT_S = 1.0
 _log = logging.getLogger(__name__)
 
 
+def machine_wall_ms() -> int:
+    """What this machine's clock says."""
+    return time.time_ns() // 1_000_000
+
+
 class Ticker:
     """Writes the ticks of one events partition, from `start` until `stop`. Survives every outage of the log.
 
@@ -47,6 +52,7 @@ class Ticker:
         session_max_ms: int,
         ahead_max_ms: int,
         on_tick: Callable[[], None] = lambda: None,
+        wall_ms: Callable[[], int] = machine_wall_ms,
     ) -> None:
         """`interval_ms`, `lead_ms`, `pause_ms`, `ahead_max_ms`: see `TickClock`. `session_max_ms`: the longest session that a member can have.
         `on_tick` is called, in the ticker's thread, when the log has taken a tick that moves the clock."""
@@ -55,6 +61,7 @@ class Ticker:
         self._interval_ms, self._lead_ms, self._pause_ms = interval_ms, lead_ms, pause_ms
         self._ahead_max_ms = ahead_max_ms
         self._on_tick = on_tick
+        self._wall_ms = wall_ms
         # Who was last heard while it waited to join has a session from the end of that wait: one longer than from when it spoke.
         self._recent = RecentGroups(topic, partition, 2 * session_max_ms, ahead_max_ms)
         self._clock: TickClock | None = None
@@ -145,7 +152,7 @@ class Ticker:
         if found is not None and not found.has_ticks:
             self._tickless_until = found.end
         return TickClock(
-            _wall_ms() if found is None else found.clock_ms,
+            self._wall_ms() if found is None else found.clock_ms,
             _monotonic_ms() if found is None else None,
             interval_ms=self._interval_ms,
             lead_ms=self._lead_ms,
@@ -163,7 +170,7 @@ class Ticker:
                 self._report(answered=False)
                 return
         with self._lock:
-            step = clock.next_step(_wall_ms(), _monotonic_ms())
+            step = clock.next_step(self._wall_ms(), _monotonic_ms())
         self._report_standstill(clock)
         if step is None:
             return
@@ -174,7 +181,7 @@ class Ticker:
                 return
             if step.renewal is Renewal.ALL_AT_PRESENT and renewals:
                 step = Step(min(each.timestamp_ms for each in renewals), step.renewal)
-        sent_at = SendTimes(_wall_ms(), _monotonic_ms())
+        sent_at = SendTimes(self._wall_ms(), _monotonic_ms())
         with self._lock:
             clock.sending(step.tick_ms)
         appended = self._write(producer, [(None, encode_tick(step.tick_ms))])
@@ -279,9 +286,6 @@ class Ticker:
             _log.warning("Partition %d of %s takes ticks again.", self._partition, self._topic)
         self._log_answers = answered
 
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _date(clock_ms: int) -> str:

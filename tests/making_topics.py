@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
+from contextlib import suppress
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from tests.waiting import wait_until
 
 TIMEOUT_S, ATTEMPT_S = 60.0, 3.0
 
 
 def make_topic(admin: AdminClient, name: str, partitions: int = 1) -> None:
-    """Make a topic and wait for it. Raises KafkaException."""
+    """Make a topic and wait for it."""
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(TIMEOUT_S)
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     places = {TopicPartition(name, number): latest for number in range(partitions)}
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while True:
+    problem: list[KafkaException] = []
+
+    def is_led() -> bool:
         try:
             # The brokers are asked anew: what librdkafka has kept of a topic it may believe for long.
             admin.list_topics(name, timeout=ATTEMPT_S)
             for found in admin.list_offsets(places, request_timeout=ATTEMPT_S).values():
                 found.result(TIMEOUT_S)
-            return
-        except KafkaException:
-            if time.monotonic() > deadline_s:
-                raise
-            time.sleep(0.05)
+        except KafkaException as refused:
+            problem[:] = [refused]
+            return False
+        return True
+
+    wait_until(is_led, TIMEOUT_S, lambda: problem)
+
+
+def delete_topics(admin: AdminClient, is_old: Callable[[str], bool]) -> None:
+    """Delete all topics of such names, and wait until they are gone."""
+
+    def are_gone() -> bool:
+        old = [name for name in admin.list_topics(timeout=30).topics if is_old(name)]
+        for future in admin.delete_topics(old).values() if old else ():
+            with suppress(KafkaException):  # it is on its way out
+                future.result(30)
+        return not old
+
+    wait_until(are_gone, TIMEOUT_S, interval_s=0.2)

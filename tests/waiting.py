@@ -10,7 +10,11 @@ Answer = TypeVar("Answer")
 
 
 def wait_until(
-    look: Callable[[], Answer], timeout_s: float = 60.0, what: str | Callable[[], object] = "it did not happen in time", *, interval_s: float = 0.05
+    look: Callable[[], Answer],
+    timeout_s: float = 60.0,
+    what: str | Callable[[], object] = "it did not happen in time",
+    *,
+    interval_s: float = 0.05,
 ) -> Answer:
     """What `look` answers, as soon as that is true; `what`: said when it does not come to that."""
     give_up_at_s = time.monotonic() + timeout_s
@@ -18,3 +22,15 @@ def wait_until(
         assert time.monotonic() < give_up_at_s, what() if callable(what) else what
         time.sleep(interval_s)
     return found
+
+
+def wait_until_still(look: Callable[[], Answer], looks: int = 10, timeout_s: float = 60.0) -> Answer:
+    """What `look` answers, as soon as it has answered the same so often in a row."""
+    answers: list[Answer] = []
+
+    def is_still() -> bool:
+        answers.append(look())
+        return len(answers) >= looks and all(each == answers[-1] for each in answers[-looks:])
+
+    wait_until(is_still, timeout_s, lambda: f"it goes on: {answers[-looks:]}")
+    return answers[-1]

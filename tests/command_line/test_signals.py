@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -72,10 +71,7 @@ def ask_all(process: subprocess.Popen[str]) -> None:
 
 def assert_nothing_left(process: subprocess.Popen[str]) -> None:
     """Waits for the processes that end because their parent has."""
-    deadline = time.monotonic() + STOP_TIMEOUT_S
-    while session_of(process) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert session_of(process) == []
+    wait_until(lambda: not session_of(process), STOP_TIMEOUT_S, lambda: session_of(process), interval_s=0.2)
 
 
 def test_a_failing_clean_up_does_not_hide_that_a_replay_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +98,7 @@ def test_the_coordinator_ends_in_order_when_all_its_processes_are_asked(tmp_path
 def test_the_coordinator_that_is_asked_while_it_starts(tmp_path: Path, kafka_jars: Path) -> None:
     with command(tmp_path, "run", "--embedded") as process:
         wait_for(process, tmp_path, r"Starting Spark")
-        time.sleep(1.0)
+        wait_until(lambda: any("SparkSubmit" in each for each in session_of(process)), START_TIMEOUT_S)
         ask_all(process)
         assert process.wait(STOP_TIMEOUT_S) == 0, (tmp_path / "err").read_text()
     assert (tmp_path / "out").read_text().endswith("Stopped.\n")

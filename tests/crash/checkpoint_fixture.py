@@ -10,12 +10,10 @@ import os
 import sys
 import tarfile
 import tempfile
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
@@ -25,6 +23,7 @@ from streaming.job import coordinate_stream, start_query
 from streaming.session import open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import TopicReport, admin_client, ensure_topics
+from tests.making_topics import delete_topics
 from tests.streaming.log_story import story
 
 if TYPE_CHECKING:
@@ -53,11 +52,7 @@ def config_of(bootstrap_servers: str, checkpoint: Path) -> StreamingConfig:
 def make_topics(config: StreamingConfig) -> TopicReport:
     """New ones, whatever there was. The events keep the times that they are produced with."""
     admin = admin_client(config.bootstrap_servers, {"log_level": "0"})
-    while old := [name for name in admin.list_topics(timeout=30).topics if name.startswith(f"{config.topic_prefix}.")]:
-        for future in admin.delete_topics(old).values():
-            with suppress(KafkaException):  # it is on its way out
-                future.result(30)
-        time.sleep(0.2)
+    delete_topics(admin, lambda name: name.startswith(f"{config.topic_prefix}."))
     report = ensure_topics(admin, config.topic_settings)
     senders_times = ConfigEntry("message.timestamp.type", "CreateTime", incremental_operation=AlterConfigOpType.SET)
     events = ConfigResource(ResourceType.TOPIC, report.topics.events, incremental_configs=[senders_times])

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import KafkaException
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import EventError, encode_tick
@@ -20,6 +19,7 @@ from streaming.topics import admin_client
 from streaming.watcher import Watcher
 from tests.crash.coordinators import TIMEOUT_S, append, make_topics, running
 from tests.crash.outputs import Outputs, count, events_of, expected_of, has_written, require_same, written_of
+from tests.making_topics import delete_topics
 from tests.streaming.log_story import story
 from tests.waiting import wait_until
 
@@ -88,11 +88,7 @@ def test_a_log_that_was_poisoned_before_is_read_anew(spark: SparkSession, config
 
     # As docs/recovery.md says: without the outputs of the wrong story, from the beginning of the log.
     topics, admin = config.topic_settings.topics, admin_client(config.bootstrap_servers, {"log_level": "0"})
-    while gone := [name for name in admin.list_topics(timeout=30).topics if name in topics.outputs]:
-        for deleted in admin.delete_topics(gone).values():
-            with suppress(KafkaException):  # it is on its way out
-                deleted.result(30)
-        time.sleep(0.2)
+    delete_topics(admin, lambda name: name in topics.outputs)
     anew = config.model_copy(update={"checkpoint": str(tmp_path / "another")})
     expected = expected_of(anew, events_of(anew))
     assert reasons(expected) == ["malformed_tick"] * 3

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -16,11 +17,12 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from coordinator_state import Coordinator, GroupConfig, Output, RequestEvent
 from schemas.events import EventError, decode_group_id, decode_request_event
 from schemas.history import HistoryRecord
-from schemas.messages import Request
+from schemas.messages import HeartbeatRequest, Request
 from streaming.operator_config import OperatorConfig
 from streaming.reply_partitions import ReplyPartitions
 from streaming.rows import output_record
 from streaming.topics import TopicSettings, admin_client, ensure_topics
+from tests.waiting import wait_until
 
 _TICK_S = 0.02
 
@@ -47,6 +49,8 @@ class Pump:
         self.coordinator = Coordinator(self.group_config)
         self.delay_s = 0.0
         """How long each round takes at least: a micro-batch, as it were."""
+        self._heartbeats: dict[str, Counter[str]] = defaultdict(Counter)
+        """Group -> member id -> how many were handled."""
         self._stop = threading.Event()
         self._running = threading.Event()
         self._running.set()
@@ -82,6 +86,16 @@ class Pump:
         """The history of a group, one kind of record."""
         return [record for record in list(self.history) if isinstance(record, kind) and record.group_id == group_id]
 
+    def wait_for_heartbeats(self, group_id: str, members: int, each: int = 3) -> None:
+        """Until so many members of a group have been heard so often again: what was to happen to them has happened."""
+        before = Counter(self._heartbeats[group_id])
+
+        def heard() -> bool:
+            more = self._heartbeats[group_id] - before
+            return sum(count >= each for count in more.values()) >= members
+
+        wait_until(heard, what=lambda: f"{self._heartbeats[group_id] - before} heartbeats")
+
     def _run(self) -> None:
         try:
             self._work()
@@ -116,6 +130,8 @@ class Pump:
                 assert offset is not None
                 event = RequestEvent(offset, self._now_ms, message.timestamp()[1], envelope, request)
                 outputs += self.coordinator.handle(group_id, event)
+                if isinstance(request, HeartbeatRequest):
+                    self._heartbeats[group_id][request.member_id] += 1
             outputs += self.coordinator.advance_to(self._now_ms)
             self._write(producer, outputs)
         consumer.close()

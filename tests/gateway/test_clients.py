@@ -59,10 +59,12 @@ def test_join_read_commit_leave_resume(consumers: Consumers, produce: Produce, p
     for library in LIBRARIES:
         share([second[library]], PARTITIONS)
         reads(30, second[library])
-    time.sleep(0.5)
+    produce(150, 150 + PARTITIONS)  # one in each partition, behind all that could be read twice
     for library in LIBRARIES:
+        reads(30 + PARTITIONS, second[library])
         assert values(first[library]) == list(range(150))
-        assert values(second[library]) == list(range(120, 150)), f"{library}: from where was committed, and nothing else"
+        from_where_was_committed = list(range(120, 150 + PARTITIONS))
+        assert values(second[library]) == from_where_was_committed, f"{library}: and nothing else"
         assert len(pump.told(MemberLeft, f"group-{library}")) == 1
         assert pump.told(MemberExpired, f"group-{library}") == []
 
@@ -78,13 +80,15 @@ def test_automatic_commits_and_seek(consumers: Consumers, produce: Produce, topi
     second = one_of_each(consumers, "group")
     for library in LIBRARIES:
         reads(30, second[library])
-    time.sleep(0.5)
+    produce(90, 90 + PARTITIONS)  # one in each partition, behind all that could be read twice
     for library in LIBRARIES:
-        assert values(second[library]) == list(range(60, 90))
+        reads(30 + PARTITIONS, second[library])
+        assert values(second[library]) == list(range(60, 90 + PARTITIONS))
         second[library].tell(f"seek {topic} 2 4")
     for library in LIBRARIES:
-        reads(41, second[library])
-        assert [read.offset for read in second[library].records if read.partition == 2] == [*range(10, 15), *range(4, 15)]
+        reads(30 + PARTITIONS + 12, second[library])
+        offsets = [read.offset for read in second[library].records if read.partition == 2]
+        assert offsets == [*range(10, 16), *range(4, 16)]
 
 
 @with_kafka_python
@@ -127,8 +131,8 @@ def test_a_static_member_that_comes_back_moves_nothing(consumers: Consumers, pum
     again = one_of_each(consumers, "static", group_instance_id="bounced")
     for library in LIBRARIES:
         owns(again[library], bounced[library].owned)
-    time.sleep(1)
     for library in LIBRARIES:
+        pump.wait_for_heartbeats(f"static-{library}", members=2)
         assert others[library].rebalances == rebalances[library]
         assert len(pump.told(RebalanceStarted, f"static-{library}")) == before[library]
         replaced = pump.told(MemberReplaced, f"static-{library}")
@@ -183,7 +187,7 @@ def test_a_coordinator_that_is_away_costs_no_partition(consumers: Consumers, pro
     away(pump)
     produce(60, 120)
     reads(120, *members)
-    time.sleep(2)
+    pump.wait_for_heartbeats("away", members=len(members))
     assert [each.rebalances for each in members] == before
     assert values(*members) == list(range(120))
     newcomer = consumers.start("librdkafka", "away", session_timeout_ms=45_000)
@@ -197,7 +201,7 @@ def test_a_coordinator_that_is_away_costs_no_partition(consumers: Consumers, pro
 
 
 def away(pump: Pump) -> None:
-    """For many heartbeats."""
+    """For many heartbeats, by the clients' clocks."""
     pump.pause()
     time.sleep(8)
     pump.resume()
@@ -211,11 +215,11 @@ def test_a_gateway_that_is_started_again_costs_no_rebalance(
     share(members, PARTITIONS)
     before = len(pump.told(RebalanceStarted, "restart"))
     gateway.stop()
-    time.sleep(2)
+    time.sleep(2)  # a few heartbeats of the clients find nobody
     with Gateway(gateway_config):
         produce(0, 60)
         reads(60, *members)
-        time.sleep(1.5)
+        pump.wait_for_heartbeats("restart", members=len(members))
         assert len(pump.told(RebalanceStarted, "restart")) == before
         share(members, PARTITIONS)
         assert values(*members) == list(range(60))
@@ -259,7 +263,9 @@ def test_heartbeats_answered_at_the_door(
             share(members, PARTITIONS, timeout_s=60)
         produce_to(gateway.bootstrap_servers, topic)(0, 60)
         reads(60, *members)
-        time.sleep(3)
+        heartbeats = gateway.metrics.answer_ms["Heartbeat"]
+        enough = heartbeats.count + 6 * len(members)
+        wait_until(lambda: heartbeats.count >= enough)
         members[0].kill()
         share(members[1:], PARTITIONS, timeout_s=60)
         assert gateway.metrics.answer_ms["Heartbeat"].quantile(0.7) <= 50

@@ -70,7 +70,7 @@ def test_a_coordinator_that_is_away_in_the_middle_of(
     else:
         members.append(start("java"))
     assert met.wait(30)
-    time.sleep(AWAY_S)
+    time.sleep(AWAY_S)  # by the clients' clocks
     pump.resume()
     share(members, PARTITIONS)
     produce(60, 120)

@@ -12,7 +12,7 @@ import pytest
 from group_coordinator.gateway.config import Bounds, GatewayError
 from tests.gateway import wire
 from tests.gateway.proxies import FIXTURES, connect, front, is_closed_within
-from tests.waiting import wait_until
+from tests.waiting import wait_until, wait_until_still
 
 
 def test_a_tls_handshake_that_fails_takes_no_slot() -> None:
@@ -43,7 +43,7 @@ def test_answers_of_the_gateway_itself_do_not_pile_up_for_a_client_that_does_not
         with suppress(TimeoutError):
             while sent < len(requests):
                 sent += deaf.send(requests[sent:])
-        time.sleep(0.2)
+        wait_until_still(lambda: gateway.metrics.bytes_to_clients)
         (session,) = gateway.sessions
         assert session.client is not None
         assert session.client.get_write_buffer_size() < 1_000_000
@@ -66,7 +66,7 @@ def test_a_silent_client_is_let_go_unless_it_waits_for_an_answer(holds: bool) ->
     with front(Bounds(login_timeout_ms=100, connections_max_idle_ms=600)) as gateway, connect(gateway) as client:
         gateway.holds = holds
         for number in range(4):
-            time.sleep(0.25)
+            time.sleep(0.25)  # less than a client may be silent, and four times more
             client.sendall(wire.heartbeat(number))
             assert holds or client.recv(100)
         assert is_closed_within(client, 2) is not holds

@@ -174,7 +174,7 @@ def test_sessions_are_prolonged_while_groups_are_at_work(guarded: Gateway, java_
         ]
         share(members, 2)
         before = [member.rebalances for member in members]
-        time.sleep(2.5 * SESSION_MS / 1_000)
+        time.sleep(2.5 * SESSION_MS / 1_000)  # the broker ends a connection by its own clock
         assert [member.rebalances for member in members] == before
         assert members[0].commit() == ["committed"]
         assert guarded.metrics.connections_broken == {}

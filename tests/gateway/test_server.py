@@ -76,7 +76,7 @@ def test_a_broker_that_closes_idle_connections_disturbs_nobody(
         members = [consumers.start(library, "idle") for library in LIBRARIES]
         share(members, PARTITIONS)
         rebalances, accepted = len(pump.told(RebalanceStarted, "idle")), gateway.metrics.connections_accepted
-        time.sleep(7)
+        time.sleep(7)  # the broker ends a connection by its own clock
         assert len(pump.told(RebalanceStarted, "idle")) == rebalances
         assert gateway.metrics.connections_accepted <= accepted + 1, "nobody had to connect anew (a bootstrap connection apart)"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -75,15 +74,15 @@ def test_a_recording_of_three_libraries_replays_to_the_brokers_answers(
         for library in LIBRARIES:
             members.append(consumers.start(library, group))
             share(members, PARTITIONS)
-            time.sleep(0.5)
         producer = Producer({"bootstrap.servers": tap.bootstrap_servers, "log_level": "2"})
         for number in range(30):
             producer.produce(topic, str(number))
         assert producer.flush(15) == 0
         reads(30, *members)
-        for member in reversed(members):  # the leader last: whom Kafka makes leader after it is a matter of hash order
-            member.close()
-            time.sleep(0.5)
+        while members:  # the leader last: whom Kafka makes leader after it is a matter of hash order
+            members.pop().close()
+            if members:
+                share(members, PARTITIONS)
         assert tap.metrics.connections_broken == {}
     assert group in {each.group_id for each in admin.list_consumer_groups().result().valid}, "the broker kept the group itself"
     theirs, ours = recorded(Path(f"{output}.answers")), replayed(output)

@@ -24,6 +24,7 @@ from group_coordinator.jars.resolving import (
     spark_jars,
     tools_jars,
 )
+from tests.waiting import wait_until
 
 REQUEST_LOG = str(Path(__file__).parents[1] / "fixtures" / "recordings" / "chaos-a.request.log.gz")
 
@@ -80,9 +81,8 @@ def slow_process(ivy: FakeIvy, monkeypatch: pytest.MonkeyPatch) -> Iterator[subp
     """A process in the middle of resolving."""
     monkeypatch.setenv("FAKE_PAUSE_S", "0.4")
     process = resolve_in_a_process()
-    while not ivy.runs:
-        assert process.poll() is None
-        time.sleep(0.01)
+    wait_until(lambda: ivy.runs or process.poll() is not None, interval_s=0.01)
+    assert process.poll() is None
     yield process
     process.kill()
     process.communicate()

@@ -46,6 +46,9 @@ class TableCoordinator:
     def history(self, kind: type[N]) -> list[N]:
         return [output for output in self.outputs if isinstance(output, kind)]
 
+    def answers(self, api: str) -> list[Answer]:
+        return [output for output in self.outputs if isinstance(output, Answer) and output.api == api]
+
     def _run(self) -> None:
         while self._running:
             if self.paused:

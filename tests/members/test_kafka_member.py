@@ -20,6 +20,7 @@ from schemas.error_codes import ErrorCode
 from schemas.history import MemberExpired, MemberLeft
 from streaming.topics import TopicSettings, ensure_topics
 from tests.members.table_coordinator import TableCoordinator
+from tests.waiting import wait_until
 
 
 class Place:
@@ -60,28 +61,30 @@ def test_partitions_that_are_added_to_the_events_end_a_host_and_none_begins(
 ) -> None:
     """A group's shard is the hash of its id over them: nobody would find the others any more."""
     events = f"{place.prefix}.events"
-    member = place.member()
-    poll_until([member], lambda: bool(member.assignment))
-    place.admin.create_partitions([NewPartitions(events, 2)])[events].result(20)
-    host = member._host
-    host._look_at_shards()  # as when the coordinator is not heard, which stops
-    with pytest.raises(HostError, match="had 1 partition and has 2 partitions now"):
-        host.wait_for(lambda: False, 20)
-    host.close()
+    with MemberHost(place.servers, prefix=place.prefix) as host:
+        member = Member(host, "readers", [place.topic], session_timeout_ms=6_000, heartbeat_interval_ms=300)
+        poll_until([member], lambda: bool(member.assignment))
+        place.admin.create_partitions([NewPartitions(events, 2)])[events].result(20)
+        place.coordinator.paused = True  # who does not hear the coordinator looks where it is
+        with pytest.raises(HostError, match="had 1 partition and has 2 partitions now"):
+            host.wait_for(lambda: False, 20)
     monkeypatch.setattr("group_coordinator.members.host._START_TIMEOUT_S", 1.0)
     with pytest.raises(HostError, match="Nobody coordinates partition 1"):
         MemberHost(kafka.bootstrap_servers, prefix=place.prefix)
 
 
-def poll_until(members: list[Member], condition: Callable[[], bool], limit_s: float = 20) -> list[str]:
-    """Poll them all in turn until the condition holds; returns the values that they read."""
-    values: list[str] = []
+def poll_until(
+    members: list[Member], condition: Callable[[], bool], limit_s: float = 20, values: list[str] | None = None
+) -> list[str]:
+    """Poll them all in turn until the condition holds; returns what they read, behind the values that are given."""
+    values = [] if values is None else values
     until_s = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < until_s, f"not within {limit_s} s"
         for member in members:
             values += [(record.value or b"").decode() for record in member.poll(0.02)]
     return values
+
 
 
 def test_five_lines_read_a_topic_and_the_next_run_goes_on(place: Place) -> None:
@@ -135,18 +138,20 @@ def test_members_of_one_host_share_the_partitions_and_hand_them_over(place: Plac
         place.produce(40)
         values = poll_until([first], lambda: len(first.assignment) == 4)
         second = Member(host, "readers", [place.topic], on_assign=note("b", "+"), on_revoke=note("b", "-"), **settings)
-        values += poll_until([first, second], lambda: len(first.assignment) == len(second.assignment) == 2)
+        both = [first, second]
+        poll_until(both, lambda: len(first.assignment) == len(second.assignment) == 2, values=values)
         place.produce(40, first=40)
-        until = time.monotonic() + 3
-        values += poll_until([first, second], lambda: time.monotonic() > until)
-        assert sorted(map(int, values)) == list(range(80)), "each record once"
+        poll_until(both, lambda: len(values) >= 80, values=values)
+        place.produce(4, first=80)  # one in each partition, behind all that could be read twice
+        poll_until(both, lambda: len(values) >= 84, values=values)
+        assert sorted(map(int, values)) == list(range(84)), "each record once"
         first.close()
         poll_until([second], lambda: len(second.assignment) == 4)
         second.close()
     assert ("a", "+", 4) in told
     assert ("a", "-", 2) in told
     assert ("b", "+", 2) in told
-    assert sum(place.committed().values()) == 80
+    assert sum(place.committed().values()) == 84
 
 
 def test_a_manual_commit_is_answered_and_a_refused_one_raises(place: Place) -> None:
@@ -173,7 +178,9 @@ def test_offsets_can_be_committed_while_partitions_are_revoked(place: Place) -> 
 def test_a_member_beats_while_its_program_works(place: Place) -> None:
     with place.member(session_timeout_ms=6_000) as member:
         poll_until([member], lambda: len(member.assignment) == 4)
-        time.sleep(8)
+        beats = len(place.coordinator.answers("Heartbeat"))
+        a_session_of_beats = 6_000 // 300
+        wait_until(lambda: len(place.coordinator.answers("Heartbeat")) > beats + a_session_of_beats)
         assert not place.coordinator.history(MemberExpired)
         generation_id = member.machine.generation_id
         member.poll(0)
@@ -231,11 +238,11 @@ def test_a_coordinator_that_pauses_costs_nobody_the_membership(place: Place) -> 
         poll_until([member], lambda: len(member.assignment) == 4)
         generation_id = member.machine.generation_id
         place.coordinator.paused = True
-        until = time.monotonic() + 4
+        until = time.monotonic() + 4  # most of a session: time alone can tell
         poll_until([member], lambda: time.monotonic() > until)
+        beats = len(place.coordinator.answers("Heartbeat"))
         place.coordinator.paused = False
-        until = time.monotonic() + 3
-        poll_until([member], lambda: time.monotonic() > until)
+        poll_until([member], lambda: len(place.coordinator.answers("Heartbeat")) > beats + 5)
         assert member.machine.generation_id == generation_id
 
 

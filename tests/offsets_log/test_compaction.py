@@ -21,6 +21,7 @@ from streaming.rows import OutputRecord
 from tests.offsets_log.live_topic import Pairs, every_kind_of_record, make_topics, outputs_of, read, write
 from tests.offsets_log.readers import require_the_log_tells_the_groups
 from tests.streaming.log_story import story
+from tests.waiting import wait_until
 
 SEGMENT_MS = 100
 TIMEOUT_S = 90.0
@@ -50,7 +51,7 @@ def write_in_segments(config: StreamingConfig, records: list[OutputRecord]) -> N
     size = len(records) // 6 + 1
     for start in range(0, len(records), size):
         write(config, records[start : start + size])
-        time.sleep(2 * SEGMENT_MS / 1_000)
+        time.sleep(2 * SEGMENT_MS / 1_000)  # a segment ends by the broker's clock
 
 
 def close_segments(config: StreamingConfig) -> None:
@@ -61,15 +62,19 @@ def close_segments(config: StreamingConfig) -> None:
 
 def wait_for_compaction(config: StreamingConfig, topic: str, tombstones: set[bytes]) -> Pairs:
     """What is left when every key is there once, and those that were deleted not at all."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while True:
+    left: Pairs = []
+
+    def is_compacted() -> bool:
         close_segments(config)  # each time: a tombstone goes with the second cleaning, and there must be something to clean
-        left = [(key, value) for key, value in read(config, topic) if key != LAST_KEY]
+        left[:] = [(key, value) for key, value in read(config, topic) if key != LAST_KEY]
         counts = Counter(key for key, _ in left)
-        if max(counts.values()) == 1 and not counts.keys() & tombstones:
-            return left
-        assert time.monotonic() < deadline, f"not compacted within {TIMEOUT_S:g} s: {counts.most_common(5)}"
-        time.sleep(5 * SEGMENT_MS / 1_000)
+        return max(counts.values()) == 1 and not counts.keys() & tombstones
+
+    def otherwise() -> str:
+        return f"not compacted within {TIMEOUT_S:g} s: {Counter(key for key, _ in left).most_common(5)}"
+
+    wait_until(is_compacted, TIMEOUT_S, otherwise, interval_s=5 * SEGMENT_MS / 1_000)
+    return left
 
 
 def require_the_command_shows(config: StreamingConfig, found: dict[str, StoredGroup]) -> None:

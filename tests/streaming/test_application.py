@@ -38,6 +38,8 @@ from tests.waiting import wait_until
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+BEATS_OF_A_SESSION = 4
+
 
 @dataclass
 class Heartbeats:
@@ -61,7 +63,7 @@ class Heartbeats:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stop.wait(SESSION_MS / 4_000):
+        while not self._stop.wait(SESSION_MS / 1_000 / BEATS_OF_A_SESSION):
             self.ids.append(self.client.send("Heartbeat", 4, BEAT))
 
 
@@ -105,7 +107,7 @@ def life(spark: SparkSession, kafka: EmbeddedKafka, tmp_path_factory: pytest.Tem
             app.stop()
             assert app.failure is None
             before = len(heartbeats.ids)
-            time.sleep(3 * SESSION_MS / 1_000)
+            wait_until(lambda: len(heartbeats.ids) > before + 3 * BEATS_OF_A_SESSION)
             paused = len(heartbeats.ids) - before
             with RunningApp(config.model_copy(update={"max_events_per_batch": 40}), spark) as again:
                 wait_until(lambda: len(client.answers().keys() & set(heartbeats.ids)) >= before + paused + 8, TIMEOUT_S)
@@ -235,7 +237,7 @@ def test_an_outage_of_the_broker_for_three_sessions_expires_nobody(spark: SparkS
             with Heartbeats(client) as heartbeats:
                 wait_until(lambda: bool(client.answers().keys() & set(heartbeats.ids)), TIMEOUT_S)
                 broker.kill()
-                time.sleep(3 * SESSION_MS / 1_000)
+                time.sleep(3 * SESSION_MS / 1_000)  # the member's heartbeats wait for the broker: time alone can tell
                 broker.start()
                 before = len(heartbeats.ids)
                 wait_until(lambda: len(client.answers().keys() & set(heartbeats.ids)) >= before + 5, TIMEOUT_S)

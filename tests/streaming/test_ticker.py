@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -11,7 +12,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, decode_tick, encode_tick
-from streaming import ticker as ticker_module
 from streaming.ticker import Ticker
 from streaming.topics import TopicError
 from tests.waiting import wait_until
@@ -39,9 +39,31 @@ def read_ticks(bootstrap_servers: str, topic: str) -> list[int]:
     return [decode_tick(each.value() or b"").clock_ms for each in read_log(bootstrap_servers, topic) if each.key() is None]
 
 
-def ticker_of(bootstrap_servers: str, topic: str, session_max_ms: int = 5_000) -> Ticker:
+class Wall:
+    """A wall clock that can be wrong, and knows how often it was read."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+        self._reads = 0
+
+    def __call__(self) -> int:
+        self._reads += 1
+        return now_ms() + self.ahead_ms
+
+    def wait_for_rounds(self, rounds: int) -> None:
+        """Until a ticker has thought so often about its next tick: it reads the clock once or twice each time."""
+        enough = self._reads + 2 * rounds
+        wait_until(lambda: self._reads >= enough)
+
+
+def ticker_of(
+    bootstrap_servers: str, topic: str, session_max_ms: int = 5_000, wall: Callable[[], int] = now_ms
+) -> Ticker:
     properties = {"bootstrap.servers": bootstrap_servers, "log_level": "0"}
-    return Ticker(topic, 0, properties, interval_ms=100, lead_ms=10**9, pause_ms=1_000, session_max_ms=session_max_ms, ahead_max_ms=3_000)
+    return Ticker(
+        topic, 0, properties, interval_ms=100, lead_ms=10**9, pause_ms=1_000, session_max_ms=session_max_ms,
+        ahead_max_ms=3_000, wall_ms=wall,
+    )  # fmt: skip
 
 
 def test_a_ticker_that_comes_back_renews_the_sessions_of_groups_that_were_heard_lately(
@@ -55,10 +77,11 @@ def test_a_ticker_that_comes_back_renews_the_sessions_of_groups_that_were_heard_
         producer.produce(topic_prefix, key=key, value=b"{}")
     producer.produce(topic_prefix, value=encode_tick(now_ms() + 86_400_000))  # a stranger's, which counts for nothing
     producer.flush()
-    ticker = ticker_of(kafka.bootstrap_servers, topic_prefix)
+    wall = Wall()
+    ticker = ticker_of(kafka.bootstrap_servers, topic_prefix, wall=wall)
     ticker.start()
     wait_until(lambda: ticker.clock_ms)
-    time.sleep(0.3)
+    wall.wait_for_rounds(3)
     assert ticker.clock_ms == stands_ms, "the query must show first where it is"
     ticker.handled(stands_ms)
     wait_until(lambda: (ticker.clock_ms or 0) > stands_ms + 200)
@@ -130,22 +153,21 @@ def test_a_log_at_rest_gets_fewer_ticks_until_somebody_comes(
 
 
 def test_a_machine_whose_clock_is_wrong_writes_no_ticks_until_it_is_right(
-    kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_log(admin, topic_prefix)
-    ahead_ms = [0]
-    monkeypatch.setattr(ticker_module, "_wall_ms", lambda: now_ms() + ahead_ms[0])
-    ticker = ticker_of(kafka.bootstrap_servers, topic_prefix)
+    wall = Wall()
+    ticker = ticker_of(kafka.bootstrap_servers, topic_prefix, wall=wall)
     ticker.start()
     wait_until(lambda: len(read_ticks(kafka.bootstrap_servers, topic_prefix)) >= 3)
-    ahead_ms[0] = 3_600_000
+    wall.ahead_ms = 3_600_000
     wait_until(lambda: ticker.status.standstill is not None)
     assert "stands still" in caplog.text
     stands_ms = ticker.clock_ms
     assert stands_ms is not None
-    time.sleep(1)
+    wall.wait_for_rounds(5)
     assert ticker.clock_ms == stands_ms
-    ahead_ms[0] = 0
+    wall.ahead_ms = 0
     wait_until(lambda: ticker.status.standstill is None and (ticker.clock_ms or 0) > stands_ms)
     ticker.stop()
     assert "goes on again" in caplog.text
@@ -206,7 +228,7 @@ def test_an_outage_of_the_broker_is_survived_and_not_jumped_over(kafka_jars: obj
         producer.flush()
         wait_until(lambda: len(read_ticks(broker.bootstrap_servers, "events")) >= 3)
         broker.kill()
-        time.sleep(6)
+        time.sleep(6)  # longer than a tick waits for the broker (5 s): one is given up
         broker.start()
         before = ticker.clock_ms or 0
         wait_until(lambda: (ticker.clock_ms or 0) >= before + 1_000)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from streaming.topics import TopicError, Topics, TopicSettings, admin_client, ensure_topics
+from tests.waiting import wait_until
 
 
 def configs_of(admin: AdminClient, topic: str) -> dict[str, str]:
@@ -20,8 +19,8 @@ def configs_of(admin: AdminClient, topic: str) -> dict[str, str]:
 def make(admin: AdminClient, name: str, partitions: int = 1, **config: str) -> None:
     config = {key.replace("_", "."): value for key, value in config.items()}
     admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result()
-    while name not in admin.list_topics().topics:  # a broker hears of it some milliseconds later
-        time.sleep(0.01)
+    # A broker hears of it some milliseconds later.
+    wait_until(lambda: name in admin.list_topics().topics, interval_s=0.01)
 
 
 def test_names() -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from group_coordinator.jars.java import SHORT_LIVED, find_java
 from group_coordinator.jars.resolving import tools_jars
+from tests.waiting import wait_until
 
 Library = Literal["librdkafka", "kafka-python", "java", "franz-go", "sarama"]
 LIBRARIES: tuple[Library, ...] = ("librdkafka", "kafka-python", "java")
@@ -180,18 +181,17 @@ class Consumers:
 
 def share(consumers: list[ConsumerProcess], partitions: int, timeout_s: float = 40.0) -> None:
     """Wait until these own all partitions, each one once, as evenly as can be."""
-    deadline = time.monotonic() + timeout_s
 
     def is_shared() -> bool:
         owned = [partition for consumer in consumers for partition in consumer.owned]
         sizes = [len(consumer.owned) for consumer in consumers]
         return sorted(owned) == list(range(partitions)) and max(sizes) - min(sizes) <= 1
 
-    while not is_shared():
-        if time.monotonic() > deadline:
-            state = "\n".join(f"{each.name}: {sorted(each.owned)} {[words for _, words in each.events]}" for each in consumers)
-            raise AssertionError(f"not shared within {timeout_s} s:\n{state}")
-        time.sleep(0.05)
+    def otherwise() -> str:
+        said = [f"{each.name}: {sorted(each.owned)} {[words for _, words in each.events]}" for each in consumers]
+        return "\n".join([f"not shared within {timeout_s} s:", *said])
+
+    wait_until(is_shared, timeout_s, otherwise)
 
 
 @contextmanager
