@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from uuid import uuid4
 
 import msgspec
@@ -98,22 +98,31 @@ class EventsClient:
         properties = self._config.coordinator_client_properties
         responses_topic = f"{self._config.topic_prefix}.responses"
         counts = partition_counts(properties, [self._events_topic, responses_topic])
-        self._shards = counts[self._events_topic]
-        self._shard_count = ShardCount(properties, self._events_topic, self._shards)
+        shards = counts[self._events_topic]
+        self._shard_count = ShardCount(properties, self._events_topic, shards)
         self._shard_count.insist_on_ends()
         # Gateways that happen to share a partition tell their answers by the request ids.
-        self._reply_partition = random.randrange(counts[responses_topic])
-        self._loop = loop
-        self._handover = Handover(loop, self._take)
+        reply_partition = random.randrange(counts[responses_topic])
+        self.attach(loop, self._new_producer(properties), shards, reply_partition)
         self._reader = TopicFollower(
-            properties, "gateway", lambda messages: self._read(topic_records(messages)),
+            properties, "gateway", lambda messages: self.read(topic_records(messages)),
             on_failure=lambda problem: self._on_failure(reading_ended(problem)),
         )  # fmt: skip
         try:
-            self._reader.start(from_end=[(responses_topic, self._reply_partition)])
+            self._reader.start(from_end=[(responses_topic, reply_partition)])
         except TopicReadError as problem:
             raise GatewayError(str(problem)) from problem
-        self._producer = Producer(
+
+    def attach(
+        self, loop: asyncio.AbstractEventLoop, producer: Producer, shards: int, reply_partition: int
+    ) -> None:
+        """Send by this producer and take answers in this loop from now on."""
+        self._loop, self._producer = loop, producer
+        self._handover = Handover(loop, self._take)
+        self._shards, self._reply_partition = shards, reply_partition
+
+    def _new_producer(self, properties: Mapping[str, str]) -> Producer:
+        return Producer(
             {
                 **properties,
                 "enable.idempotence": "true",  # and with it the order of what is sent, over retries
@@ -122,8 +131,8 @@ class EventsClient:
                 "message.max.bytes": str(_EVENT_BYTES_MAX + 20_000),
                 "queue.buffering.max.kbytes": str(_UNSENT_KBYTES),
                 "delivery.report.only.error": True,
-                "on_delivery": self._not_written,
-                "error_cb": self._producer_failed,
+                "on_delivery": self.not_written,
+                "error_cb": self.producer_failed,
             }
         )
 
@@ -132,9 +141,10 @@ class EventsClient:
         assert self._loop is not None
         assert self._shard_count is not None
         self._watching = self._loop.create_task(self._shard_count.watch(self._on_failure))
-        self._sweep()
+        self.sweep()
 
-    def _sweep(self) -> None:
+    def sweep(self) -> None:
+        """Answer what was waited for too long, and again in a moment; in the loop's thread."""
         assert self._loop is not None
         assert self._producer is not None
         try:
@@ -146,7 +156,7 @@ class EventsClient:
             self._late.sweep(now_s)
         finally:
             # Whatever one answer ran into: the other deadlines must not be forgotten for it.
-            self._sweeper = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
+            self._sweeper = self._loop.call_later(_SWEEP_INTERVAL_S, self.sweep)
 
     def stop_watching(self) -> None:
         """Stop the watch before `end`, in the loop's thread."""
@@ -226,13 +236,13 @@ class EventsClient:
             return max(_HELD_SYNC_MS, self._config.answer_timeout_ms)
         return self._config.answer_timeout_ms
 
-    def _not_written(self, error: KafkaError, message: Message) -> None:
-        """Called in the loop's thread, by the producer's poll."""
+    def not_written(self, error: KafkaError, message: Message) -> None:
+        """Give up an event that the log has not taken; called in the loop's thread, by the producer's poll."""
         value = message.value()
         if value is not None:
             self._in_doubt(msgspec.json.decode(value, type=_RequestId).request_id)
 
-    def _producer_failed(self, error: KafkaError) -> None:
+    def producer_failed(self, error: KafkaError) -> None:
         """Called in the loop's thread, by the producer's poll; what is not fatal librdkafka gets over by itself."""
         if error.fatal():
             self._on_failure(GatewayError(f"No event can be written any more: {error.str()}. Start the gateway again."))
@@ -250,8 +260,8 @@ class EventsClient:
 
     # ------------------------------------------------------------------------------------------------------- answers
 
-    def _read(self, records: list[TopicRecord]) -> None:
-        """Runs in the reader's thread."""
+    def read(self, records: list[TopicRecord]) -> None:
+        """Hand over the answers among these records; called in the reader's thread."""
         assert self._handover is not None
         ours = [record for record in records if self._is_ours(record.key.decode(errors="replace"))]
         self._metrics.answers_unexpected += len(records) - len(ours)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import threading
+from collections.abc import Callable
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -12,7 +14,7 @@ from confluent_kafka import KafkaError
 from group_coordinator.gateway.answer_sizes import AnswerSizes
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.gateway.coordinator_client import EventsClient
-from group_coordinator.gateway.handover import Handover, TopicRecord
+from group_coordinator.gateway.handover import TopicRecord
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.request_router import GroupEvent
 from schemas.error_codes import ErrorCode
@@ -33,7 +35,7 @@ from schemas.messages import (
 )
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
-SHARDS = 4
+SHARDS, REPLY_PARTITION = 4, 3
 
 
 class Producer:
@@ -76,23 +78,29 @@ class Bench:
         self.sizes = AnswerSizes()
         self.client = EventsClient(GatewayConfig(bootstrap_servers="unused"), self.metrics, self.sizes, self.failures.append)
         self.producer, self.loop = Producer(), Loop()
-        self.client._producer = self.producer  # type: ignore[assignment]
-        self.client._loop = self.loop  # type: ignore[assignment]
-        self.client._handover = Handover(self.loop, self.client._take)  # type: ignore[arg-type]
-        self.client._shards, self.client._reply_partition = SHARDS, 3
+        self.attach(self.loop)
         self.answers: list[Response] = []
 
-    def ask(self, request: Request = BEAT, api: str = "Heartbeat", group_id: str = "g") -> str:
+    def attach(self, loop: Any) -> None:
+        self.client.attach(loop, cast(Any, self.producer), SHARDS, REPLY_PARTITION)
+
+    def ask(
+        self,
+        request: Request = BEAT,
+        api: str = "Heartbeat",
+        group_id: str = "g",
+        on_answer: Callable[[Response], None] | None = None,
+    ) -> str:
         """The id of the request that was sent; empty: none was."""
         before = len(self.producer.sent)
         event = GroupEvent(
             group_id=group_id, api=api, api_version=4, client_id="c", client_host="/h", new_member_id=None, request=request
         )
-        self.client.ask(event, self.answers.append)
+        self.client.ask(event, on_answer or self.answers.append)
         return msgspec.json.decode(self.producer.sent[-1][1])["request_id"] if len(self.producer.sent) > before else ""
 
     def answer(self, request_id: str, response: Response | None = None) -> None:
-        self.client._read([self.record(request_id, response)])
+        self.client.read([self.record(request_id, response)])
 
     def record(self, request_id: str, response: Response | None = None) -> TopicRecord:
         document = ResponseDocument(
@@ -103,7 +111,7 @@ class Bench:
 
     def after(self, seconds: float) -> list[Response]:
         self.loop.now_s += seconds
-        self.client._sweep()
+        self.client.sweep()
         return self.answers
 
 
@@ -197,7 +205,7 @@ def test_an_answer_of_ones_own_is_newer_than_a_late_one() -> None:
     bench.after(26)
     newer = bench.ask()
     records = [bench.record(late), bench.record(newer, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))]
-    bench.client._read(records)
+    bench.client.read(records)
     assert bench.answers[1:] == [HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)]
 
 
@@ -217,21 +225,20 @@ def test_what_one_answer_runs_into_does_not_end_the_deadlines_of_others() -> Non
     def fails(_: Response) -> None:
         raise RuntimeError("ours")
 
-    event = GroupEvent(group_id="g", api="Heartbeat", api_version=4, client_id="c", client_host="/h", new_member_id=None, request=BEAT)
-    bench.client.ask(event, fails)
+    bench.ask(on_answer=fails)
     bench.ask()
     with pytest.raises(RuntimeError, match="ours"):
         bench.after(26)
-    assert bench.loop.to_call == bench.client._sweep
+    assert bench.loop.to_call == bench.client.sweep
     bench.loop.to_call()
     assert len(bench.answers) == 1
 
 
 def test_a_producer_that_is_done_for_is_told() -> None:
     bench = Bench()
-    bench.client._producer_failed(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    bench.client.producer_failed(KafkaError(KafkaError._ALL_BROKERS_DOWN))
     assert bench.failures == []
-    bench.client._producer_failed(KafkaError(KafkaError._FATAL, "out of order", fatal=True))
+    bench.client.producer_failed(KafkaError(KafkaError._FATAL, "out of order", fatal=True))
     (failure,) = bench.failures
     assert "out of order" in str(failure)
 
@@ -266,7 +273,7 @@ def test_an_event_that_could_not_be_written() -> None:
         def value(self) -> bytes:
             return bench.producer.sent[-1][1]
 
-    bench.client._not_written(KafkaError(KafkaError._MSG_TIMED_OUT), Failed())  # type: ignore[arg-type]
+    bench.client.not_written(KafkaError(KafkaError._MSG_TIMED_OUT), Failed())  # type: ignore[arg-type]
     assert bench.answers == [HeartbeatResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)]
 
 
@@ -301,20 +308,21 @@ def test_a_large_event_that_is_good_is_sent() -> None:
 def test_an_answer_that_cannot_be_read() -> None:
     bench = Bench()
     request_id = bench.ask()
-    bench.client._read([TopicRecord(request_id.encode(), b"{", 0)])
+    bench.client.read([TopicRecord(request_id.encode(), b"{", 0)])
     assert bench.answers == [HeartbeatResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)]
 
 
 def test_the_reader_calls_in_the_loops_thread() -> None:
     bench = Bench()
-    called: list[str] = []
+    called: list[threading.Thread] = []
 
     async def live() -> None:
-        bench.client._loop = asyncio.get_running_loop()
-        request_id = bench.ask()
+        bench.attach(asyncio.get_running_loop())
+        request_id = bench.ask(on_answer=lambda _: called.append(threading.current_thread()))
         await asyncio.to_thread(bench.answer, request_id)
-        await asyncio.sleep(0.01)
-        called.extend(str(answer) for answer in bench.answers)
+        async with asyncio.timeout(10):
+            while not called:
+                await asyncio.sleep(0)
 
     asyncio.run(live())
-    assert len(called) == 1
+    assert called == [threading.current_thread()]
