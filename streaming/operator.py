@@ -51,9 +51,12 @@ OutputChunks = Generator[list[OutputRecord], None, NextState]
 """Records in the order in which they were said, a few at a time; at the end, what is left of the group."""
 
 
-def streaming_operator(config: OperatorConfig) -> StateFunction:
-    """The function for `applyInPandasWithState`, with state as `STATE_SCHEMA` and event-time timeouts."""
-    held = HeldStates()
+def streaming_operator(config: OperatorConfig, held: HeldStates | None = None) -> StateFunction:
+    """The function for `applyInPandasWithState`, with state as `STATE_SCHEMA` and event-time timeouts.
+
+    `held`: where the states are while further parts of their groups come.
+    """
+    held_states = HeldStates() if held is None else held
 
     def coordinate(key: Key, chunks: Iterable[Columns], state: GroupState) -> Outputs:
         # The largest tick of the earlier batches: a row with no tick before it in this batch has that clock.
@@ -61,14 +64,14 @@ def streaming_operator(config: OperatorConfig) -> StateFunction:
         part = Part(key[0], list(chunks))
         group_key = part.group_key
         with error_context(group_key, config):
-            held.take_over(part, state)
+            held_states.take_over(part, state)
             group = decode_group(*state.get) if state.exists else None
             rows = sorted((row for chunk in part.chunks for row in event_rows(chunk, watermark_ms)), key=attrgetter("offset"))
             next_state = yield from with_key(
                 group_key, coordinate_group(group_key, rows, config, group=group, clock_ms=watermark_ms)
             )
             _store(next_state, state, watermark_ms)
-            held.hold(part, state)
+            held_states.hold(part, state)
 
     return StateFunction(coordinate)
 

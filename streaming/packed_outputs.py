@@ -24,7 +24,7 @@ _BYTES_AT_ONCE = 64 << 20
 _COLUMNS = OutputRecord._fields
 
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(list[OutputRecord]).decode
+unpack = msgspec.msgpack.Decoder(list[OutputRecord]).decode
 _read_headers = msgspec.json.Decoder(dict[str, str]).decode
 
 
@@ -33,18 +33,18 @@ def output_records(outputs: DataFrame) -> Iterator[OutputRecord]:
 
     The driver holds the outputs of one group and some more. `outputs` is computed once.
     """
-    packed = outputs.mapInArrow(_pack_runs, _PACKED_SCHEMA).persist()
+    packed = outputs.mapInArrow(pack_runs, _PACKED_SCHEMA).persist()
     try:
         (size,) = packed.selectExpr("coalesce(sum(length(records)), 0)").first() or (0,)
         ordered = packed.repartitionByRange(1 + size // _BYTES_AT_ONCE, "group_key").sortWithinPartitions("group_key")
         rows = ordered.toLocalIterator(prefetchPartitions=True)
         for _, pieces in groupby(rows, itemgetter(0)):
-            yield from sorted(chain.from_iterable(_unpack(records) for _, records in pieces), key=_place)
+            yield from sorted(chain.from_iterable(unpack(records) for _, records in pieces), key=place)
     finally:
         packed.unpersist()
 
 
-def _pack_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def pack_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -56,5 +56,5 @@ def _pack_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([pa.array(each, pa.binary()) for each in zip(*found, strict=True)], schema=_PACKED_ARROW)
 
 
-def _place(record: OutputRecord) -> tuple[int, ...]:
+def place(record: OutputRecord) -> tuple[int, ...]:
     return tuple(int(record.headers.get(name, -1)) for name in ("epoch", "seq", "partition", "offset"))

@@ -133,6 +133,9 @@ class HeldStates:
     def __init__(self) -> None:
         self._held: dict[bytes, dict[str, Any]] = {}
 
+    def __contains__(self, group_key: bytes) -> bool:
+        return group_key in self._held
+
     def take_over(self, part: Part, state: GroupState) -> None:
         """Make the state of this call what the part before has left."""
         key = part.key

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import NoReturn
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_SAME_INTERVAL_S = 0.5
+SAME_INTERVAL_S = 0.5
 """`timeout` and terminals send a signal to the process and to its group: two that come so soon are one."""
 _interrupted = threading.Event()
 
@@ -35,7 +35,7 @@ def stop_requested() -> Iterator[threading.Event]:
         if not asked.is_set():
             asked_s = time.monotonic()
             asked.set()
-        elif number == signal.SIGINT and time.monotonic() > asked_s + _SAME_INTERVAL_S:
+        elif number == signal.SIGINT and time.monotonic() > asked_s + SAME_INTERVAL_S:
             raise KeyboardInterrupt
 
     before = {number: signal.signal(number, ask) for number in _ENDING if not _is_ignored_hangup(number)}

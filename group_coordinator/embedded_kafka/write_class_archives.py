@@ -29,7 +29,7 @@ _EXIT_TIMEOUT_S = 300.0
 def write_class_archives(tell: Callable[[str], None] = print) -> None:
     """Write those that are absent. One that cannot be written is told of, and done without. Raises JavaError."""
     find_java()
-    for kind, live in _LIVES.items():
+    for kind, live in LIVES.items():
         try:
             archive = class_archive(kind)
             if archive.exists():
@@ -76,7 +76,7 @@ def _kafka(java_options: Sequence[str], directory: Path) -> None:
             raise TimeoutError(f"the broker had not ended after {_EXIT_TIMEOUT_S:.0f} s")
 
 
-_LIVES: Mapping[Kind, Callable[[Sequence[str], Path], None]] = {"spark": _spark, "kafka": _kafka}
+LIVES: Mapping[Kind, Callable[[Sequence[str], Path], None]] = {"spark": _spark, "kafka": _kafka}
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from group_coordinator.gateway.digests import digest
 
-_KEPT_MAX = 100_000
+KEPT_MAX = 100_000
 """Some 200 bytes each. An id is used within the milliseconds in which its client hears of it; to push it out before, a flood would
 have to ask for all of these meanwhile."""
 _KEPT_MS = 300_000
@@ -38,7 +38,7 @@ class IssuedMemberIds:
         now_ms, until_ms = self._now_ms(), self._until_ms
         while until_ms:
             oldest = next(iter(until_ms))
-            if until_ms[oldest] > now_ms and len(until_ms) < _KEPT_MAX:
+            if until_ms[oldest] > now_ms and len(until_ms) < KEPT_MAX:
                 break
             del until_ms[oldest]
         until_ms[digest(group_id, member_id)] = now_ms + _KEPT_MS

@@ -15,7 +15,7 @@ from schemas.shards import partitions_were_added, problem_of_ends
 
 _INTERVAL_S = 3.0
 _TIMEOUT_S = 10.0
-_START_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 20.0
 """How long a coordinator that is just starting may take until each shard has its first tick."""
 _RETRY_S = 0.5
 _log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class ShardCount:
 
     def insist_on_ends(self) -> None:
         """Raises GatewayError where a partition is no shard."""
-        give_up_s = time.monotonic() + _START_TIMEOUT_S
+        give_up_s = time.monotonic() + START_TIMEOUT_S
         while (problem := self._problem()) is not None:
             if time.monotonic() >= give_up_s:
                 raise GatewayError(problem)

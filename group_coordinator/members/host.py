@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 _WAIT_MAX_S = 0.05
 """Longest wait for answers: what a program asks of its member meanwhile may have made another deadline the next."""
-_START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 30.0
 _LOG_LEVEL_OF_ERRORS = "3"
 """Of syslog, as librdkafka has them."""
 _START_PAUSE_S = 0.1
@@ -115,10 +115,10 @@ class MemberHost:
         )
         self._producer = Producer({"linger.ms": 5, **self.properties, "enable.idempotence": True})
         self._reader = TopicReader(
-            self.properties, "member", timeout_s=_START_TIMEOUT_S, reports_ends=False, waits_at_the_end=True
+            self.properties, "member", timeout_s=START_TIMEOUT_S, reports_ends=False, waits_at_the_end=True
         )
         try:
-            with explaining(self.properties, _START_TIMEOUT_S):
+            with explaining(self.properties, START_TIMEOUT_S):
                 self._find_topics()
         except TopicReadError as problem:
             raise HostError(str(problem)) from None
@@ -350,7 +350,7 @@ class MemberHost:
 
     def _insist_on_ends(self) -> None:
         """Each partition must be a shard; one that is just starting may take a moment."""
-        give_up_s = time.monotonic() + _START_TIMEOUT_S
+        give_up_s = time.monotonic() + START_TIMEOUT_S
         while True:
             ends = [self._reader.bounds_when_led(self._events, number).end for number in range(self._shard_count)]
             problem = problem_of_ends(self._events, ends)

@@ -149,7 +149,7 @@ def _struct(columns: Iterable[tuple[Any, ...]], struct: pa.StructType, rows: int
     return pa.StructArray.from_arrays(filled, fields=list(struct))
 
 
-def _wrap(function: Callable[..., Any], return_type: StructType, runner_conf: Any) -> Callable[..., Any]:
+def wrap(function: Callable[..., Any], return_type: StructType, runner_conf: Any) -> Callable[..., Any]:
     """Return the function that `pyspark.worker` calls with the columns of the key, the chunks of its rows, and its
     state."""
     ours = getattr(function, "__wrapped__", function)
@@ -165,7 +165,7 @@ def _wrap(function: Callable[..., Any], return_type: StructType, runner_conf: An
     return lambda key, chunks, state: [(call(key, chunks, state), return_type)]
 
 
-def _fail_on_stop(function: Callable[..., Any]) -> Callable[..., Any]:
+def fail_on_stop(function: Callable[..., Any]) -> Callable[..., Any]:
     """Spark's guard around a function, with the function in sight."""
     return wraps(function)(_spark_fail_on_stop(function))
 
@@ -173,5 +173,5 @@ def _fail_on_stop(function: Callable[..., Any]) -> Callable[..., Any]:
 def install() -> None:
     """Patch the workers that will be forked from this process."""
     _worker.ApplyInPandasWithStateSerializer = StateFunctionSerializer
-    _worker.wrap_grouped_map_pandas_udf_with_state = _wrap
-    _worker.fail_on_stopiteration = _fail_on_stop
+    _worker.wrap_grouped_map_pandas_udf_with_state = wrap
+    _worker.fail_on_stopiteration = fail_on_stop

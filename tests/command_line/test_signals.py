@@ -37,7 +37,7 @@ def test_a_command_is_asked_and_its_handlers_come_back(number: signal.Signals) -
 
 
 def test_who_insists_by_ctrl_c_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signals, "_SAME_INTERVAL_S", -1.0)
+    monkeypatch.setattr(signals, "SAME_INTERVAL_S", -1.0)
     with stop_requested():
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)

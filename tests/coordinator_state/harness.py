@@ -65,9 +65,20 @@ def assignment(topic: str, *partitions: int) -> bytes:
 
 
 class GroupHarness:
-    """One group; every step is also a batch of its own: the state is packed and unpacked in between."""
+    """One group; every step is also a batch of its own: the state is packed and unpacked in between.
 
-    def __init__(self, group_id: str = "g", now_ms: int = 1_000_000, partition: int = 0, **config: Any) -> None:
+    `one_batch`: instead, all steps are one batch.
+    """
+
+    def __init__(
+        self,
+        group_id: str = "g",
+        now_ms: int = 1_000_000,
+        partition: int = 0,
+        *,
+        one_batch: bool = False,
+        **config: Any,
+    ) -> None:
         self.group_id = group_id
         self.partition = partition
         self.config = GroupConfig(**{"group_initial_rebalance_delay_ms": 0, **config})
@@ -75,6 +86,7 @@ class GroupHarness:
         self.offset = 0
         self.outputs: list[Output] = []
         self._packed: tuple[bytes, bytes] | None = None
+        self._batch = self._coordinator() if one_batch else None
 
     # ---------------------------------------------------------------------------------------------------- in and out
 
@@ -94,8 +106,15 @@ class GroupHarness:
         group = self.group
         return "none" if group is None else group.body.state_name
 
+    def restore(self, packed: tuple[bytes, bytes]) -> None:
+        """Go on from this state."""
+        self._packed = packed
+
+    def _coordinator(self) -> GroupCoordinator:
+        return GroupCoordinator(self.group_id, self.config, partition=self.partition, group=self.group)
+
     def _run(self, work: Any) -> list[Output]:
-        coordinator = GroupCoordinator(self.group_id, self.config, partition=self.partition, group=self.group)
+        coordinator = self._batch or self._coordinator()
         work(coordinator)
         group = coordinator.group
         self._packed = None if group is None else encode_group(group)
@@ -111,7 +130,9 @@ class GroupHarness:
     def renew_sessions(self, to_ms: int | None = None) -> list[Output]:
         """The clock had stood still until now; returns everything that came out. `to_ms`: there the group's time goes on."""
         self.offset += 1
-        event = RenewalEvent(self.offset, self.now_ms, self.now_ms if to_ms is None else to_ms, moves_time=to_ms is not None)
+        event = RenewalEvent(
+            self.offset, self.now_ms, self.now_ms if to_ms is None else to_ms, moves_time=to_ms is not None
+        )
         self.now_ms = max(self.now_ms, to_ms or 0)
         return self._run(lambda coordinator: coordinator.handle(event))
 
@@ -131,7 +152,14 @@ class GroupHarness:
     def send(self, api: str, request: Any, version: int | None = None, **envelope: Any) -> list[Output]:
         """One request at the present time; returns everything that came out."""
         self.offset += 1
-        versions = {"JoinGroup": 9, "SyncGroup": 5, "Heartbeat": 4, "LeaveGroup": 5, "OffsetCommit": 9, "OffsetFetch": 9}
+        versions = {
+            "JoinGroup": 9,
+            "SyncGroup": 5,
+            "Heartbeat": 4,
+            "LeaveGroup": 5,
+            "OffsetCommit": 9,
+            "OffsetFetch": 9,
+        }
         fields: dict[str, Any] = {"client_id": "client", "request_id": f"r{self.offset}"} | envelope
         fields.setdefault("reply_partition", 0)
         header = RequestEnvelope(
@@ -151,7 +179,11 @@ class GroupHarness:
     # ------------------------------------------------------------------------------------------------------ requests
 
     def join(self, member_id: str = "", **fields: Any) -> list[Output]:
-        envelope = {name: fields.pop(name) for name in ("client_id", "client_host", "new_member_id", "request_id", "version") if name in fields}
+        envelope = {
+            name: fields.pop(name)
+            for name in ("client_id", "client_host", "new_member_id", "request_id", "version")
+            if name in fields
+        }
         protocols = fields.pop("protocols", {"range": subscription("t")})
         defaults: dict[str, Any] = {
             "group_id": self.group_id,
@@ -168,7 +200,9 @@ class GroupHarness:
         assert self.answer(self.join(new_member_id=member_id, **fields)).error_code is ErrorCode.MEMBER_ID_REQUIRED
         return self.join(member_id, **fields)
 
-    def sync(self, member_id: str, generation_id: int, assignments: dict[str, bytes] | None = None, **fields: Any) -> list[Output]:
+    def sync(
+        self, member_id: str, generation_id: int, assignments: dict[str, bytes] | None = None, **fields: Any
+    ) -> list[Output]:
         request = SyncGroupRequest(
             group_id=self.group_id,
             generation_id=generation_id,
@@ -214,7 +248,9 @@ class GroupHarness:
             generation_id_or_member_epoch=generation_id,
             member_id=member_id,
             topics=tuple(
-                OffsetCommitRequestTopic(name=topic, topic_id=(topic_ids or {}).get(topic), partitions=tuple(partitions))
+                OffsetCommitRequestTopic(
+                    name=topic, topic_id=(topic_ids or {}).get(topic), partitions=tuple(partitions)
+                )
                 for topic, partitions in by_topic.items()
             ),
             **fields,
@@ -261,7 +297,9 @@ class GroupHarness:
             generation_id = next(
                 each.response.generation_id
                 for each in outputs
-                if isinstance(each, Answer) and isinstance(each.response, JoinGroupResponse) and not each.response.error_code
+                if isinstance(each, Answer)
+                and isinstance(each.response, JoinGroupResponse)
+                and not each.response.error_code
             )
             joined = member_ids[: member_ids.index(member_id) + 1]
             plan = {each: assignment("t", number) for number, each in enumerate(joined)}
@@ -282,4 +320,13 @@ def of_type(outputs: list[Output], kind: type[T]) -> list[T]:
     return [each for each in outputs if isinstance(each, kind)]
 
 
-__all__ = ["DAY_MS", "MINUTE_MS", "AssignmentChange", "GroupHarness", "LogRecord", "assignment", "of_type", "subscription"]
+__all__ = [
+    "DAY_MS",
+    "MINUTE_MS",
+    "AssignmentChange",
+    "GroupHarness",
+    "LogRecord",
+    "assignment",
+    "of_type",
+    "subscription",
+]

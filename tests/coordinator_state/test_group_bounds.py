@@ -117,7 +117,7 @@ def of_version_1(group: Group | None) -> tuple[bytes, bytes]:
 def test_a_state_from_before_offsets_were_counted_is_counted_at_the_next_commit_and_not_before() -> None:
     group = GroupHarness(group_offsets_max_bytes=3 * NAMES + 300)
     commit(group, (0, ""), (1, ""))
-    group._packed = of_version_1(group.group)
+    group.restore(of_version_1(group.group))
     assert group.group is not None
     assert group.group.offsets_bytes is None
     group.sleep(1)
@@ -129,7 +129,7 @@ def test_a_state_from_before_offsets_were_counted_is_counted_at_the_next_commit_
 def test_offsets_that_go_from_a_state_from_before_they_were_counted() -> None:
     group = GroupHarness(group_offsets_max_bytes=3 * NAMES + 300)
     commit(group, (0, ""), (1, ""))
-    group._packed = of_version_1(group.group)
+    group.restore(of_version_1(group.group))
     topic = OffsetDeleteRequestTopic(name="t", partitions=(OffsetDeleteRequestPartition(partition_index=0),))
     group.send("OffsetDelete", OffsetDeleteRequest(group_id="g", topics=(topic,)))
     commit(group, (1, ""))

@@ -83,7 +83,7 @@ def test_one_that_cannot_be_written_is_done_without(archive: Path, monkeypatch: 
         raise RuntimeError("the JVM ended with exit code 1")
 
     archive.unlink()
-    monkeypatch.setattr(write_class_archives, "_LIVES", {"spark": fail})
+    monkeypatch.setattr(write_class_archives, "LIVES", {"spark": fail})
     said: list[str] = []
     write_class_archives.write_class_archives(said.append)
     assert "The class archive of spark was not written (RuntimeError: the JVM ended with exit code 1)" in said[-1]
@@ -92,7 +92,7 @@ def test_one_that_cannot_be_written_is_done_without(archive: Path, monkeypatch: 
 
 def test_a_new_one_takes_the_place_of_older_ones(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive.rename(archive.with_name("classes-spark-older.jsa"))
-    monkeypatch.setattr(write_class_archives, "_LIVES", {"spark": lambda options, _: written_by(options).write_bytes(b"")})
+    monkeypatch.setattr(write_class_archives, "LIVES", {"spark": lambda options, _: written_by(options).write_bytes(b"")})
     write_class_archives.write_class_archives(lambda _: None)
     assert list(archive.parent.iterdir()) == [archive]
 

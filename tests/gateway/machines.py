@@ -7,25 +7,41 @@ from collections.abc import Callable
 from group_coordinator.gateway.config import Address, Bounds
 from group_coordinator.gateway.connection import Connection
 from group_coordinator.gateway.versions import accepted_versions
+from schemas.message_versions import GroupResponse
 from schemas.messages import HeartbeatResponse
 
 ALL_IS_WELL = HeartbeatResponse()
 
 
 class AloneConnection(Connection):
-    """Nobody else wants a turn."""
+    """A connection beside which no other waits: what it has more goes on at once."""
 
-    def _guarded(self, step: Callable[[], None]) -> None:
-        super()._guarded(step)
-        while self.has_more and step != self.go_on:
+    def from_client(self, data: bytes) -> None:
+        super().from_client(data)
+        self._finish()
+
+    def from_broker(self, data: bytes) -> None:
+        super().from_broker(data)
+        self._finish()
+
+    def answer(self, number: int, response: GroupResponse) -> None:
+        super().answer(number, response)
+        self._finish()
+
+    def _finish(self) -> None:
+        while self.has_more:
             self.go_on()
 
 
 def connection(
-    bounds: Bounds | None = None, *, requires_sasl: bool = False, now_s: Callable[[], float] = lambda: 0.0
+    bounds: Bounds | None = None,
+    *,
+    requires_sasl: bool = False,
+    now_s: Callable[[], float] = lambda: 0.0,
+    is_alone: bool = True,
 ) -> Connection:
     ours = accepted_versions(rewrites_addresses=True, taps=False)
-    return AloneConnection(
+    return (AloneConnection if is_alone else Connection)(
         ours,
         lambda node_id, _: Address("gateway", 20_000 + node_id),
         bounds or Bounds(),

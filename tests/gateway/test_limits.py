@@ -48,7 +48,7 @@ def test_an_id_is_good_once_and_for_its_group() -> None:
 
 
 def test_names_take_the_same_room_however_long_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(issued_member_ids, "_KEPT_MAX", 10)
+    monkeypatch.setattr(issued_member_ids, "KEPT_MAX", 10)
     ids = IssuedMemberIds(Clock())
     for number in range(50):
         ids.remember("g" * 32_000, f"{number}-" + "m" * 32_000)
@@ -251,26 +251,23 @@ def find_coordinators(keys: int, correlation_id: int = 1) -> bytes:
     return struct.pack(">i", len(head + body)) + head + body
 
 
-def alone(data: bytes) -> tuple[int, bool]:
+def begun_at_once(data: bytes) -> tuple[int, bool]:
     """How many of the requests are begun when they come, and whether there are more."""
-    machine = connection()
-    machine._guarded = lambda step: type(machine).__mro__[1]._guarded(machine, step)  # type: ignore[method-assign, attr-defined]
+    machine = connection(is_alone=False)
     machine.from_client(data)
     return len(machine.to_coordinator), machine.has_more
 
 
 def test_a_small_request_is_begun_at_once_and_the_many_behind_it_in_turns() -> None:
-    assert alone(wire.heartbeat(1)) == (1, False)
-    begun, has_more = alone(b"".join(wire.heartbeat(number) for number in range(200)))
+    assert begun_at_once(wire.heartbeat(1)) == (1, False)
+    begun, has_more = begun_at_once(b"".join(wire.heartbeat(number) for number in range(200)))
     assert 1 <= begun <= 10
     assert has_more
 
 
 def test_a_dense_request_waits_for_its_turn_and_is_alone_in_it() -> None:
-    assert alone(find_coordinators(10_000)) == (0, True)
-    machine = connection()
-    guarded = type(machine).__mro__[1]._guarded  # type: ignore[attr-defined]
-    machine._guarded = lambda step: guarded(machine, step)  # type: ignore[method-assign]
+    assert begun_at_once(find_coordinators(10_000)) == (0, True)
+    machine = connection(is_alone=False)
     machine.from_client(find_coordinators(10_000) * 3)
     for turn in range(3):
         assert machine.has_more

@@ -89,7 +89,7 @@ def test_a_rolling_change_from_range_to_cooperative_sticky(
 ) -> None:
     """As Kafka says to do it (KIP-429): each member is restarted with both strategies, then with the new one. librdkafka refuses
     to have both."""
-    names = libraries._JAVA_ASSIGNORS
+    names = libraries.JAVA_ASSIGNORS
     monkeypatch.setitem(names, "both", f"{names['cooperative-sticky']},{names['range']}")
     members = [consumers.start("java", "rolling", partition_assignment_strategy="range") for _ in range(2)]
     share(members, PARTITIONS)

@@ -54,7 +54,7 @@ def test_a_gateway_ends_and_none_begins(
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     producer.produce(events, SOMETHING, b"g", partition=0)
     producer.flush()
-    monkeypatch.setattr("group_coordinator.gateway.shard_count._START_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("group_coordinator.gateway.shard_count.START_TIMEOUT_S", 1.0)
 
     def grow(gateway: Gateway) -> None:
         admin.create_partitions([NewPartitions(events, 2)])[events].result(20)

@@ -68,7 +68,7 @@ def test_partitions_that_are_added_to_the_events_end_a_host_and_none_begins(
         place.coordinator.paused = True  # who does not hear the coordinator looks where it is
         with pytest.raises(HostError, match="had 1 partition and has 2 partitions now"):
             host.wait_for(lambda: False, 20)
-    monkeypatch.setattr("group_coordinator.members.host._START_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("group_coordinator.members.host.START_TIMEOUT_S", 1.0)
     with pytest.raises(HostError, match="Nobody coordinates partition 1"):
         MemberHost(kafka.bootstrap_servers, prefix=place.prefix)
 

@@ -10,7 +10,17 @@ from uuid import uuid4
 import pytest
 from msgspec.structs import replace
 
-from coordinator_state import ClassicGroup, Group, coordinator, dispatch, outputs, retention, topics_deleted
+from coordinator_state import (
+    Answer,
+    ClassicGroup,
+    Group,
+    Output,
+    coordinator,
+    dispatch,
+    outputs,
+    retention,
+    topics_deleted,
+)
 from coordinator_state.classic import checks, commit, heartbeat, join_group, kind, rebalance, sessions
 from coordinator_state.classic.context import classic
 from coordinator_state.classic.kind import ClassicKind
@@ -322,3 +332,12 @@ def retention_is_over_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def offsets_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Group, "grow_offsets", lambda self, by_bytes: None)
+
+
+def answers_are_written_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = driver.Driver._write_all
+
+    def answers_first(self: driver.Driver, outputs: list[Output], steps: Any) -> None:
+        real(self, sorted(outputs, key=lambda output: not isinstance(output, Answer)), steps)
+
+    monkeypatch.setattr(driver.Driver, "_write_all", answers_first)

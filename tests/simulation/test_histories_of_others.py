@@ -28,12 +28,12 @@ from schemas.messages import (
     OffsetFetchRequestGroup,
 )
 from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
-from simulation.driver import Driver
 from simulation.run import live_world
 from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Scenario
 from simulation.world import World
 from tests.coordinator_state.harness import GroupHarness, assignment, of_type
 from tests.members.bench import Bench
+from tests.simulation.planted_bugs import answers_are_written_first
 
 
 @pytest.mark.parametrize("rebalance_timeout_ms", [-1, -2])
@@ -183,42 +183,43 @@ def test_a_leave_that_meets_not_coordinator_is_retried_and_honoured() -> None:
     shards = [GroupHarness(shard_count=2, partition=partition) for partition in range(2)]
     right, wrong = sorted(shards, key=lambda harness: harness.partition != group_partition("g", 2))
     bench = Bench(enable_auto_commit=False)
-    speak_to(bench, right)
+    conversation = Conversation(bench)
     bench.poll()
-    converse(bench, shards)
+    conversation.with_shard(right)
     assert members(right) == [bench.member.member_id]
-    speak_to(bench, wrong)
     bench.member.close(bench.now_ms)
     bench.poll()
     bench.poll()
-    converse(bench, shards)
+    conversation.with_shard(wrong)
     assert bench.heard(CoordinatorUnknown)
     assert wrong.group is None
     assert members(right), "nobody has heard it yet"
     assert not bench.member.is_closed
-    speak_to(bench, right)
     bench.wait(1_000)
-    converse(bench, shards)
+    conversation.with_shard(right)
     assert right.state == "Empty"
     assert bench.member.is_closed
 
 
-def speak_to(bench: Bench, shard: GroupHarness) -> None:
-    """From now on, whatever shard is the group's own."""
-    bench.member._membership.requests.shard = shard.partition
+class Conversation:
+    """What a member says is carried to a shard, whichever is the group's own, and the answers back."""
 
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._heard: set[str] = set()
 
-def converse(bench: Bench, shards: list[GroupHarness]) -> None:
-    """Carry what the member says to the shard that it means, and the answers back, until neither has more to say."""
-    heard: set[str] = set()
-    while waiting := [send for send in bench.sent if send.request_id not in heard]:
-        for send in waiting:
-            heard.add(send.request_id)
-            outputs = shards[send.shard].send(send.api, send.request, request_id=send.request_id)
-            outputs += shards[send.shard].sleep(0)
-            for answer in of_type(outputs, Answer):
-                bench.deliver(next(each for each in bench.sent if each.request_id == answer.request_id), answer.response)
-        bench.poll()
+    def with_shard(self, shard: GroupHarness) -> None:
+        """Until neither has more to say."""
+        bench = self._bench
+        while waiting := [send for send in bench.sent if send.request_id not in self._heard]:
+            for send in waiting:
+                self._heard.add(send.request_id)
+                outputs = shard.send(send.api, send.request, request_id=send.request_id)
+                outputs += shard.sleep(0)
+                for answer in of_type(outputs, Answer):
+                    asked = next(each for each in bench.sent if each.request_id == answer.request_id)
+                    bench.deliver(asked, answer.response)
+            bench.poll()
 
 
 def test_a_static_member_that_left_and_returns_starts_a_generation() -> None:
@@ -294,12 +295,7 @@ def test_a_commit_is_not_acknowledged_before_it_is_stored(step: int) -> None:
 @pytest.mark.parametrize("step", range(6))
 def test_a_driver_that_acknowledges_before_it_stores_is_found(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All is stored in the end: only who looks at each answer sees it."""
-    real = Driver._write_all
-
-    def answers_first(self: Driver, outputs: list[Output], steps: object) -> None:
-        real(self, sorted(outputs, key=lambda output: not isinstance(output, Answer)), steps)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Driver, "_write_all", answers_first)
+    answers_are_written_first(monkeypatch)
     world = World(one_member(DriverCrash(shard=0, at_ms=5_000, step=step, down_ms=2_000)))
     world.run()
     assert list(acknowledged_unstored(world))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.events import encode_tick
 from streaming.events_tail import TAIL_RECORDS, ClockPosition, RecentGroups, find_clock_position, open_reader
@@ -107,8 +109,35 @@ def test_a_tick_that_went_back_hides_no_group(producer: Producer, reader: TopicR
 
 @pytest.mark.parametrize(("longest", "is_kept"), [(20, True), (32_000, False)])
 def test_very_many_ids_are_not_kept_from_one_pause_to_the_next(longest: int, is_kept: bool) -> None:
-    groups = RecentGroups("events", 0, 10_000, 3_000)
-    groups._last_event_ms = {b"%d" % number + b"g" * longest: 1 for number in range(1_000)}
-    groups._end = 7
+    log = FakeLog([b"%d" % number + b"g" * longest for number in range(1_000)])
+    groups = RecentGroups("events", 0, None, 3_000)
+    assert len(groups.read(cast(TopicReader, log), 1)) == 1_000
     groups.rest()
-    assert (len(groups._last_event_ms), groups._end) == ((1_000, 7) if is_kept else (0, 0))
+    assert len(groups.read(cast(TopicReader, log), 1)) == 1_000
+    assert log.starts == [0, 1_000 if is_kept else 0]
+
+
+class FakeLog:
+    """A reader of a partition with these keys; `starts`: where it was read from."""
+
+    def __init__(self, keys: list[bytes]) -> None:
+        self._keys = keys
+        self.starts: list[int] = []
+
+    def bounds(self, topic: str, partition: int) -> Bounds:
+        return Bounds(0, len(self._keys))
+
+    def read(self, places: dict[tuple[str, int], Bounds]) -> list[Any]:
+        (bounds,) = places.values()
+        self.starts.append(bounds.begin)
+        return [FakeMessage(key) for key in self._keys[bounds.begin : bounds.end]]
+
+
+class FakeMessage(NamedTuple):
+    raw_key: bytes
+
+    def key(self) -> bytes:
+        return self.raw_key
+
+    def value(self) -> bytes:
+        return b"{}"

@@ -30,7 +30,7 @@ still now and then after it gave up its partitions. pytest counts and names the 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[2]
 GO_MODULE = _HERE / "go"
-_JAVA_ASSIGNORS = {
+JAVA_ASSIGNORS = {
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",
     "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
 }
@@ -241,4 +241,4 @@ def _class_path() -> str:
 def _translated(library: Library, settings: dict[str, str]) -> dict[str, str]:
     if library != "java":
         return settings
-    return {**settings, "partition.assignment.strategy": _JAVA_ASSIGNORS[settings["partition.assignment.strategy"]]}
+    return {**settings, "partition.assignment.strategy": JAVA_ASSIGNORS[settings["partition.assignment.strategy"]]}

@@ -114,7 +114,7 @@ def answers(
 
 STATE = StructType([StructField("membership", BinaryType()), StructField("offsets", BinaryType())])
 SPARKS = (ApplyInPandasWithStateSerializer, fail_on_stopiteration, pyspark.worker.wrap_grouped_map_pandas_udf_with_state)
-PATCHED = (StateFunctionSerializer, state_worker._fail_on_stop, state_worker._wrap)
+PATCHED = (StateFunctionSerializer, state_worker.fail_on_stop, state_worker.wrap)
 
 
 def both(function: StateFunction, sent: bytes, most: int = 10_000) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
