@@ -55,9 +55,13 @@ def run(name: str, arguments: tuple[str, ...]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help=f"of {', '.join(BENCHMARKS)}; all without")
-    parser.add_argument("--quick", action="store_true", help="a few minutes instead of half an hour, and nothing is written down")
+    parser.add_argument(
+        "--quick", action="store_true", help="a few minutes instead of half an hour, and nothing is written down"
+    )
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in BENCHMARKS]
     if unknown:

@@ -84,7 +84,10 @@ def measure(assignor: Assignor, kind: str, members: int, partitions: int, runs: 
 
 
 def with_kafka(figures: list[Figures], sizes: Sequence[tuple[int, int]], runs: int) -> Iterator[Figures]:
-    """The same with Kafka's times. Raises `Mismatch` if Kafka's assignment is another one, `JvmError` if it cannot run."""
+    """The same with Kafka's times.
+
+    Raises `Mismatch` if Kafka's assignment is another one, `JvmError` if it cannot run.
+    """
     arguments = [f"{members}x{partitions}" for members, partitions in sizes]
     lines: list[str] = []
     for each in figures:
@@ -149,7 +152,8 @@ def _best_of(
 
 
 def show(each: Figures) -> None:
-    line = f"{each.name:<20}{each.kind:<8}{each.members:>8,}{each.partitions:>12,}{each.first_ms:>12,.1f}{each.change_ms:>12,.1f}"
+    line = f"{each.name:<20}{each.kind:<8}{each.members:>8,}{each.partitions:>12,}"
+    line += f"{each.first_ms:>12,.1f}{each.change_ms:>12,.1f}"
     if each.kafka_ms is not None and each.factors is not None:
         line += "".join(f"{value:>12,.1f}" for value in (*each.kafka_ms, *each.factors))
     elif each.stopped:
@@ -180,7 +184,9 @@ def _growth(smallest: Figures, largest: Figures) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.assignors", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.assignors", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--jvm", action="store_true", help="run Kafka's assignors, too")
     parser.add_argument("--quick", action="store_true", help="only the two smallest sizes")
     parser.add_argument("--runs", type=int, default=2, help="of each, unless it takes longer than a second")
@@ -202,7 +208,9 @@ def main() -> None:
         show(each)
     if arguments.write:
         if any(each.kafka_ms is None and not each.stopped for each in figures):
-            sys.exit("Nothing was written: without figures of Kafka's assignors (--jvm, and a JDK) there are no factors.")
+            sys.exit(
+                "Nothing was written: without figures of Kafka's assignors (--jvm, and a JDK) there are no factors."
+            )
         write_page(figures)
     if arguments.json:
         arguments.json.write_text(json.dumps(to_builtins(figures), indent=1) + "\n")

@@ -2,9 +2,9 @@
 
     python -m benchmarks.at_rest [--warm 180] [--seconds 60] [--tick-interval-ms 500] [--write]
 
-`group-coordinator run --embedded` as users run it. It is measured twice: while nobody writes, and while one simple consumer speaks
-every five seconds, so that the log is not at rest and gets all its ticks. The ratio is between the two. In the first minutes much of it is
-the JVM's compiler; the broker is left out of the sum.
+`group-coordinator run --embedded` as users run it. It is measured twice: while nobody writes, and while one simple
+consumer speaks every five seconds, so that the log is not at rest and gets all its ticks. The ratio is between the two.
+In the first minutes much of it is the JVM's compiler; the broker is left out of the sum.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ KINDS = ("driver", "JVM", "Python workers", "broker")
 
 def start(directory: Path, port: int, tick_interval_ms: int) -> subprocess.Popen[bytes]:
     command = [
-        sys.executable, "-m", "group_coordinator.command_line.main", "run", "--embedded", "--embedded-port", str(port), "--embedded-data", str(directory),
+        sys.executable, "-m", "group_coordinator.command_line.main", "run", "--embedded", "--embedded-port", str(port),
+        "--embedded-data", str(directory),
         "--tick-interval-ms", str(tick_interval_ms),
     ]  # fmt: skip
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
@@ -78,8 +79,12 @@ def measure(process: subprocess.Popen[bytes], seconds: float) -> Counter[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.at_rest", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--warm", type=float, default=180, metavar="SECONDS", help="how long it runs before it is measured (180)")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.at_rest", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--warm", type=float, default=180, metavar="SECONDS", help="how long it runs before it is measured (180)"
+    )
     parser.add_argument("--seconds", type=float, default=60, help="of each measurement (60)")
     parser.add_argument("--tick-interval-ms", type=int, default=500)
     parser.add_argument("--write", action="store_true", help="into docs/performance.md")

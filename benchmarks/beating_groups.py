@@ -44,7 +44,8 @@ def beginnings(groups: int) -> Iterator[Event]:
             group_id=name, session_timeout_ms=_SESSION_TIMEOUT_MS, protocol_type="consumer", protocols=(protocol,)
         )
         sync = SyncGroupRequest(
-            group_id=name, generation_id=1, member_id=_MEMBER_ID, assignments=(SyncGroupAssignment(member_id=_MEMBER_ID, assignment=_METADATA),)
+            group_id=name, generation_id=1, member_id=_MEMBER_ID,
+            assignments=(SyncGroupAssignment(member_id=_MEMBER_ID, assignment=_METADATA),)
         )  # fmt: skip
         yield name.encode(), _encode("JoinGroup", 3, join, f"join-{name}", _MEMBER_ID)
         yield name.encode(), _encode("SyncGroup", 3, sync, f"sync-{name}")
@@ -57,7 +58,15 @@ def beat(number: int, request_id: str, reply_partition: int = 0) -> Event:
     return name.encode(), _encode("Heartbeat", 4, request, request_id, reply_partition=reply_partition)
 
 
-def _encode(api: str, version: int, request: Request, request_id: str, member_id: str | None = None, reply_partition: int = 0) -> bytes:
+def _encode(
+    api: str, version: int, request: Request, request_id: str, member_id: str | None = None, reply_partition: int = 0
+) -> bytes:
     return encode_request_event(
-        api, version, request, request_id=request_id, reply_partition=reply_partition, client_id="consumer-1", new_member_id=member_id
+        api,
+        version,
+        request,
+        request_id=request_id,
+        reply_partition=reply_partition,
+        client_id="consumer-1",
+        new_member_id=member_id,
     )

@@ -3,8 +3,8 @@
     python -m benchmarks.committed [--write]
 
 Speeds are told as shares of a fixed loop of plain Python that runs beside them, so that they mean the same on another
-machine: 0.5 is half as many events as rounds of the loop in the same CPU time. `committed.json` has them, and a checksum of
-everything that the core puts out.
+machine: 0.5 is half as many events as rounds of the loop in the same CPU time. `committed.json` has them, and a
+checksum of everything that the core puts out.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def measure(workload: Workload, seconds: float = 0.15) -> CommittedWorkload:
         event_ns = min(event_ns, taken / len(events))
         round_ns = min(round_ns, loop / _LOOP_ROUNDS)
     outputs = outputs_of(workload)
-    return CommittedWorkload(share=round_ns / event_ns, outputs=len(outputs), checksum=crc32(msgspec.msgpack.encode(outputs)))
+    return CommittedWorkload(
+        share=round_ns / event_ns, outputs=len(outputs), checksum=crc32(msgspec.msgpack.encode(outputs))
+    )
 
 
 def measure_all() -> Committed:
@@ -95,7 +97,9 @@ def _loop() -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.committed", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.committed", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--write", action="store_true", help="make what is measured now the committed figures")
     arguments = parser.parse_args()
     measured = measure_all()

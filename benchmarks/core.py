@@ -53,7 +53,10 @@ def measure(workload: Workload, seconds: float) -> Figures:
 
 
 def measure_kafka(workloads: list[Workload], seconds: float) -> dict[str, float]:
-    """Events per second of Kafka's classes, by workload name. Raises `Mismatch` if Kafka wrote something else, `JvmError` if it cannot run."""
+    """Events per second of Kafka's classes, by workload name.
+
+    Raises `Mismatch` if Kafka wrote something else, `JvmError` if it cannot run.
+    """
     rates = {}
     lines = run_driver("CoreBenchmark", str(2 * seconds), str(seconds), *(workload.jvm for workload in workloads))
     for workload, line in zip(workloads, lines, strict=True):
@@ -61,7 +64,10 @@ def measure_kafka(workloads: list[Workload], seconds: float) -> dict[str, float]
         events, records, record_bytes = map(int, counts)
         runs = events // len(workload.values)
         if (records // runs, record_bytes // runs) != written(workload):
-            raise Mismatch(f"{workload.name}: in {runs} runs Kafka wrote {records} records of {record_bytes} bytes, we in one {written(workload)}")
+            raise Mismatch(
+                f"{workload.name}: in {runs} runs Kafka wrote {records} records of {record_bytes} bytes, we in one "
+                f"{written(workload)}"
+            )
         rates[workload.name] = float(rate)
     return rates
 
@@ -132,14 +138,18 @@ def _named(part: str, workloads: list[Workload], parser: argparse.ArgumentParser
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.core", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.core", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--jvm", action="store_true", help="run Kafka's classes, too")
     parser.add_argument("--quick", action="store_true", help="short workloads, a tenth of the time")
     parser.add_argument("--json", type=Path, help="write the figures there")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md (with --jvm)")
     parser.add_argument("--runs", type=int, default=2, help="so many runs of all, the best of each figure")
     parser.add_argument("--only", metavar="NAME", default="", help="only workloads whose names contain this")
-    parser.add_argument("--profile", metavar="NAME", help="print where the time goes in the first workload whose name contains this")
+    parser.add_argument(
+        "--profile", metavar="NAME", help="print where the time goes in the first workload whose name contains this"
+    )
     arguments = parser.parse_args()
     workloads = list(all_workloads(quick=arguments.quick))
     if arguments.profile:

@@ -2,9 +2,10 @@
 
     python -m benchmarks.dashboard [--groups 15000] [--asked 40] [--no-browser]
 
-Histories are those of the real coordinator and real members in a simulated world (joins, a crash, a rolling deploy, commits),
-multiplied under other names; one group is as large as the bounds let it be. The server is asked over HTTP, and Chromium,
-where there is one, is timed from the address to the first rows. The bars: the list and a page within a second.
+Histories are those of the real coordinator and real members in a simulated world (joins, a crash, a rolling deploy,
+commits), multiplied under other names; one group is as large as the bounds let it be. The server is asked over HTTP,
+and Chromium, where there is one, is timed from the address to the first rows. The bars: the list and a page within a
+second.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ def world(group_id: str, members: int, partitions: int, faults: list[Fault], com
 def template() -> list[bytes]:
     """Seven members: one dies and comes back, three are deployed."""
     faults: list[Fault] = [Crash(member=f"{NAME}-1", at_ms=30_000, back_after_ms=15_000)]
-    faults += [Close(member=f"{NAME}-{number}", at_ms=40_000 + 8_000 * number, back_after_ms=3_000) for number in (2, 3)]
+    faults += [
+        Close(member=f"{NAME}-{number}", at_ms=40_000 + 8_000 * number, back_after_ms=3_000) for number in (2, 3)
+    ]
     return world(NAME, 7, 14, faults, commit_every_ms=40_000)
 
 
@@ -118,7 +121,10 @@ def ask(server: RunningServer, path: str) -> Asked:
 
 def tell(what: str, asked: Sequence[Asked], more: str = "") -> None:
     wall, cpu = ([sorted(each[at] for each in asked) for at in (0, 1)])
-    texts = [f"{name} {statistics.median(found) * 1000:6.0f} ms, worst {found[-1] * 1000:6.0f} ms" for name, found in (("wall", wall), ("CPU", cpu))]
+    texts = [
+        f"{name} {statistics.median(found) * 1000:6.0f} ms, worst {found[-1] * 1000:6.0f} ms"
+        for name, found in (("wall", wall), ("CPU", cpu))
+    ]
     print(f"{what:<36} {'   '.join(texts)}   {more}", flush=True)
 
 
@@ -129,7 +135,9 @@ _WHEN_SHOWN = """new MutationObserver(() => {
 
 
 def in_browser(server: RunningServer) -> None:
-    path = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+    path = next(
+        (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    )
     if path is None:
         print("There is no Chromium here.")
         return
@@ -150,7 +158,10 @@ def in_browser(server: RunningServer) -> None:
                 page.wait_for_selector(shown)
                 times.append(page.evaluate("window.shownAfterMs") / 1000)
                 page.close()
-            print(f"{what:<36} wall {statistics.median(times) * 1000:6.0f} ms, worst {max(times) * 1000:6.0f} ms", flush=True)
+            print(
+                f"{what:<36} wall {statistics.median(times) * 1000:6.0f} ms, worst {max(times) * 1000:6.0f} ms",
+                flush=True,
+            )
         browser.close()
 
 
@@ -174,10 +185,18 @@ def measure(records: Iterator[bytes], arguments: argparse.Namespace) -> None:
     with start_server(ValuesSource("benchmark", records)) as server:
         took_s, cpu_s = time.perf_counter() - began_s, time.process_time() - cpu_s
         index = server.index
-        members = sum(len(facts.members) for group_id in index.group_ids() if (facts := index.facts(group_id)) is not None)
-        print(f"{len(index):,} groups, {members:,} members, {index.records:,} records; {os.cpu_count()} cores, load {os.getloadavg()[0]:.0f}")
+        members = sum(
+            len(facts.members) for group_id in index.group_ids() if (facts := index.facts(group_id)) is not None
+        )
+        print(
+            f"{len(index):,} groups, {members:,} members, {index.records:,} records; {os.cpu_count()} cores, load "
+            f"{os.getloadavg()[0]:.0f}"
+        )
         print(f"read in {took_s:.0f} s, CPU {cpu_s:.0f} s ({index.records / cpu_s:,.0f} records a second of CPU)")
-        print(f"memory {rss_mib() - before_mib:,.0f} MiB, of which records {index.kept_bytes / 2**20:,.0f} MiB", flush=True)
+        print(
+            f"memory {rss_mib() - before_mib:,.0f} MiB, of which records {index.kept_bytes / 2**20:,.0f} MiB",
+            flush=True,
+        )
         lists = [ask(server, "/api/groups") for _ in range(10)]
         tell("the list, the first time", lists[:1], f"{lists[0].size / 2**20:.1f} MiB")
         tell("the list", lists[1:])

@@ -1,4 +1,7 @@
-"""The log of a day: groups whose members join, sync, and beat every three seconds from then on. One partition, as Parquet."""
+"""The log of a day: groups whose members join, sync, and beat every three seconds from then on.
+
+One partition, as Parquet.
+"""
 
 from __future__ import annotations
 
@@ -60,15 +63,23 @@ def _with_ticks(requests: Iterator[Event]) -> Iterator[Event]:
 
 
 def _requests(groups: int, members: int, beats: int) -> Iterator[Event]:
-    crowd = [(f"group-{group:06d}", [_member_id(group, member) for member in range(members)]) for group in range(groups)]
+    crowd = [
+        (f"group-{group:06d}", [_member_id(group, member) for member in range(members)]) for group in range(groups)
+    ]
     for group_id, ids in crowd:
         for member_id in ids:
             yield _START_MS, group_id.encode(), _encode("JoinGroup", 3, _join(group_id), member_id)
     for group_id, ids in crowd:
         for member_id in ids:
             yield _START_MS + _STABLE_MS, group_id.encode(), _encode("SyncGroup", 3, _sync(group_id, member_id, ids))
-    hearts = [(group_id.encode(), *_beat_around_its_id(group_id, ids[member])) for member in range(members) for group_id, ids in crowd]
-    for number, time_ms in zip(range(beats), (_START_MS + _STABLE_MS + each * BEAT_MS // len(hearts) for each in count()), strict=False):
+    hearts = [
+        (group_id.encode(), *_beat_around_its_id(group_id, ids[member]))
+        for member in range(members)
+        for group_id, ids in crowd
+    ]
+    for number, time_ms in zip(
+        range(beats), (_START_MS + _STABLE_MS + each * BEAT_MS // len(hearts) for each in count()), strict=False
+    ):
         key, before, after = hearts[number % len(hearts)]
         yield time_ms, key, b"%b%032x%b" % (before, number * _SPREAD % 2**128, after)
 
@@ -79,12 +90,20 @@ def _member_id(group: int, member: int) -> str:
 
 def _join(group_id: str) -> JoinGroupRequest:
     protocol = JoinGroupProtocol(name="range", metadata=_METADATA)
-    return JoinGroupRequest(group_id=group_id, session_timeout_ms=45_000, rebalance_timeout_ms=300_000, protocol_type="consumer", protocols=(protocol,))
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=300_000,
+        protocol_type="consumer",
+        protocols=(protocol,),
+    )
 
 
 def _sync(group_id: str, member_id: str, ids: list[str]) -> SyncGroupRequest:
     """The first to join is the leader and brings the assignments."""
-    assignments = tuple(SyncGroupAssignment(member_id=each, assignment=_METADATA) for each in ids) if member_id == ids[0] else ()
+    assignments = (
+        tuple(SyncGroupAssignment(member_id=each, assignment=_METADATA) for each in ids) if member_id == ids[0] else ()
+    )
     return SyncGroupRequest(group_id=group_id, generation_id=1, member_id=member_id, assignments=assignments)
 
 
@@ -97,5 +116,11 @@ def _beat_around_its_id(group_id: str, member_id: str) -> tuple[bytes, bytes]:
 
 def _encode(api: str, version: int, request: Request, new_member_id: str | None = None) -> bytes:
     return encode_request_event(
-        api, version, request, request_id=_REQUEST_ID, reply_partition=0, client_id="consumer-1", new_member_id=new_member_id
+        api,
+        version,
+        request,
+        request_id=_REQUEST_ID,
+        reply_partition=0,
+        client_id="consumer-1",
+        new_member_id=new_member_id,
     )

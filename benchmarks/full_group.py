@@ -3,8 +3,9 @@
     python -m benchmarks.full_group [--bytes 1000000 2000000 4000000] [--batches 25] [--rounds 2] [--write]
 
 The real query, Kafka to Kafka, in the app's session. A batch brings one commit of one partition. Bytes are those that
-`group_offsets_max_bytes` counts; they are filled with as many partitions as fit, without metadata and with the longest that there
-may be: the more partitions, the more is decoded and encoded anew. The groups take turns. Ratios are to a group with one offset.
+`group_offsets_max_bytes` counts; they are filled with as many partitions as fit, without metadata and with the longest
+that there may be: the more partitions, the more is decoded and encoded anew. The groups take turns. Ratios are to a
+group with one offset.
 """
 
 from __future__ import annotations
@@ -42,10 +43,14 @@ _COMMIT_BYTES = 500_000
 class FullGroup:
     """One group of offsets, in a query of its own."""
 
-    def __init__(self, spark: SparkSession, settings: StreamingConfig, partitions: int, metadata: str, checkpoint: Path) -> None:
+    def __init__(
+        self, spark: SparkSession, settings: StreamingConfig, partitions: int, metadata: str, checkpoint: Path
+    ) -> None:
         self._spark, self._settings, self._checkpoint, self._metadata = spark, settings, checkpoint, metadata
         self._report = ensure_topics(admin_client(settings.bootstrap_servers), settings.topic_settings)
-        self._producer = Producer({**settings.client_properties, "linger.ms": 20, "log_level": 0, "message.max.bytes": 1_200_000})
+        self._producer = Producer(
+            {**settings.client_properties, "linger.ms": 20, "log_level": 0, "message.max.bytes": 1_200_000}
+        )
         self._batches = 0
         self.times_ms: list[float] = []
         step = _COMMIT_BYTES // (OFFSET_OVERHEAD_BYTES + len(metadata))
@@ -65,10 +70,14 @@ class FullGroup:
         self._batches += 1
         self._producer.produce(events, value=encode_tick(START_MS + self._batches * TICK_MS), partition=0)
         offsets = tuple(
-            OffsetCommitRequestPartition(partition_index=each, committed_offset=self._batches, committed_metadata=self._metadata)
+            OffsetCommitRequestPartition(
+                partition_index=each, committed_offset=self._batches, committed_metadata=self._metadata
+            )
             for each in partitions
         )
-        request = OffsetCommitRequest(group_id="full", topics=(OffsetCommitRequestTopic(name="orders", partitions=offsets),))
+        request = OffsetCommitRequest(
+            group_id="full", topics=(OffsetCommitRequestTopic(name="orders", partitions=offsets),)
+        )
         value = encode_request_event(
             "OffsetCommit", 9, request, request_id=f"commit-{self._batches}", reply_partition=0, client_id="benchmark"
         )
@@ -89,8 +98,14 @@ class FullGroup:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.full_group", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bytes", type=int, nargs="+", default=[GroupConfig().group_offsets_max_bytes], help="of the full groups")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.full_group",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--bytes", type=int, nargs="+", default=[GroupConfig().group_offsets_max_bytes], help="of the full groups"
+    )
     parser.add_argument("--batches", type=int, default=25, help="of each group in a round")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
@@ -124,7 +139,10 @@ def main() -> None:
     first = statistics.median(groups[0].times_ms)
     for (partitions, metadata), group in zip(shapes, groups, strict=True):
         median, size = statistics.median(group.times_ms), partitions * (OFFSET_OVERHEAD_BYTES + len(metadata))
-        say(f"{partitions:11,} {len(metadata):9,} {size:11,} {median:10,.0f} {median / first:6.1f} {max(group.times_ms):9,.0f}")
+        say(
+            f"{partitions:11,} {len(metadata):9,} {size:11,} {median:10,.0f} {median / first:6.1f} "
+            f"{max(group.times_ms):9,.0f}"
+        )
     if arguments.write:
         say.write_section("full_group")
 

@@ -1,7 +1,7 @@
 """How many heartbeats one gateway takes: `python -m benchmarks.gateway [--seconds 10] [--connections 64] [--depth 4]`.
 
-Broker, gateway, coordinator and load are four processes. The coordinator is a stand-in that says yes to every heartbeat as
-soon as it has read it: what is measured is the gateway and the two topics, without the micro-batch.
+Broker, gateway, coordinator and load are four processes. The coordinator is a stand-in that says yes to every heartbeat
+as soon as it has read it: what is measured is the gateway and the two topics, without the micro-batch.
 """
 
 from __future__ import annotations
@@ -54,9 +54,15 @@ def main() -> None:
         coordinator.terminate()
         coordinator.join()
     latencies_ms.sort()
-    print(f"{sent / options.seconds:,.0f} heartbeats/s over {options.connections} connections, {options.depth} at a time on each")
+    print(
+        f"{sent / options.seconds:,.0f} heartbeats/s over {options.connections} connections, {options.depth} at a "
+        "time on each"
+    )
     print(f"gateway: {cpu_s / sent * 1e6:.0f} us of CPU per heartbeat, {memory_mb:.0f} MB")
-    print(f"answer: p50 {latencies_ms[len(latencies_ms) // 2]:.1f} ms, p99 {latencies_ms[len(latencies_ms) * 99 // 100]:.1f} ms")
+    print(
+        f"answer: p50 {latencies_ms[len(latencies_ms) // 2]:.1f} ms, p99 "
+        f"{latencies_ms[len(latencies_ms) * 99 // 100]:.1f} ms"
+    )
 
 
 def _serve(bootstrap_servers: str, pipe: Connection) -> None:
@@ -96,7 +102,10 @@ def _coordinate(bootstrap_servers: str) -> None:
                 api_version=envelope.api_version, answers_offset=offset, time_ms=0, body=well,
             )  # fmt: skip
             producer.produce(
-                topics.responses, encode_json(document), envelope.request_id.encode(), partition=envelope.reply_partition
+                topics.responses,
+                encode_json(document),
+                envelope.request_id.encode(),
+                partition=envelope.reply_partition,
             )
         producer.poll(0)
 
@@ -104,7 +113,9 @@ def _coordinate(bootstrap_servers: str) -> None:
 async def _load(host: str, port: int, connections: int, depth: int, seconds: float) -> tuple[int, list[float]]:
     latencies_ms: list[float] = []
     end = time.perf_counter() + seconds
-    counts = await asyncio.gather(*(_beat(host, port, f"group-{n % 16}", depth, end, latencies_ms) for n in range(connections)))
+    counts = await asyncio.gather(
+        *(_beat(host, port, f"group-{n % 16}", depth, end, latencies_ms) for n in range(connections))
+    )
     return sum(counts), latencies_ms
 
 
@@ -112,7 +123,9 @@ async def _beat(host: str, port: int, group_id: str, depth: int, end: float, lat
     """One connection: as many heartbeats at a time as `depth` says."""
     reader, writer = await asyncio.open_connection(host, port)
     body = encode(
-        "HeartbeatRequest", _VERSION, {"group_id": group_id, "generation_id": 1, "member_id": f"m-{id(writer)}", "group_instance_id": None}
+        "HeartbeatRequest",
+        _VERSION,
+        {"group_id": group_id, "generation_id": 1, "member_id": f"m-{id(writer)}", "group_instance_id": None},
     )
     sent_at: dict[int, float] = {}
     number = answered = 0

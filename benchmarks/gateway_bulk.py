@@ -1,7 +1,7 @@
 """What the gateway costs those who produce and fetch: `python -m benchmarks.gateway_bulk [--megabytes 200]`.
 
-Records are written to a topic and read from it, straight from the broker, through a tap and through a gateway, in turns. A tap passes
-all on; a gateway looks at the names of topics besides. Each is one process and so one core at most.
+Records are written to a topic and read from it, straight from the broker, through a tap and through a gateway, in
+turns. A tap passes all on; a gateway looks at the names of topics besides. Each is one process and so one core at most.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _MEGABYTE = 1_000_000
 
 def main() -> None:
     """Run the benchmark and print what came out."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway_bulk", description="What the gateway costs those who produce and fetch.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gateway_bulk", description="What the gateway costs those who produce and fetch."
+    )
     parser.add_argument("--megabytes", type=int, default=200, help="written and read in each of the rounds")
     records = parser.parse_args().megabytes * _MEGABYTE // _RECORD_BYTES
     with EmbeddedKafka() as kafka, ExitStack() as stack:
@@ -41,20 +43,30 @@ def main() -> None:
             for name, where in places.items():
                 topic = f"bulk-{uuid4()}"
                 admin.create_topics([NewTopic(topic, 1)])[topic].result(30)
-                for what, took_s in (("produce", _produce(where, topic, records)), ("fetch", _fetch(where, topic, records))):
+                for what, took_s in (
+                    ("produce", _produce(where, topic, records)),
+                    ("fetch", _fetch(where, topic, records)),
+                ):
                     best[what, name] = max(best.get((what, name), 0.0), records * _RECORD_BYTES / _MEGABYTE / took_s)
         spent = {name: front.end() for name, front in fronts.items()}
     for what in ("produce", "fetch"):
         direct = best[what, "broker"]
-        told = ", ".join(f"{best[what, name]:5.0f} MB/s through a {name}: {best[what, name] / direct:.2f}" for name in fronts)
+        told = ", ".join(
+            f"{best[what, name]:5.0f} MB/s through a {name}: {best[what, name] / direct:.2f}" for name in fronts
+        )
         print(f"{what:<8} {direct:5.0f} MB/s straight, {told}")
     passed = 2 * _ROUNDS * records * _RECORD_BYTES / _MEGABYTE
     for name, each in spent.items():
-        print(f"{name}: {each.cpu_s / passed * 1_000:.1f} ms of its CPU for a megabyte, {each.peak_mb:.0f} MB at most in its memory after {passed:,.0f} MB")
+        print(
+            f"{name}: {each.cpu_s / passed * 1_000:.1f} ms of its CPU for a megabyte, {each.peak_mb:.0f} MB at most "
+            f"in its memory after {passed:,.0f} MB"
+        )
 
 
 def _produce(address: str, topic: str, records: int) -> float:
-    producer = Producer({"bootstrap.servers": address, "linger.ms": 20, "batch.size": 500_000, "acks": "all", "log_level": 2})
+    producer = Producer(
+        {"bootstrap.servers": address, "linger.ms": 20, "batch.size": 500_000, "acks": "all", "log_level": 2}
+    )
     payload = bytes(range(256)) * (_RECORD_BYTES // 256)
     since = time.perf_counter()
     for _ in range(records):
@@ -69,7 +81,9 @@ def _produce(address: str, topic: str, records: int) -> float:
 
 
 def _fetch(address: str, topic: str, records: int) -> float:
-    consumer = Consumer({"bootstrap.servers": address, "group.id": "unused", "log_level": 2, "fetch.message.max.bytes": 4_000_000})
+    consumer = Consumer(
+        {"bootstrap.servers": address, "group.id": "unused", "log_level": 2, "fetch.message.max.bytes": 4_000_000}
+    )
     consumer.assign([TopicPartition(topic, 0, 0)])
     since, found = time.perf_counter(), 0
     while found < records:

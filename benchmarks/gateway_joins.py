@@ -1,8 +1,8 @@
 """What a join costs with 1, 20 and 200 members: `python -m benchmarks.gateway_joins [--members 1 20 200] [--door]`.
 
 `group-coordinator run --embedded --gateway` in a process of its own, as anybody would start it, and members that speak
-Kafka's protocol over a connection each. Heartbeats are 3 s apart, as clients have them: so long it takes a member to hear of a
-rebalance. Every group is measured by itself.
+Kafka's protocol over a connection each. Heartbeats are 3 s apart, as clients have them: so long it takes a member to
+hear of a rebalance. Every group is measured by itself.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def _running(directory: Path, door: bool) -> Iterator[tuple[str, str]]:
     with (directory / "out").open("w") as out:
         app = subprocess.Popen(
             [
-                sys.executable, "-m", "group_coordinator.command_line.main", "run", "--embedded", "--group-initial-rebalance-delay-ms", "0",
+                sys.executable, "-m", "group_coordinator.command_line.main", "run", "--embedded",
+                "--group-initial-rebalance-delay-ms", "0",
                 "--gateway", f"127.0.0.1:{port}", "--gateway-config-file", str(directory / "gateway.toml"),
                 "--metrics-port", str(metrics_port),
             ], stdout=out, stderr=subprocess.STDOUT,
@@ -84,7 +85,11 @@ async def _measure(address: str, count: int, *, quiet: bool = False) -> None:
     done.set()
     await beating
     if not quiet:
-        print(f"{count:>7}  {empty_s:>9.2f} s  {one_more_s:>6.2f} s  {statistics.median(stops_s):.2f} s (longest {max(stops_s):.2f} s)", flush=True)
+        print(
+            f"{count:>7}  {empty_s:>9.2f} s  {one_more_s:>6.2f} s  {statistics.median(stops_s):.2f} s (longest "
+            f"{max(stops_s):.2f} s)",
+            flush=True,
+        )
     for member in (*members, newcomer):
         await member.leave()
 
@@ -107,14 +112,20 @@ def _hops(url: str) -> Iterator[str]:
         text = answer.read().decode()
 
     def mean_ms(name: str, labels: str = "") -> float:
-        found = {kind: re.search(rf"^group_coordinator_gateway_{name}_{kind}{re.escape(labels)} (\S+)$", text, re.M) for kind in ("sum", "count")}
+        found = {
+            kind: re.search(rf"^group_coordinator_gateway_{name}_{kind}{re.escape(labels)} (\S+)$", text, re.M)
+            for kind in ("sum", "count")
+        }
         total, count = found["sum"], found["count"]
         return 1_000 * float(total[1]) / max(1.0, float(count[1])) if total and count else 0.0
 
     beat = mean_ms("answer_seconds", '{api="Heartbeat"}')
     log, reading = mean_ms("coordinator_seconds"), mean_ms("reading_seconds")
     yield f"a heartbeat is answered after {beat:.0f} ms (mean)"
-    yield f"any event: {log:.0f} ms until the answer is in the log (log, micro-batch, sink), {reading:.0f} ms until the gateway has read it"
+    yield (
+        f"any event: {log:.0f} ms until the answer is in the log (log, micro-batch, sink), {reading:.0f} ms until the "
+        "gateway has read it"
+    )
 
 
 if __name__ == "__main__":

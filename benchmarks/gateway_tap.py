@@ -1,7 +1,7 @@
 """What a tap costs a request: `python -m benchmarks.gateway_tap [--requests 4000]`.
 
-Heartbeats of one member of a broker's own group, one after the other on one connection: to the broker, and through a tap
-in a process of its own that writes them down. The difference is the price.
+Heartbeats of one member of a broker's own group, one after the other on one connection: to the broker, and through a
+tap in a process of its own that writes them down. The difference is the price.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ def main() -> None:
         values.sort()
         print(f"{name:<6} p50 {statistics.median(values):.2f} ms, p99 {values[len(values) * 99 // 100]:.2f} ms")
     price_ms = statistics.median(took_ms["tap"]) - statistics.median(took_ms["broker"])
-    print(f"a tap adds {price_ms:.2f} ms to a request; {spent.cpu_s / spent.events * 1e6:.0f} us of its CPU for each that it writes down")
+    print(
+        f"a tap adds {price_ms:.2f} ms to a request; {spent.cpu_s / spent.events * 1e6:.0f} us of its CPU for each "
+        "that it writes down"
+    )
 
 
 async def _beats(address: str, count: int) -> list[float]:

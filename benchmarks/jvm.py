@@ -36,8 +36,8 @@ def run_driver(name: str, *arguments: str, timeout_seconds: float = 1_500) -> li
         class_path = os.pathsep.join([classes, *map(str, jars)])
         sources = [str(path) for path in sorted(SOURCES.glob("*.java"))]
         _run([str(compiler), "-proc:none", "-d", classes, "-cp", class_path, *sources], 120)
-        # One collector thread, as there is one thread to collect for. On a busy machine the compiler would come too late:
-        # with -Xbatch the program waits for it. Kafka logs every rebalance: not here.
+        # One collector thread, as there is one thread to collect for. On a busy machine the compiler would come too
+        # late: with -Xbatch the program waits for it. Kafka logs every rebalance: not here.
         options = ["-XX:+UseSerialGC", "-Xbatch", "-Xmx3g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
         return _run([str(java), *options, "-cp", class_path, name, *arguments], timeout_seconds).splitlines()
 
@@ -46,7 +46,9 @@ def _compiler(java: Path) -> Path:
     beside = java.resolve().with_name("javac")
     found = str(beside) if beside.exists() else shutil.which("javac")
     if found is None:
-        raise JvmError("There is no Java compiler (javac). Install a JDK 17 (Debian and Ubuntu: openjdk-17-jdk-headless).")
+        raise JvmError(
+            "There is no Java compiler (javac). Install a JDK 17 (Debian and Ubuntu: openjdk-17-jdk-headless)."
+        )
     return Path(found)
 
 

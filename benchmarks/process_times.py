@@ -1,4 +1,5 @@
-"""CPU time of a process and of those that it started, from /proc (Linux): unlike elapsed time, it hardly depends on who else runs.
+"""CPU time of a process and of those that it started, from /proc (Linux): unlike elapsed time, it hardly depends on who
+else runs.
 
     before = cpu_times(process)
     ...
@@ -29,7 +30,8 @@ class Times(NamedTuple):
     """By which it differs from another one that had its number before."""
     own_ms: float
     ended_ms: float
-    """Of its children that have ended, if it waited for them. Spark's Python daemon does not: what an ended worker used is in no sum."""
+    """Of its children that have ended, if it waited for them. Spark's Python daemon does not: what an ended worker
+    used is in no sum."""
 
     @property
     def sum_ms(self) -> float:

@@ -2,12 +2,12 @@
 
     python -m benchmarks.replay [--events 1000000] [--cores 1 2] [--runs 2] [--day-share 0.005] [--write]
 
-The log is one partition of 1,000 groups of 10 members that beat every three seconds, as a Parquet file. Outputs are made in
-full (an answer for each heartbeat) and handed to a sink that drops them. Time begins when Spark has started. The replays take
-turns, `--runs` times, and the best of each figure counts; CPU seconds are those of all processes.
+The log is one partition of 1,000 groups of 10 members that beat every three seconds, as a Parquet file. Outputs are
+made in full (an answer for each heartbeat) and handed to a sink that drops them. Time begins when Spark has started.
+The replays take turns, `--runs` times, and the best of each figure counts; CPU seconds are those of all processes.
 
-`--day-share` replays a part of the log of a whole day (288 million beats): so many of its groups, all day long. Groups do not
-touch one another, so that the whole day is as many such parts.
+`--day-share` replays a part of the log of a whole day (288 million beats): so many of its groups, all day long. Groups
+do not touch one another, so that the whole day is as many such parts.
 """
 
 from __future__ import annotations
@@ -104,11 +104,16 @@ def measure_a_day(say: Printed, file: Path, share: float, cores: int) -> None:
         f"\na whole day of {groups} groups x {MEMBERS} members, {beats:,} beats, Spark, {cores} cores: "
         f"{spent.seconds:.0f} s, {spent.cpu_seconds:.0f} CPU s, {beats / spent.seconds:,.0f} beats/s"
     )
-    say(f"computed from it: {GROUPS:,} groups, {beats * GROUPS // groups:,} beats: {spent.seconds * GROUPS / groups / 3_600:.1f} h")
+    say(
+        f"computed from it: {GROUPS:,} groups, {beats * GROUPS // groups:,} beats: "
+        f"{spent.seconds * GROUPS / groups / 3_600:.1f} h"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.replay", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.replay", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--day-share", type=float, default=0.005, help="0: none of it")

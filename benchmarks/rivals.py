@@ -25,7 +25,8 @@ _CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 
 
 def identity(events: DataFrame, topic: str) -> DataFrame:
-    """Rows of `EVENT_SCHEMA` -> rows of `OUTPUT_SCHEMA`: the topology of `streaming.job`, every request written as it came.
+    """Rows of `EVENT_SCHEMA` -> rows of `OUTPUT_SCHEMA`: the topology of `streaming.job`, every request written as it
+    came.
 
     With pandas frames, as Spark's users write it.
     """
@@ -77,9 +78,9 @@ def copy(
 ) -> DataFrame:
     """Kafka to Kafka, no Python: partition 0 of a topic to another one, at most `at_once` records a batch.
 
-    With Spark's own settings; `tuned`, it writes its checkpoint as ours does (in a session with `tune_hadoop`; Spark's own way costs more
-    than all the rest of a small batch) and reads as ours does, without waiting at the end of the log. What starts next in this
-    session has these settings: call `prepare_session` before another query.
+    With Spark's own settings; `tuned`, it writes its checkpoint as ours does (in a session with `tune_hadoop`; Spark's
+    own way costs more than all the rest of a small batch) and reads as ours does, without waiting at the end of the
+    log. What starts next in this session has these settings: call `prepare_session` before another query.
     """
     for name in {**SQL_SETTINGS, **SMALL_BATCHES}:
         spark.conf.unset(name)

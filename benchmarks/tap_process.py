@@ -47,7 +47,9 @@ def tap_process(bootstrap_servers: str, *, is_gateway: bool = False) -> Iterator
     here, there = spawn.Pipe()
     with tempfile.TemporaryDirectory() as directory:
         process = spawn.Process(
-            target=_serve, args=(bootstrap_servers, None if is_gateway else Path(directory) / "recording.jsonl", there), daemon=True
+            target=_serve,
+            args=(bootstrap_servers, None if is_gateway else Path(directory) / "recording.jsonl", there),
+            daemon=True,
         )
         process.start()
         there.close()

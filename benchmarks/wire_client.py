@@ -16,7 +16,8 @@ _NO_CLIENT_ID, _NO_TAGS = -1, b"\x00"
 MEMBER_ID_REQUIRED = 79
 REBALANCE_IN_PROGRESS = 27
 _APIS = {
-    "OffsetCommit": (8, 8), "FindCoordinator": (10, 4), "JoinGroup": (11, 9), "Heartbeat": (12, 4), "LeaveGroup": (13, 5),
+    "OffsetCommit": (8, 8), "FindCoordinator": (10, 4), "JoinGroup": (11, 9), "Heartbeat": (12, 4),
+    "LeaveGroup": (13, 5),
     "SyncGroup": (14, 5), "DescribeGroups": (15, 5),
 }  # fmt: skip
 
@@ -74,7 +75,11 @@ class WireMember:
     async def beat(self) -> int:
         """Kafka's error code."""
         answer = await self._client.ask(
-            "Heartbeat", group_id=self._group_id, generation_id=self.generation_id, member_id=self.member_id, group_instance_id=None
+            "Heartbeat",
+            group_id=self._group_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
+            group_instance_id=None,
         )
         return int(answer["error_code"])
 
@@ -87,8 +92,10 @@ class WireMember:
         while True:
             protocol = SimpleNamespace(name="range", metadata=b"")
             answer = await self._client.ask(
-                "JoinGroup", group_id=self._group_id, session_timeout_ms=self._session_timeout_ms, rebalance_timeout_ms=300_000,
-                member_id=self.member_id, group_instance_id=None, protocol_type="consumer", protocols=[protocol], reason=None,
+                "JoinGroup", group_id=self._group_id, session_timeout_ms=self._session_timeout_ms,
+                rebalance_timeout_ms=300_000,
+                member_id=self.member_id, group_instance_id=None, protocol_type="consumer", protocols=[protocol],
+                reason=None,
             )  # fmt: skip
             if answer["error_code"] not in (0, MEMBER_ID_REQUIRED):
                 raise AssertionError(answer)
@@ -99,7 +106,11 @@ class WireMember:
 
     async def _sync(self, joined: dict[str, Any]) -> dict[str, Any]:
         is_leader = joined["leader"] == self.member_id
-        assignments = [SimpleNamespace(member_id=each["member_id"], assignment=b"a") for each in joined["members"]] if is_leader else []
+        assignments = (
+            [SimpleNamespace(member_id=each["member_id"], assignment=b"a") for each in joined["members"]]
+            if is_leader
+            else []
+        )
         answer = await self._client.ask(
             "SyncGroup", group_id=self._group_id, generation_id=self.generation_id, member_id=self.member_id,
             group_instance_id=None, protocol_type="consumer", protocol_name="range", assignments=assignments,

@@ -1,4 +1,5 @@
-"""Spark's newer operator, `transformWithState`, around functions that decide nothing: rows as they come, or pandas frames.
+"""Spark's newer operator, `transformWithState`, around functions that decide nothing: rows as they come, or pandas
+frames.
 
 They make the calls that the coordinator would have to make for each key: read its state, write it, move its timer.
 """
@@ -62,9 +63,15 @@ class PassOnFrames(_PassOn):
 
 def identity_of_rows(events: DataFrame, topic: str) -> DataFrame:
     """Rows of `EVENT_SCHEMA` -> rows of `OUTPUT_SCHEMA`."""
-    return requests_of(events).groupBy("key").transformWithState(PassOnRows(topic), OUTPUT_SCHEMA, "append", "eventTime")
+    return (
+        requests_of(events).groupBy("key").transformWithState(PassOnRows(topic), OUTPUT_SCHEMA, "append", "eventTime")
+    )
 
 
 def identity_of_frames(events: DataFrame, topic: str) -> DataFrame:
     """The same."""
-    return requests_of(events).groupBy("key").transformWithStateInPandas(PassOnFrames(topic), OUTPUT_SCHEMA, "append", "eventTime")
+    return (
+        requests_of(events)
+        .groupBy("key")
+        .transformWithStateInPandas(PassOnFrames(topic), OUTPUT_SCHEMA, "append", "eventTime")
+    )

@@ -130,7 +130,10 @@ def heartbeats(members: int, beats: int) -> Workload:
     ids = _ids(members)
     values = [_value("Heartbeat", 4, _heartbeat(ids[number % members], 1)) for number in range(beats)]
     return Workload(
-        f"heartbeat, {members:,} members", f"heartbeat {members} {beats}", [(_LATER_MS, value) for value in values], stable(members)
+        f"heartbeat, {members:,} members",
+        f"heartbeat {members} {beats}",
+        [(_LATER_MS, value) for value in values],
+        stable(members),
     )
 
 
@@ -155,7 +158,12 @@ def mixed(members: int, rounds: int) -> Workload:
         values += [_value("OffsetCommit", 9, _commit(member_id, generation_id, 10)) for member_id in ids]
         values += [_value("JoinGroup", 9, _join(member_id)) for member_id in ids]
         values += _syncs(ids, generation_id + 1)
-    return Workload(f"mixed, {members} members", f"mixed {members} {rounds}", [(_LATER_MS, value) for value in values], stable(members))
+    return Workload(
+        f"mixed, {members} members",
+        f"mixed {members} {rounds}",
+        [(_LATER_MS, value) for value in values],
+        stable(members),
+    )
 
 
 def stable(members: int) -> State:
@@ -179,7 +187,8 @@ def _joining(members: int) -> list[tuple[int, bytes]]:
 def _syncs(ids: list[str], generation_id: int) -> list[bytes]:
     plan = tuple(SyncGroupAssignment(member_id=member_id, assignment=_ASSIGNMENT) for member_id in ids)
     return [
-        _value("SyncGroup", 5, _sync(member_id, generation_id, plan if member_id == ids[0] else ())) for member_id in ids
+        _value("SyncGroup", 5, _sync(member_id, generation_id, plan if member_id == ids[0] else ()))
+        for member_id in ids
     ]
 
 
@@ -214,7 +223,10 @@ def _join(member_id: str) -> JoinGroupRequest:
         rebalance_timeout_ms=300_000,
         member_id=member_id,
         protocol_type="consumer",
-        protocols=(JoinGroupProtocol(name="range", metadata=_METADATA), JoinGroupProtocol(name="sticky", metadata=_METADATA)),
+        protocols=(
+            JoinGroupProtocol(name="range", metadata=_METADATA),
+            JoinGroupProtocol(name="sticky", metadata=_METADATA),
+        ),
     )
 
 

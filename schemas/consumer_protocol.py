@@ -79,7 +79,8 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def encode_subscription(subscription: Subscription, version: int = VERSION_MAX) -> bytes:
-    """Write a subscription of version 0-3: topics and owned partitions sorted; fields that the version lacks are dropped."""
+    """Write a subscription of version 0-3: topics and owned partitions sorted; fields that the version lacks are
+    dropped."""
     topics = sorted(subscription.topics, key=java_string_order)
     parts = [_encode_version(version), encode_count(len(topics)), *map(encode_string, topics)]
     parts.append(encode_nullable_blob(subscription.user_data))

@@ -61,19 +61,29 @@ _RETRIABLE = frozenset(
 )
 
 _MEANINGS: dict[ErrorCode, str] = {
-    ErrorCode.UNKNOWN_SERVER_ERROR: "The coordinator could not make sense of the request; the client should not repeat it unchanged.",
+    ErrorCode.UNKNOWN_SERVER_ERROR: (
+        "The coordinator could not make sense of the request; the client should not repeat it unchanged."
+    ),
     ErrorCode.NONE: "The request succeeded.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "The topic or partition does not exist.",
     ErrorCode.MESSAGE_TOO_LARGE: "The request, or what it leads to, is larger than the topics allow.",
-    ErrorCode.OFFSET_METADATA_TOO_LARGE: "The metadata of the committed offset is longer than offset.metadata.max.bytes.",
+    ErrorCode.OFFSET_METADATA_TOO_LARGE: (
+        "The metadata of the committed offset is longer than offset.metadata.max.bytes."
+    ),
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading; try again.",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "There is no coordinator at present; find it again and retry.",
     ErrorCode.NOT_COORDINATOR: "The request reached another shard than the group's; find the coordinator again.",
     ErrorCode.ILLEGAL_GENERATION: "The member speaks of another generation than the group's; it must rejoin.",
-    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "The member offers no protocol that all members support, or another protocol type.",
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
+        "The member offers no protocol that all members support, or another protocol type."
+    ),
     ErrorCode.INVALID_GROUP_ID: "The group id is empty.",
-    ErrorCode.UNKNOWN_MEMBER_ID: "The coordinator does not know this member (any more); it must rejoin with an empty member id.",
-    ErrorCode.INVALID_SESSION_TIMEOUT: "The session timeout lies outside group.min.session.timeout.ms and group.max.session.timeout.ms.",
+    ErrorCode.UNKNOWN_MEMBER_ID: (
+        "The coordinator does not know this member (any more); it must rejoin with an empty member id."
+    ),
+    ErrorCode.INVALID_SESSION_TIMEOUT: (
+        "The session timeout lies outside group.min.session.timeout.ms and group.max.session.timeout.ms."
+    ),
     ErrorCode.REBALANCE_IN_PROGRESS: "The group is rebalancing; the member must rejoin.",
     ErrorCode.INVALID_COMMIT_OFFSET_SIZE: "The commit is larger than a group may hold.",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "The client may not use the topic.",
@@ -83,7 +93,9 @@ _MEANINGS: dict[ErrorCode, str] = {
     ErrorCode.POLICY_VIOLATION: "The request exceeds a limit set by the operator.",
     ErrorCode.NON_EMPTY_GROUP: "The group still has members; stop them first.",
     ErrorCode.GROUP_ID_NOT_FOUND: "There is no such group.",
-    ErrorCode.MEMBER_ID_REQUIRED: "A first join is answered with a member id; the client joins again with it (KIP-394).",
+    ErrorCode.MEMBER_ID_REQUIRED: (
+        "A first join is answered with a member id; the client joins again with it (KIP-394)."
+    ),
     ErrorCode.GROUP_MAX_SIZE_REACHED: "The group has as many members as group.max.size allows.",
     ErrorCode.FENCED_INSTANCE_ID: "Another client with the same group.instance.id took this member's place (KIP-345).",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "The group is subscribed to the topic; its offsets cannot be deleted.",

@@ -2,9 +2,9 @@
 
 An event is a record of the events topic. Its key is the group id (UTF-8); its value is a JSON object whose `type` says
 what it is: `request` (one request to one group), `renew_sessions` (the clock had stood still), `topics_deleted` (topics
-of which the group may have offsets are gone) or, with a null key, `tick` (the clock). In the events of a recording there
-are also `recorded_leader`, `recorded_group` and `recording_gap`. What cannot be read raises `EventError` and becomes a
-dead letter; it never changes a group.
+of which the group may have offsets are gone) or, with a null key, `tick` (the clock). In the events of a recording
+there are also `recorded_leader`, `recorded_group` and `recording_gap`. What cannot be read raises `EventError` and
+becomes a dead letter; it never changes a group.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class Tick(Struct, frozen=True, kw_only=True, tag_field="type", tag="tick"):
 class SessionRenewal(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="renew_sessions"):
     """The clock stood still and goes on now: each member of the group has its whole session from here.
 
-    Whoever writes the ticks writes one for each group that may have members, before the first tick after a pause. It has
-    no answer. Kafka does the same when a coordinator loads a group (`GroupMetadataManager.onLoaded`).
+    Whoever writes the ticks writes one for each group that may have members, before the first tick after a pause. It
+    has no answer. Kafka does the same when a coordinator loads a group (`GroupMetadataManager.onLoaded`).
     """
 
     schema_version: Literal[1] = 1
@@ -93,15 +93,17 @@ class DeletedTopic(Struct, frozen=True, kw_only=True, gc=False):
 
     name: str
     topic_id: UUID_TEXT | None = None
-    """The id that it had; null: not known. Offsets of this name that were stored with this id or without any are dropped."""
+    """The id that it had; null: not known. Offsets of this name that were stored with this id or without any are
+    dropped."""
 
 
 @final
 class TopicsDeleted(Struct, frozen=True, kw_only=True, tag_field="type", tag="topics_deleted"):
     """Topics were deleted: the group forgets the offsets that it has committed for them, subscribed to them or not.
 
-    It has no answer, and none of these topics need be known to the group. Sent twice, the second changes nothing. Whoever
-    watches the cluster's topics writes it to each group that has offsets of them (Kafka: `onPartitionsDeleted`).
+    It has no answer, and none of these topics need be known to the group. Sent twice, the second changes nothing.
+    Whoever watches the cluster's topics writes it to each group that has offsets of them (Kafka:
+    `onPartitionsDeleted`).
     """
 
     topics: tuple[DeletedTopic, ...]
@@ -207,7 +209,9 @@ def decode_group_id(key: bytes | None) -> str:
     try:
         return bytes(key).decode()
     except UnicodeDecodeError as error:
-        raise EventError(EventProblem.KEY_NOT_UTF8, f"the key is not UTF-8: {error.reason} at byte {error.start}") from None
+        raise EventError(
+            EventProblem.KEY_NOT_UTF8, f"the key is not UTF-8: {error.reason} at byte {error.start}"
+        ) from None
 
 
 def decode_tick(value: bytes) -> Tick:
@@ -245,10 +249,14 @@ def decode_group_event(group_id: str, value: bytes | None) -> tuple[RequestEnvel
     if getattr(request, "group_id", None) != group_id and (named := groups_named(request)) != (group_id,):
         raise EventError(
             EventProblem.GROUP_DIFFERS_FROM_KEY,
-            f"the event of one group names {len(named)} groups" if len(named) != 1 else "body and key name different groups",
+            f"the event of one group names {len(named)} groups"
+            if len(named) != 1
+            else "body and key name different groups",
         )
     if len(event.request_id) > REQUEST_ID_MAX_CHARACTERS:
-        raise EventError(EventProblem.STRING_TOO_LONG, f"request_id is longer than {REQUEST_ID_MAX_CHARACTERS} characters")
+        raise EventError(
+            EventProblem.STRING_TOO_LONG, f"request_id is longer than {REQUEST_ID_MAX_CHARACTERS} characters"
+        )
     if len(value) + MEMBER_ID_SUFFIX_BYTES > WIRE_STRING_MAX_BYTES:
         _check_strings(msgspec.structs.replace(event, body=Raw(b"null")), request)
     return event, request
@@ -258,7 +266,9 @@ def decode_request_event(group_id: str, value: bytes | None) -> tuple[RequestEnv
     """Read an event of a group that is a request. Raises `EventError`, as `decode_group_event` does."""
     event = decode_group_event(group_id, value)
     if not isinstance(event, tuple):
-        raise EventError(EventProblem.NOT_AN_ENVELOPE, f"the event is {type(event).__struct_config__.tag}; it is no request")
+        raise EventError(
+            EventProblem.NOT_AN_ENVELOPE, f"the event is {type(event).__struct_config__.tag}; it is no request"
+        )
     return event
 
 

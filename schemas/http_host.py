@@ -1,7 +1,7 @@
 """The Host header of an HTTP request: whether it names this machine.
 
-A page from elsewhere can have its own name point to 127.0.0.1 (DNS rebinding) and then read what listens there without a
-password. The browser still sends that name as `Host` (RFC 9110, section 7.2), which tells such requests apart.
+A page from elsewhere can have its own name point to 127.0.0.1 (DNS rebinding) and then read what listens there without
+a password. The browser still sends that name as `Host` (RFC 9110, section 7.2), which tells such requests apart.
 """
 
 from __future__ import annotations

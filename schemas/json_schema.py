@@ -23,7 +23,9 @@ def json_schemas() -> dict[str, Schema]:
     return {
         "event.schema.json": _event(),
         "response.schema.json": _enveloped(
-            "coordinator.responses: the answer to one request", ResponseDocument, {name: api.response for name, api in APIS.items()}
+            "coordinator.responses: the answer to one request",
+            ResponseDocument,
+            {name: api.response for name, api in APIS.items()},
         ),
         "history.schema.json": _plain("coordinator.history: one thing that happened in a group", History),
         "topic.schema.json": _plain("coordinator.topics: a topic of the cluster, as a shard knows it", KnownTopic),
@@ -42,7 +44,9 @@ def _event() -> Schema:
         RequestDocument,
         {name: api.request for name, api in APIS.items()},
     )
-    others, components = msgspec.json.schema_components([Tick, *get_args(GroupEventBody)], ref_template="#/$defs/{name}")
+    others, components = msgspec.json.schema_components(
+        [Tick, *get_args(GroupEventBody)], ref_template="#/$defs/{name}"
+    )
     return requests | {"oneOf": [*others, *requests["oneOf"]], "$defs": requests["$defs"] | components}
 
 

@@ -1,7 +1,7 @@
 """What lies on the topics topic: what each shard of the coordinator knows of the cluster's topics.
 
-A record's key is the topic's id, its value a JSON object, null once the topic is gone and every group has been told. It is
-the coordinator's own bookkeeping: no decision about a group reads it.
+A record's key is the topic's id, its value a JSON object, null once the topic is gone and every group has been told. It
+is the coordinator's own bookkeeping: no decision about a group reads it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ decode_known_topic: Callable[[bytes], KnownTopic] = json_decoder(KnownTopic)
 
 
 def topic_id_text(high: int, low: int) -> str | None:
-    """A topic's id as our events spell it, from its two signed halves; None for no id (brokers before 2.8 have none)."""
+    """A topic's id as our events spell it, from its two signed halves; None for no id (brokers before 2.8 have
+    none)."""
     value = UUID(int=((high % 2**64) << 64) | (low % 2**64))
     return str(value) if value.int else None

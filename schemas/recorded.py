@@ -19,8 +19,8 @@ DURATION_MS = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 class RecordedLeader(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="recorded_leader"):
     """Whom the recorded coordinator elects where a leader is missing: the first of these that can lead.
 
-    Kafka elects by the order of a hash map. A recording shows the result alone, so the importer of one writes this event
-    before the election. It has no answer.
+    Kafka elects by the order of a hash map. A recording shows the result alone, so the importer of one writes this
+    event before the election. It has no answer.
     """
 
     member_ids: tuple[str, ...]
@@ -88,8 +88,8 @@ class RecordedGroup(Struct, frozen=True, kw_only=True, gc=False, tag_field="type
 class RecordingGap(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="recording_gap"):
     """From here on the recording does not tell what becomes of the group: nothing is known until the next event of it.
 
-    The importer of a recording writes it where the recording begins after the group, and where what it says cannot follow
-    from what it said before, as when lines are missing. It has no answer.
+    The importer of a recording writes it where the recording begins after the group, and where what it says cannot
+    follow from what it said before, as when lines are missing. It has no answer.
     """
 
     reason: str

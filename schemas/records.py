@@ -35,7 +35,8 @@ from schemas.wire import (
 )
 
 OFFSET_COMMIT_TYPE = 1
-"""Record type of a commit. Old brokers wrote 0, which is read alike; two types for one key would not compact together."""
+"""Record type of a commit. Old brokers wrote 0, which is read alike; two types for one key would not compact
+together."""
 GROUP_METADATA_TYPE = 2
 VALUE_VERSION_MAX = 4
 DEFAULT_VALUE_VERSION = 3
@@ -213,7 +214,13 @@ def encode_group_metadata_value(value: GroupMetadataValue, version: int = DEFAUL
         for member in value.members
     ]
     return encode_group_metadata(
-        version, value.protocol_type, value.generation, value.protocol, value.leader, value.current_state_timestamp_ms, members
+        version,
+        value.protocol_type,
+        value.generation,
+        value.protocol,
+        value.leader,
+        value.current_state_timestamp_ms,
+        members,
     )
 
 
@@ -262,7 +269,9 @@ def encode_member_metadata(
         encode_nullable_string(group_instance_id, flexible) if version >= 3 else b"",
         encode_string(client_id, flexible),
         encode_string(client_host, flexible),
-        pack(_TWO_TIMEOUTS, rebalance_timeout_ms, session_timeout_ms) if version >= 1 else pack(INT32, session_timeout_ms),
+        pack(_TWO_TIMEOUTS, rebalance_timeout_ms, session_timeout_ms)
+        if version >= 1
+        else pack(INT32, session_timeout_ms),
         encode_blob(subscription, flexible),
         encode_blob(assignment, flexible),
         _NO_TAGS if flexible else b"",

@@ -2,10 +2,10 @@
 
     {"partition":0,"offset":17,"timestamp_ms":1767225600000,"key":"orders","value":"{\\"type\\":\\"request\\",...}"}
 
-`partition`, `offset` and `timestamp_ms` say where the record lay in its topic and when it was appended. `key` and `value`
-are the record's bytes as text; bytes that are no UTF-8 are base64 under `key_b64` and `value_b64` instead; a key or value
-that is absent is null. `headers`, where there are any, map names to text. A record that was not read from a topic (what
-a replay writes) has no offset and no timestamp.
+`partition`, `offset` and `timestamp_ms` say where the record lay in its topic and when it was appended. `key` and
+`value` are the record's bytes as text; bytes that are no UTF-8 are base64 under `key_b64` and `value_b64` instead; a
+key or value that is absent is null. `headers`, where there are any, map names to text. A record that was not read from
+a topic (what a replay writes) has no offset and no timestamp.
 """
 
 from __future__ import annotations

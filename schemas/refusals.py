@@ -54,20 +54,27 @@ def error_response(request: Request, error_code: ErrorCode) -> Response:
         case LeaveGroupRequest():
             return LeaveGroupResponse(error_code=error_code)
         case OffsetFetchRequest():
-            groups = tuple(OffsetFetchResponseGroup(group_id=group.group_id, error_code=error_code) for group in request.groups)
+            groups = tuple(
+                OffsetFetchResponseGroup(group_id=group.group_id, error_code=error_code) for group in request.groups
+            )
             return OffsetFetchResponse(groups=groups)
         case OffsetDeleteRequest():
             return OffsetDeleteResponse(error_code=error_code)
         case DescribeGroupsRequest():
-            described = tuple(DescribedGroup(error_code=error_code, group_id=group_id, group_state="") for group_id in request.groups)
+            described = tuple(
+                DescribedGroup(error_code=error_code, group_id=group_id, group_state="") for group_id in request.groups
+            )
             return DescribeGroupsResponse(groups=described)
         case DeleteGroupsRequest():
-            results = tuple(DeletableGroupResult(group_id=group_id, error_code=error_code) for group_id in request.groups_names)
+            results = tuple(
+                DeletableGroupResult(group_id=group_id, error_code=error_code) for group_id in request.groups_names
+            )
             return DeleteGroupsResponse(results=results)
         case FindCoordinatorRequest():
             message = error_code.meaning
             coordinators = tuple(
-                Coordinator(key=key, node_id=-1, error_code=error_code, error_message=message) for key in request.coordinator_keys
+                Coordinator(key=key, node_id=-1, error_code=error_code, error_message=message)
+                for key in request.coordinator_keys
             )
             return FindCoordinatorResponse(coordinators=coordinators)
     assert_never(request)
@@ -79,7 +86,9 @@ def _commit_topics(request: OffsetCommitRequest, error_code: ErrorCode) -> tuple
         OffsetCommitResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
-            partitions=tuple(OffsetCommitResponsePartition(each.partition_index, error_code) for each in topic.partitions),
+            partitions=tuple(
+                OffsetCommitResponsePartition(each.partition_index, error_code) for each in topic.partitions
+            ),
         )
         for topic in request.topics
     )

@@ -1,5 +1,6 @@
-"""The number of shards, which is the number of partitions of the events topic: fixed for its life, since a group's shard is the hash
-of its id over it. Kafka lets partitions be added all the same. Whoever counts them says no, in these words.
+"""The number of shards, which is the number of partitions of the events topic: fixed for its life, since a group's
+shard is the hash of its id over it. Kafka lets partitions be added all the same. Whoever counts them says no, in
+these words.
 """
 
 from __future__ import annotations
@@ -7,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _REMEDY = (
-    "a group's shard is the hash of its id over them, so groups would be looked for where they are not, and Kafka takes no "
-    "partition away. Save the offsets (`group-coordinator offsets export`), start the coordinator with another --topic-prefix "
-    "and as many --shards as wanted, and give them back (`offsets import`)."
+    "a group's shard is the hash of its id over them, so groups would be looked for where they are not, and Kafka "
+    "takes no partition away. Save the offsets (`group-coordinator offsets export`), start the coordinator with "
+    "another --topic-prefix and as many --shards as wanted, and give them back (`offsets import`)."
 )
 
 
@@ -28,8 +29,8 @@ def problem_of_ends(events_topic: str, ends: Sequence[int]) -> str | None:
         return None
     named = ", ".join(map(str, empty))
     return (
-        f"Nobody coordinates partition {named} of {events_topic}: it is empty, while others are not. If it is a shard, start its "
-        f"coordinator (`run --shard {empty[0]}`). If partitions were added: {_REMEDY}"
+        f"Nobody coordinates partition {named} of {events_topic}: it is empty, while others are not. If it is a shard, "
+        f"start its coordinator (`run --shard {empty[0]}`). If partitions were added: {_REMEDY}"
     )
 
 

@@ -1,4 +1,5 @@
-"""A cache that keeps results for short texts and byte strings only: one that holds thousands of long ones fills the memory."""
+"""A cache that keeps results for short texts and byte strings only: one that holds thousands of long ones fills the
+memory."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ _Argument = TypeVar("_Argument", str, bytes)
 _Result = TypeVar("_Result")
 
 
-def small_cache(entries: int, longest: int) -> Callable[[Callable[[_Argument], _Result]], Callable[[_Argument], _Result]]:
+def small_cache(
+    entries: int, longest: int
+) -> Callable[[Callable[[_Argument], _Result]], Callable[[_Argument], _Result]]:
     """Keeps the last results of a function of one text or byte string, of those that are no longer than `longest`."""
 
     def decorate(function: Callable[[_Argument], _Result]) -> Callable[[_Argument], _Result]:

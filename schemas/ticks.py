@@ -1,9 +1,9 @@
 """What a valid tick is: one function for everybody who reads an events topic, of the record alone.
 
-Ticks move time, for every group of their partition. So one that lies further in the future than clocks can differ is
-no tick: whoever may write to the topic could end every session with it, for good. It is judged by its own record's
-timestamp, which the broker gives (`message.timestamp.type=LogAppendTime`): then every reader, replay and batching comes to the same.
-One that lies behind its timestamp, however far, is valid: after an outage the clock lags lawfully.
+Ticks move time, for every group of their partition. So one that lies further in the future than clocks can differ is no
+tick: whoever may write to the topic could end every session with it, for good. It is judged by its own record's
+timestamp, which the broker gives (`message.timestamp.type=LogAppendTime`): then every reader, replay and batching comes
+to the same. One that lies behind its timestamp, however far, is valid: after an outage the clock lags lawfully.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ def _many(seeds: range, jobs: int) -> int:
     took_s = time.monotonic() - began_s
     worlds = sum(is_world(seed) for seed in seeds)
     print(
-        f"{worlds} worlds and {done - worlds} soups with {requests} requests in {took_s:.0f} s ({done / took_s:.0f} a second, {jobs} processes): "
-        f"{len(findings)} broke a rule"
+        f"{worlds} worlds and {done - worlds} soups with {requests} requests in {took_s:.0f} s ({done / took_s:.0f} a "
+        f"second, {jobs} processes): {len(findings)} broke a rule"
     )
     return 1 if findings else 0
 

@@ -1,8 +1,9 @@
-"""The driver of one shard: cuts the log into batches as Spark does, works them as the operator does, and may fail anywhere.
+"""The driver of one shard: cuts the log into batches as Spark does, works them as the operator does, and may fail
+anywhere.
 
 A batch is planned (its offsets and its watermark go to the checkpoint), read, worked group by group, written, and
-committed with the groups' new states. One that fails is repeated from the plan with the states of the batch before; what
-it had written stays written. The watermark of a batch is the last tick of the batches before it.
+committed with the groups' new states. One that fails is repeated from the plan with the states of the batch before;
+what it had written stays written. The watermark of a batch is the last tick of the batches before it.
 """
 
 from __future__ import annotations
@@ -132,8 +133,8 @@ class Driver:
     def run_batch(self, dice: Random, records_max: int, fail_at: int | None = None, *, is_last: bool = False) -> int:
         """Work the next batch, or the failed one again; returns its number of steps. Raises `BatchFailed`.
 
-        Without new records there is no batch: timers that the last tick has reached fire with what comes next. `is_last`:
-        nothing comes any more.
+        Without new records there is no batch: timers that the last tick has reached fire with what comes next.
+        `is_last`: nothing comes any more.
         """
         if self._plan is None:
             if self.is_done or (self._end == len(self._records) and not is_last):
@@ -144,7 +145,9 @@ class Driver:
 
     def _work(self, plan: Plan, steps: _Steps, dice: Random) -> int:
         steps.pass_one()  # planned
-        rows, clock_ms = carry_clock(self._records[plan.start : plan.end], plan.watermark_ms, self.config.tick_ahead_bound_ms)
+        rows, clock_ms = carry_clock(
+            self._records[plan.start : plan.end], plan.watermark_ms, self.config.tick_ahead_bound_ms
+        )
         dice.shuffle(rows)  # after Spark's shuffle the rows of a group come in any order
         by_group: dict[bytes | None, list[Row]] = {}
         for row in rows:

@@ -143,7 +143,8 @@ def _stray_tick(world: World, fault: StrayTick) -> None:
     bound_ms = world.scenario.config.tick_ahead_bound_ms
     ticks = ticks_of(world.log.partitions[fault.shard], bound_ms)
     if fault.ahead_ms and world.now_ms < world.broker_back_ms:
-        # It is too far in the future by its own timestamp, which it gets when the broker is back, whatever its clock shows then.
+        # It is too far in the future by its own timestamp, which it gets when the broker is back, whatever its clock
+        # shows then.
         world.at(world.broker_back_ms, lambda: _stray_tick(world, fault))
         return
     if fault.ahead_ms:

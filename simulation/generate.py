@@ -82,7 +82,8 @@ def _members(
     assignors = dice.choice(ASSIGNORS)
     session_ms = dice.choice((SESSION_MS, SESSION_MS, 10_000, 30_000))
     poll_ms = dice.choice((200, 500, 1_000))
-    # Whoever must rejoin has to hear of it by a heartbeat, commit, give up and join, a poll each, before the time is over.
+    # Whoever must rejoin has to hear of it by a heartbeat, commit, give up and join, a poll each, before the time is
+    # over.
     heartbeat_ms = min(session_ms // dice.choice((3, 4)), 2_500)
     max_poll_ms = max(dice.choice((2_500, 5_000, 10_000)), heartbeat_ms + 4 * poll_ms + 4 * batch_ms + 1_000)
     return [
@@ -112,8 +113,8 @@ def _fault(
     at_ms = dice.randint(0, end_ms)
     long_ms = dice.choice((dice.randint(100, 3_000), dice.randint(3_000, 9_000), dice.randint(9_000, 60_000)))
     back_ms = dice.choice((None, dice.randint(100, 2_000), dice.randint(2_000, 12_000)))
-    # A static leader that comes back decides nothing (KIP-814), so partitions that were added while it was away wait for the
-    # next rebalance: a gap of the protocol.
+    # A static leader that comes back decides nothing (KIP-814), so partitions that were added while it was away wait
+    # for the next rebalance: a gap of the protocol.
     dynamic = 0 if any(plan.instance_id is not None for plan in members) else 2
     kinds: list[tuple[int, Callable[[], Fault]]] = [
         (4, lambda: Crash(member=member, at_ms=at_ms, back_after_ms=back_ms)),
@@ -127,7 +128,12 @@ def _fault(
         (1, lambda: WallClockJump(at_ms=at_ms, by_ms=dice.choice((-3_600_000, 3_600_000, 1_000)))),
         (1, lambda: BrokerClockJump(at_ms=at_ms, by_ms=dice.choice((-20_000, -1_000, 1_000, 20_000)))),
         (1, lambda: StrayTick(shard=dice.randrange(shards), at_ms=at_ms, back_ms=dice.choice((0, 1, 100_000)))),
-        (1, lambda: StrayTick(shard=dice.randrange(shards), at_ms=at_ms, ahead_ms=dice.choice((1, 100_000, 8 * DAY_MS, 10**14)))),
+        (
+            1,
+            lambda: StrayTick(
+                shard=dice.randrange(shards), at_ms=at_ms, ahead_ms=dice.choice((1, 100_000, 8 * DAY_MS, 10**14))
+            ),
+        ),
         (dynamic, lambda: Grow(topic=dice.choice(list(topics)), at_ms=at_ms, partitions=dice.randint(2, 8))),
         (5, lambda: Stranger(group_id=dice.choice([*groups, "nobodys"]), at_ms=at_ms, what=dice.choice(STRANGERS))),
     ]

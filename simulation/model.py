@@ -1,8 +1,8 @@
 """A slow, simple model of the classic group protocol: what a coordinator must say and be, to judge one that is fast.
 
 Written from the description of the protocol, not from `coordinator_state`, of which it shares nothing but the settings
-and the form of an event: no counters, no planned timers, no outputs other than answers and records. Whatever can be found
-by looking is found by looking. `tests/simulation/test_model.py` holds the model itself against what Kafka's own
+and the form of an event: no counters, no planned timers, no outputs other than answers and records. Whatever can be
+found by looking is found by looking. `tests/simulation/test_model.py` holds the model itself against what Kafka's own
 coordinator was recorded to do. Not modelled: history, `group_max_bytes`.
 """
 
@@ -162,7 +162,10 @@ class Model(OffsetRequests):
 
 
 def refusal(request: Request, no: No) -> Response:
-    """How each API says no. It is written a second time here on purpose: a judge that shared `schemas.refusals` could not find it wrong."""
+    """How each API says no.
+
+    It is written a second time here on purpose: a judge that shared `schemas.refusals` could not find it wrong.
+    """
     code = no.code
     match request:
         case JoinGroupRequest():

@@ -122,7 +122,9 @@ class OffsetRequests(MembershipRequests):
         if wanted is None:
             names = sorted({topic for topic, _ in stored})
             wanted = tuple(
-                OffsetFetchRequestTopic(name=name, partition_indexes=tuple(sorted(p for topic, p in stored if topic == name)))
+                OffsetFetchRequestTopic(
+                    name=name, partition_indexes=tuple(sorted(p for topic, p in stored if topic == name))
+                )
                 for name in names
             )
         topics = []
@@ -172,7 +174,8 @@ class OffsetRequests(MembershipRequests):
         del life.offsets[topic, partition]
         self.log(life, encode_key(OffsetCommitKey(self.group_id, topic, partition)), None)
 
-    # --------------------------------------------------------------------------------------------------- the whole group
+    # --------------------------------------------------------------------------------------------------- the whole
+    # group
 
     def delete_groups(self, event: RequestEvent, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
         life = self.life

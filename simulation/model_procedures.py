@@ -1,4 +1,5 @@
-"""The model's procedures: what the requests and the timers of a group have in common, under their names in the description."""
+"""The model's procedures: what the requests and the timers of a group have in common, under their names in the
+description."""
 
 from __future__ import annotations
 
@@ -227,7 +228,8 @@ class Procedures:
         )
 
     def vote(self, life: Life) -> str:
-        """Most votes win; equals are settled by the order of a Java hash map of 16 buckets, doubled when three quarters full."""
+        """Most votes win; equals are settled by the order of a Java hash map of 16 buckets, doubled when three
+        quarters full."""
         votes = [next(name for name, _ in each.protocols if life.common(name)) for each in life.people]
         names = list(dict.fromkeys(votes))
         buckets = 16

@@ -176,7 +176,8 @@ class MembershipRequests(Procedures):
         self.rebalance_or_complete(life)
         return None
 
-    # ----------------------------------------------------------------------------------- SyncGroup, Heartbeat, LeaveGroup
+    # ----------------------------------------------------------------------------------- SyncGroup, Heartbeat,
+    # LeaveGroup
 
     def sync_group(self, event: RequestEvent, request: SyncGroupRequest) -> SyncGroupResponse | None:
         if event.envelope.api_version >= 5 and None in (request.protocol_type, request.protocol_name):
@@ -185,7 +186,10 @@ class MembershipRequests(Procedures):
         life, each = self.validate(self.life, request.member_id, request.group_instance_id)
         if request.generation_id != life.generation:
             raise No(ErrorCode.ILLEGAL_GENERATION)
-        if request.protocol_type not in (None, life.protocol_type) or request.protocol_name not in (None, life.protocol):
+        if request.protocol_type not in (None, life.protocol_type) or request.protocol_name not in (
+            None,
+            life.protocol,
+        ):
             raise No(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if life.state == "PreparingRebalance":
             raise No(ErrorCode.REBALANCE_IN_PROGRESS)

@@ -1,4 +1,5 @@
-"""A process with one group member: it polls, works, beats, commits; and it crashes, freezes, dawdles as the scenario says."""
+"""A process with one group member: it polls, works, beats, commits; and it crashes, freezes, dawdles as the scenario
+says."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ class Process:
         self.member.start(self._local_ms(), topics)
         self._poll()
 
-    # ------------------------------------------------------------------------------------------------- its life and time
+    # ------------------------------------------------------------------------------------------------- its life and
+    # time
 
     @property
     def is_frozen(self) -> bool:
@@ -184,7 +186,8 @@ class Process:
         if self.member.failure is not None or self.member.is_closed:
             code_and_reason = self.member.failure
             self.world.tell(
-                self.name, "has closed" if code_and_reason is None else f"ends: {code_and_reason[0].name}, {code_and_reason[1]}"
+                self.name,
+                "has closed" if code_and_reason is None else f"ends: {code_and_reason[0].name}, {code_and_reason[1]}",
             )
             self.end()
             return

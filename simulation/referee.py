@@ -213,8 +213,19 @@ class _Shard:
         expiries = [output for output in outputs if isinstance(output, MemberExpired)]
         self._judgement.expiries += [(self._time_ms, expired) for expired in expiries]
         request = event if isinstance(event, RequestEvent) else None
-        step = Step(group_id, clock_ms, request, before, coordinator.group, outputs, model, said, renewed=isinstance(event, RenewalEvent),
-                    gone=event.topics if isinstance(event, TopicsDeletedEvent) else (), moved_ms=moved_ms)
+        step = Step(
+            group_id,
+            clock_ms,
+            request,
+            before,
+            coordinator.group,
+            outputs,
+            model,
+            said,
+            renewed=isinstance(event, RenewalEvent),
+            gone=event.topics if isinstance(event, TopicsDeletedEvent) else (),
+            moved_ms=moved_ms,
+        )
         if self._keep_steps and (event is not None or outputs):
             self._judgement.steps.append((self._time_ms, step))
         for rule in rules:

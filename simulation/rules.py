@@ -35,7 +35,9 @@ class SameAsModel(Rule):
         mine = None if step.group is None else group_state(step.group)
         model = step.model.picture()
         if mine != model:
-            different = sorted(name for name in {*(mine or {}), *(model or {})} if (mine or {}).get(name) != (model or {}).get(name))
+            different = sorted(
+                name for name in {*(mine or {}), *(model or {})} if (mine or {}).get(name) != (model or {}).get(name)
+            )
             return "the state differs in " + "; ".join(
                 f"{name}: {(mine or {}).get(name)} instead of {(model or {}).get(name)}" for name in different
             )
@@ -71,7 +73,10 @@ class EveryRequestOnce(Rule):
             if isinstance(output, Answer):
                 asked = self._open.pop(output.answers_offset, None)
                 if asked is None:
-                    return f"{output.api} of offset {output.answers_offset} is answered, though it is not, or no longer, open"
+                    return (
+                        f"{output.api} of offset {output.answers_offset} is answered, though it is not, or no longer, "
+                        "open"
+                    )
                 if asked != (output.request_id, output.reply_partition, output.api, output.api_version):
                     return f"{asked[2]} of offset {output.answers_offset} is answered to somebody else"
         parked = _parked(step.classic)
@@ -82,7 +87,8 @@ class EveryRequestOnce(Rule):
         return None
 
     def _forget_copies(self, step: Step, parked: dict[int, None]) -> None:
-        """A parked request that came again is parked or answered once, as its last copy: its sender wants one answer."""
+        """A parked request that came again is parked or answered once, as its last copy: its sender wants one
+        answer."""
         if step.event is None:
             return
         offset, request_id = step.event.offset, step.event.envelope.request_id
@@ -135,7 +141,9 @@ class GenerationsRise(Rule):
                     return f"generation {output.generation_id} comes after generation {self._generation}"
                 self._generation = output.generation_id
         if step.classic is not None and step.classic.generation_id != self._generation:
-            return f"the group is in generation {step.classic.generation_id}; the last join phase gave {self._generation}"
+            return (
+                f"the group is in generation {step.classic.generation_id}; the last join phase gave {self._generation}"
+            )
         return None
 
 
@@ -151,7 +159,9 @@ class OneOwner(Rule):
             for partition in decode_assignment(member.assignment).partitions if member.assignment else ():
                 if partition in owners:
                     both = f"{owners[partition]} and {member.member_id}"
-                    return f"{partition.topic}-{partition.partition} belongs to {both} in generation {group.generation_id}"
+                    return (
+                        f"{partition.topic}-{partition.partition} belongs to {both} in generation {group.generation_id}"
+                    )
                 owners[partition] = member.member_id
         return None
 

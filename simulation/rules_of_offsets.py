@@ -71,7 +71,8 @@ class _Kept(NamedTuple):
 
 
 class CommitsKept(Rule):
-    """What was accepted stays, as it is, until the next commit, a deletion that was asked for, the end of its retention or of its topic."""
+    """What was accepted stays, as it is, until the next commit, a deletion that was asked for, the end of its
+    retention or of its topic."""
 
     def __init__(self, config: GroupConfig) -> None:
         super().__init__(config)
@@ -117,7 +118,11 @@ class CommitsKept(Rule):
     def _remove(self, step: Step) -> str | None:
         wrong = None
         for gone in step.gone:
-            of_it = [key for key, kept in self._kept.items() if key[0] == gone.name and kept.topic_id in (None, gone.topic_id)]
+            of_it = [
+                key
+                for key, kept in self._kept.items()
+                if key[0] == gone.name and kept.topic_id in (None, gone.topic_id)
+            ]
             for key in of_it:
                 del self._kept[key]
         for output in step.outputs:
@@ -144,7 +149,10 @@ class CommitsKept(Rule):
                 for partition in topic.partitions:
                     kept = self._kept.get((topic.name, partition.partition_index))
                     if partition.committed_offset != (-1 if kept is None else kept.offset):
-                        return f"{topic.name}-{partition.partition_index} is fetched as {partition.committed_offset}, not {kept}"
+                        return (
+                            f"{topic.name}-{partition.partition_index} is fetched as {partition.committed_offset}, "
+                            f"not {kept}"
+                        )
         return None
 
 
@@ -162,7 +170,8 @@ def _deletes_group(answer: Answer) -> bool:
 
 
 class LogTellsHardState(Rule):
-    """A fresh reader of the compacted offsets log rebuilds the group's offsets, and the group whenever it is at rest."""
+    """A fresh reader of the compacted offsets log rebuilds the group's offsets, and the group whenever it is at
+    rest."""
 
     def __init__(self, config: GroupConfig) -> None:
         super().__init__(config)
@@ -193,7 +202,10 @@ class LogTellsHardState(Rule):
             value.generation,
             value.protocol,
             value.leader,
-            [(each.member_id, each.group_instance_id, each.session_timeout_ms, each.assignment) for each in value.members],
+            [
+                (each.member_id, each.group_instance_id, each.session_timeout_ms, each.assignment)
+                for each in value.members
+            ],
         )
         members = [
             (each.member_id, each.group_instance_id, each.session_timeout_ms, each.assignment)

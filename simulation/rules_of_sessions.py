@@ -41,7 +41,8 @@ class OnlyTicksMoveTime(Rule):
 
 
 class SessionsKept(Rule):
-    """Nobody who was heard within its session is expired; who was not is, as soon as the clock has reached the deadline."""
+    """Nobody who was heard within its session is expired; who was not is, as soon as the clock has reached the
+    deadline."""
 
     def __init__(self, config: GroupConfig) -> None:
         super().__init__(config)
@@ -60,7 +61,9 @@ class SessionsKept(Rule):
     def _check(self, step: Step) -> str | None:
         now_ms = step.group.now_ms if step.group is not None else step.clock_ms
         if step.moved_ms:
-            self._heard = {member_id: (heard_ms + step.moved_ms, good_ms) for member_id, (heard_ms, good_ms) in self._heard.items()}
+            self._heard = {
+                member_id: (heard_ms + step.moved_ms, good_ms) for member_id, (heard_ms, good_ms) in self._heard.items()
+            }
         if step.renewed and step.classic is not None:
             for member in step.classic.members.values():
                 self._renew(member.member_id, member.session_timeout_ms, now_ms)

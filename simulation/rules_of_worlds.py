@@ -50,16 +50,20 @@ def _batching_seen(first: Numbered, expected: Numbered, timestamp_ms: int) -> Vi
 
 
 def judge_expiries(world: World, judgement: Judgement) -> Iterator[Violation]:
-    """Nobody is expired within a session of the clock's return; nor who was alive and could speak all the time that counted.
+    """Nobody is expired within a session of the clock's return; nor who was alive and could speak all the time that
+    counted.
 
-    That time begins when the log's clock stood one session before the deadline: if driver or broker paused meanwhile, the
-    pause lies in it, and is no excuse. Before the first tick of a log there is no such clock.
+    That time begins when the log's clock stood one session before the deadline: if driver or broker paused meanwhile,
+    the pause lies in it, and is no excuse. Before the first tick of a log there is no such clock.
     """
     for seen_ms, expired in judgement.expiries:
         for back_ms in _returns(world, expired.group_id):
             if back_ms < expired.time_ms < back_ms + expired.session_timeout_ms:
                 late_ms = expired.time_ms - back_ms
-                message = f"{expired.member.member_id} is expired {late_ms} ms after the clock's return, of {expired.session_timeout_ms} ms"
+                message = (
+                    f"{expired.member.member_id} is expired {late_ms} ms after the clock's return, of "
+                    f"{expired.session_timeout_ms} ms"
+                )
                 yield Violation("PausesCostNobody", message, expired.group_id, seen_ms)
         holder = _holder(world, expired.member.member_id, seen_ms)
         from_ms = _append_time(world, expired.group_id, expired.time_ms - expired.session_timeout_ms)
@@ -71,7 +75,8 @@ def judge_expiries(world: World, judgement: Judgement) -> Iterator[Violation]:
 
 
 def _returns(world: World, group_id: str) -> Iterator[int]:
-    """Where the clock stood when it went on after a pause of any kind: for half of the shortest session the log took no tick.
+    """Where the clock stood when it went on after a pause of any kind: for half of the shortest session the log took no
+    tick.
 
     A tick that is not valid moves nothing, but the log has taken it: it was no pause.
     """
@@ -99,7 +104,9 @@ def _holder(world: World, member_id: str, at_ms: int) -> Process | None:
 def _append_time(world: World, group_id: str, clock_ms: int) -> int | None:
     """When the log's clock reached this; None: it stood beyond it from the beginning."""
     earlier = False
-    for ticked_ms, tick_ms in ticks_of(world.log.partitions[world.shard_of(group_id)], world.scenario.config.tick_ahead_bound_ms):
+    for ticked_ms, tick_ms in ticks_of(
+        world.log.partitions[world.shard_of(group_id)], world.scenario.config.tick_ahead_bound_ms
+    ):
         if tick_ms >= clock_ms:
             return ticked_ms if earlier else None
         earlier = True
@@ -127,7 +134,8 @@ def judge_end(world: World) -> Iterator[Violation]:
 
 
 def judge_topics(world: World) -> Iterator[Violation]:
-    """No offset outlives its topic, where the topic was known; and nobody is told that a topic is gone which is there."""
+    """No offset outlives its topic, where the topic was known; and nobody is told that a topic is gone which is
+    there."""
     for watch, driver in zip(world.topic_watches, world.drivers, strict=True):
         for group_id, blobs in driver.states.items():
             for topic, partition, committed in decode_group(*blobs).offsets:

@@ -120,7 +120,8 @@ class BrokerClockJump(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class StrayTick(Struct, frozen=True, kw_only=True, tag=True):
-    """Somebody writes a tick that repeats the last one or goes back, or one that lies too far in the future to be valid."""
+    """Somebody writes a tick that repeats the last one or goes back, or one that lies too far in the future to be
+    valid."""
 
     shard: int
     at_ms: int

@@ -1,4 +1,5 @@
-"""Make a failing case as small as it can be while the same rule is still broken: fewer faults, members, steps; simpler ones."""
+"""Make a failing case as small as it can be while the same rule is still broken: fewer faults, members, steps;
+simpler ones."""
 
 from __future__ import annotations
 
@@ -91,7 +92,9 @@ def _fewer(items: Sequence[T], still_fails: Callable[[Sequence[T]], bool]) -> Se
 def _simpler(scenario: Scenario) -> Iterator[Scenario]:
     """The same world with one thing made plainer."""
     config = scenario.config
-    plain = GroupConfig(group_min_session_timeout_ms=config.group_min_session_timeout_ms, shard_count=config.shard_count)
+    plain = GroupConfig(
+        group_min_session_timeout_ms=config.group_min_session_timeout_ms, shard_count=config.shard_count
+    )
     for candidate in (
         replace(scenario, config=replace(plain, group_initial_rebalance_delay_ms=0)),
         replace(scenario, config=replace(config, shard_count=1)),

@@ -1,4 +1,5 @@
-"""Soups: random requests of nobody in particular, right and wrong ones, with random waits. The model judges every answer.
+"""Soups: random requests of nobody in particular, right and wrong ones, with random waits. The model judges every
+answer.
 
 The cook looks at a model while it cooks, so that many requests make sense; the soup itself is plain data, so that steps
 can be left out of it.
@@ -78,7 +79,9 @@ def soup_of(seed: int) -> Soup:
         offsets_retention_check_interval_ms=dice.choice((5_000, 20_000, 600_000)),
         offsets_retention_check_phase_ms=dice.choice((0, 1_234)),
         offset_commit_value_version=dice.choice((3, 4)),
-        group_offsets_max_bytes=Chance(seed).of("bounds").choice((1_000_000, 1_000_000, 1_000_000, 1_000_000, 350, 220)),
+        group_offsets_max_bytes=Chance(seed)
+        .of("bounds")
+        .choice((1_000_000, 1_000_000, 1_000_000, 1_000_000, 350, 220)),
     )
     models = {group_id: Model(group_id, config) for group_id in ("a", "b", "")}
     topics = Chance(seed).of("topics")
@@ -128,8 +131,12 @@ def _stray(dice: Random, bound_ms: int) -> int:
 
 
 def _gone(dice: Random) -> tuple[DeletedTopic, ...]:
-    """Some topics, and perhaps the same twice, with ids that are stored, with none, or with one that nobody has heard of."""
-    return tuple(DeletedTopic(name=dice.choice(TOPICS), topic_id=dice.choice(TOPIC_IDS)) for _ in range(dice.choice((1, 1, 2, 3))))
+    """Some topics, and perhaps the same twice, with ids that are stored, with none, or with one that nobody has
+    heard of."""
+    return tuple(
+        DeletedTopic(name=dice.choice(TOPICS), topic_id=dice.choice(TOPIC_IDS))
+        for _ in range(dice.choice((1, 1, 2, 3)))
+    )
 
 
 def _peek(step: Ladle, request: Request, number: int, clock_ms: int) -> RequestEvent:

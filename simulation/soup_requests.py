@@ -167,7 +167,8 @@ class Cook:
             group_instance_id=instance_id,
             protocol_type=dice.choices(("consumer", "connect", ""), (93, 5, 2))[0],
             protocols=tuple(
-                JoinGroupProtocol(name=name, metadata=dice.choices(METADATA, (60, 15, 10, 5, 5, 5))[0]) for name in names
+                JoinGroupProtocol(name=name, metadata=dice.choices(METADATA, (60, 15, 10, 5, 5, 5))[0])
+                for name in names
             ),
             reason=dice.choice((None, "why not")),
         )
@@ -252,5 +253,6 @@ class Cook:
         partitions = tuple(OffsetDeleteRequestPartition(partition_index=index) for index in range(2))
         names = self._dice.sample(TOPICS, 2)
         return OffsetDeleteRequest(
-            group_id=group_id, topics=tuple(OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in names)
+            group_id=group_id,
+            topics=tuple(OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in names),
         )

@@ -52,8 +52,8 @@ def cast_of(scenario: Scenario) -> Iterator[str]:
     for plan in scenario.members:
         kind = "a dynamic member" if plan.instance_id is None else f"instance {plan.instance_id}"
         yield (
-            f"{plan.name} is {kind} of {plan.group_id}: {'/'.join(plan.assignors)}, session {plan.session_timeout_ms} ms, "
-            f"polls every {plan.poll_every_ms} ms, reads {', '.join(plan.topics)}"
+            f"{plan.name} is {kind} of {plan.group_id}: {'/'.join(plan.assignors)}, session {plan.session_timeout_ms} "
+            f"ms, polls every {plan.poll_every_ms} ms, reads {', '.join(plan.topics)}"
         )
     for fault in scenario.faults:
         yield f"fault at {fault.at_ms / 1000:.3f} s: {_fault(fault)}"
@@ -84,9 +84,13 @@ def _step_lines(timestamp_ms: int, step: Step) -> Iterator[str]:
             words.append(f"generation {generation}")
         if getattr(request, "member_id", ""):
             words.append(f"as {_tail(request.member_id)}")  # type: ignore[union-attr]
-        yield _line(Told(timestamp_ms, f"{step.group_id} <-", f"{envelope.client_id or 'somebody'}: {', '.join(words)})"))
+        yield _line(
+            Told(timestamp_ms, f"{step.group_id} <-", f"{envelope.client_id or 'somebody'}: {', '.join(words)})")
+        )
     if step.renewed:
-        yield _line(Told(timestamp_ms, f"{step.group_id} <-", "the ticker: the clock stood still, the sessions begin anew"))
+        yield _line(
+            Told(timestamp_ms, f"{step.group_id} <-", "the ticker: the clock stood still, the sessions begin anew")
+        )
     if step.gone:
         gone = ", ".join(f"{each.name} ({each.topic_id or 'no id'})" for each in step.gone)
         yield _line(Told(timestamp_ms, f"{step.group_id} <-", f"the watcher: topics are gone: {gone}"))
@@ -99,7 +103,9 @@ def _step_lines(timestamp_ms: int, step: Step) -> Iterator[str]:
 def _output(step: Step, output: Output) -> str:
     if isinstance(output, Answer):
         own = step.event is not None and output.answers_offset == step.event.offset
-        return f"{output.api} of offset {output.answers_offset} is answered {_response(output.response)}" + ("" if own else " (was parked)")
+        return f"{output.api} of offset {output.answers_offset} is answered {_response(output.response)}" + (
+            "" if own else " (was parked)"
+        )
     return _history(output)
 
 

@@ -1,4 +1,5 @@
-"""The ticker of one shard, with the arithmetic of the real one: it lives in the driver's process and reads its clock anew."""
+"""The ticker of one shard, with the arithmetic of the real one: it lives in the driver's process and reads its clock
+anew."""
 
 from __future__ import annotations
 

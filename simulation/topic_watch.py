@@ -35,7 +35,9 @@ class ClusterTopics:
 
     def was_alive(self, name: str, topic_id: str | None, at_ms: int) -> bool:
         """Whether this was the topic of that name at some time."""
-        return topic_id is not None and [each for since_ms, each in self._lives[name] if since_ms <= at_ms][-1] == topic_id
+        return (
+            topic_id is not None and [each for since_ms, each in self._lives[name] if since_ms <= at_ms][-1] == topic_id
+        )
 
     def look(self, now_ms: int, dice: Random) -> TopicListing:
         """What some broker says."""
@@ -53,7 +55,9 @@ def _id(name: str, number: int) -> str:
 class TopicWatch:
     """Turns every second while its driver is up. `kept` is what its topics topic says."""
 
-    def __init__(self, shard: int, log: Log, driver: Driver, written: list[Written], topics: ClusterTopics, dice: Random) -> None:
+    def __init__(
+        self, shard: int, log: Log, driver: Driver, written: list[Written], topics: ClusterTopics, dice: Random
+    ) -> None:
         self.kept: dict[str, str] = {topic_id: name for name, topic_id in topics.look(0, dice).topics.items()}
         self.ever_kept: dict[str, str] = dict(self.kept)
         self._shard = shard

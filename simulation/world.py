@@ -31,8 +31,8 @@ from simulation.topic_watch import ClusterTopics, TopicWatch
 
 START_MS = 1_700_000_000_000
 CALM_LIMIT_MS, CALM_LIMIT_BATCHES = 180_000, 60
-"""After the last fault a group must have settled within this time and as many of the longest batches: with slow ones the clock
-is slow."""
+"""After the last fault a group must have settled within this time and as many of the longest batches: with slow ones
+the clock is slow."""
 SETTLED_FOR_MS = 3_000
 _LATENCY_MS = (2, 40)
 _WATCH_INTERVAL_MS = 1_000
@@ -75,7 +75,8 @@ class World:
         """What is to be appended when the broker is back."""
         session_min_ms, ahead_max_ms = scenario.config.group_min_session_timeout_ms, scenario.config.tick_ahead_bound_ms
         self.tickers = [
-            Ticker(self.log, shard, scenario.tick_ms, session_min_ms, ahead_max_ms) for shard in range(len(self.log.partitions))
+            Ticker(self.log, shard, scenario.tick_ms, session_min_ms, ahead_max_ms)
+            for shard in range(len(self.log.partitions))
         ]
         self.drivers = [
             Driver(shard, scenario.config, records, self._write, self.tickers[shard].handled)
@@ -148,7 +149,8 @@ class World:
                 return
 
     def _tell_of_topics(self) -> None:
-        """In worlds in which topics go, all go once more when nobody is left who could commit anew; the watchers must see to it."""
+        """In worlds in which topics go, all go once more when nobody is left who could commit anew; the watchers
+        must see to it."""
         gone = dict.fromkeys(fault.topic for fault in self.scenario.faults if isinstance(fault, Remake))
         if not gone:
             return
@@ -210,13 +212,16 @@ class World:
     def _assigned_topics(self, process: Process) -> tuple[str, ...]:
         """The topics that a generation's leader shares out for a member: those to which it subscribes.
 
-        Kafka's coordinator takes no notice of another subscription with which a static member comes back (KIP-814 and before):
-        until the next rebalance those of its earlier self hold.
+        Kafka's coordinator takes no notice of another subscription with which a static member comes back (KIP-814 and
+        before): until the next rebalance those of its earlier self hold.
         """
         decided = self._decided.get(process.plan.group_id)
         if process.plan.instance_id is not None and decided is not None:
             for member in decided.members:
-                if member.group_instance_id == process.plan.instance_id and member.member_id != process.member.member_id:
+                if (
+                    member.group_instance_id == process.plan.instance_id
+                    and member.member_id != process.member.member_id
+                ):
                     return decode_subscription(member.metadata).topics
         return process.member.subscription
 
@@ -235,7 +240,8 @@ class World:
         self._senders[send.request_id] = process
         down_ms = self._driver_down_until_ms[send.shard] - self.now_ms
         if send.api == "JoinGroup" and down_ms > 0:
-            # It hears late that it is a member: it does not beat yet, and to Kafka a JoinGroup that is repeated is no sign of life.
+            # It hears late that it is a member: it does not beat yet, and to Kafka a JoinGroup that is repeated is no
+            # sign of life.
             process.in_trouble(self.now_ms, down_ms)
         value = encode_request_event(
             send.api,
@@ -275,7 +281,11 @@ class World:
         answer = written.output
         if not isinstance(answer, Answer):
             return
-        if isinstance(answer.response, JoinGroupResponse) and answer.response.members and not answer.response.skip_assignment:
+        if (
+            isinstance(answer.response, JoinGroupResponse)
+            and answer.response.members
+            and not answer.response.skip_assignment
+        ):
             self._decided[answer.group_id] = answer.response
         process = self._senders.get(answer.request_id)
         if process is None:

@@ -1,4 +1,5 @@
-"""The long-running app: topics, Spark session, one query, one ticker and one watcher of topics for each shard, and their end.
+"""The long-running app: topics, Spark session, one query, one ticker and one watcher of topics for each shard, and
+their end.
 
 Nothing is restarted silently: when a query fails the app stops everything and raises the cause. Whoever runs the app
 restarts it; the checkpoint brings it back to where it was.
@@ -59,7 +60,8 @@ class SparkLost(RuntimeError):
 
     def __init__(self) -> None:
         super().__init__(
-            "Spark's JVM has ended or does not answer (killed? out of memory?). Start again: it goes on from the checkpoint."
+            "Spark's JVM has ended or does not answer (killed? out of memory?). Start again: it goes on from the "
+            "checkpoint."
         )
 
 
@@ -94,10 +96,12 @@ class Application:
     def run(self, stop: threading.Event) -> None:
         """Coordinate until `stop` is set, then end after the running batch.
 
-        Raises TopicError, JarsError, JavaError or CheckpointError before the start, and QueryFailed or SparkLost; TopicError
-        also when partitions were added to the events topic.
+        Raises TopicError, JarsError, JavaError or CheckpointError before the start, and QueryFailed or SparkLost;
+        TopicError also when partitions were added to the events topic.
         """
-        report = ensure_topics(admin_client(self._config.bootstrap_servers, self._config.client_properties), self._config.topic_settings)
+        report = ensure_topics(
+            admin_client(self._config.bootstrap_servers, self._config.client_properties), self._config.topic_settings
+        )
         spark = self._spark
         if spark is None:
             spark = open_session(self._config)
@@ -163,7 +167,14 @@ class Application:
 class _Shard:
     """One shard at work: its query, its ticker and its watcher of topics."""
 
-    def __init__(self, spark: SparkSession, config: StreamingConfig, report: TopicReport, number: int, on_tick: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: StreamingConfig,
+        report: TopicReport,
+        number: int,
+        on_tick: Callable[[], None],
+    ) -> None:
         self.number = number
         topics = report.topics
         source_options = config.source_options | (COMPRESSED_SOURCE_OPTIONS if report.compressed_events else {})
@@ -186,29 +197,11 @@ class _Shard:
         self._seen: tuple[int, str] | None = None
         self.ticker: Ticker | None = None
         if config.ticker:
-            self.ticker = Ticker(
-                topics.events,
-                number,
-                config.client_properties,
-                interval_ms=config.tick_interval_ms,
-                lead_ms=config.tick_lead_ms,
-                pause_ms=config.tick_pause_ms,
-                session_max_ms=max(config.group.group_max_session_timeout_ms, NEW_MEMBER_JOIN_TIMEOUT_MS),
-                ahead_max_ms=config.group.tick_ahead_bound_ms,
-                on_tick=on_tick,
-            )
+            self.ticker = _ticker(config, topics.events, number, on_tick)
             self.ticker.start()
         self._topic_watcher: TopicWatcher | None = None
         if config.ticker and config.topic_watch_interval_ms:
-            self._topic_watcher = TopicWatcher(
-                topics,
-                number,
-                config.shards,
-                report.partitions[topics.offsets],
-                config.client_properties,
-                interval_ms=config.topic_watch_interval_ms,
-                event_bytes_max=config.event_max_bytes // 2,
-            )
+            self._topic_watcher = _topic_watcher(config, report, number)
             self._topic_watcher.start()
 
     def poll(self) -> list[ShardProgress]:
@@ -241,7 +234,10 @@ class _Shard:
         return cause
 
     def _unseen(self, last: Any) -> list[Any]:
-        """The reports since the last one that was seen. Spark keeps a hundred, which are many to fetch where one is new."""
+        """The reports since the last one that was seen.
+
+        Spark keeps a hundred, which are many to fetch where one is new.
+        """
         seen = -1 if self._seen is None else self._seen[0]
         if self._seen is not None and last["batchId"] <= seen + 1:
             return [last]
@@ -254,7 +250,9 @@ class _Shard:
                 writer.stop()
 
 
-_OF_STATE = re.compile(r"STATE_STORE|state ?store|RocksDB|\.changelog|\.zip|Checksum|EOFException|log file", re.IGNORECASE)
+_OF_STATE = re.compile(
+    r"STATE_STORE|state ?store|RocksDB|\.changelog|\.zip|Checksum|EOFException|log file", re.IGNORECASE
+)
 _KAFKA_TIMEOUT = "org.apache.kafka.common.errors.TimeoutException"
 
 
@@ -284,6 +282,32 @@ def _innermost(query: StreamingQuery) -> str:
 
 
 _NO_STATE: Mapping[str, Any] = {"numRowsTotal": 0, "memoryUsedBytes": 0, "customMetrics": {}}
+
+
+def _ticker(config: StreamingConfig, events_topic: str, shard: int, on_tick: Callable[[], None]) -> Ticker:
+    return Ticker(
+        events_topic,
+        shard,
+        config.client_properties,
+        interval_ms=config.tick_interval_ms,
+        lead_ms=config.tick_lead_ms,
+        pause_ms=config.tick_pause_ms,
+        session_max_ms=max(config.group.group_max_session_timeout_ms, NEW_MEMBER_JOIN_TIMEOUT_MS),
+        ahead_max_ms=config.group.tick_ahead_bound_ms,
+        on_tick=on_tick,
+    )
+
+
+def _topic_watcher(config: StreamingConfig, report: TopicReport, shard: int) -> TopicWatcher:
+    return TopicWatcher(
+        report.topics,
+        shard,
+        config.shards,
+        report.partitions[report.topics.offsets],
+        config.client_properties,
+        interval_ms=config.topic_watch_interval_ms,
+        event_bytes_max=config.event_max_bytes // 2,
+    )
 
 
 def _progress(shard: int, topic: str, last: Any) -> ShardProgress:

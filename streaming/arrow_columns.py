@@ -13,7 +13,10 @@ MERGED_BYTES = 1 << 20
 
 
 def objects(column: pa.Array[Any]) -> list[Any]:
-    """The values of a column without nulls, or of any column of binaries or texts. Three times as fast as `to_pylist`."""
+    """The values of a column without nulls, or of any column of binaries or texts.
+
+    Three times as fast as `to_pylist`.
+    """
     found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
     return found
 

@@ -48,7 +48,8 @@ class _GroupRows(NamedTuple):
 
 
 def in_buckets(records: DataFrame, buckets: int) -> DataFrame:
-    """Rows of `RECORD_SCHEMA`, each with its `bucket`: a task for each bucket has its groups and all that has no key."""
+    """Rows of `RECORD_SCHEMA`, each with its `bucket`: a task for each bucket has its groups and all that has no
+    key."""
     all_buckets = F.sequence(F.lit(0), F.lit(buckets - 1))
     own_bucket = F.array(bucket_of("key", buckets))
     placed = records.fillna(0, ["partition", "offset", "timestamp_ms"]).withColumn(

@@ -1,8 +1,8 @@
 """Buckets: many groups under one key of Spark's state.
 
-Every key that a batch touches costs Spark a call, a state and a timer, before our code runs. Where a batch touches
-ten thousand groups, a fixed number of keys, each with the groups that fall into it, halves the time. What a group
-decides does not depend on it: each is handled by itself, as `streaming.operator` does, and the others of its bucket stay the
+Every key that a batch touches costs Spark a call, a state and a timer, before our code runs. Where a batch touches ten
+thousand groups, a fixed number of keys, each with the groups that fall into it, halves the time. What a group decides
+does not depend on it: each is handled by itself, as `streaming.operator` does, and the others of its bucket stay the
 bytes that they were.
 """
 
@@ -66,7 +66,9 @@ def decode_bucket(packed: bytes) -> Bucket:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise OperatorError(f"the state holds no bucket of groups: {problem}") from None
     if found.version != BUCKET_VERSION:
-        raise OperatorError(f"the state holds a bucket of version {found.version}, but this release reads {BUCKET_VERSION}")
+        raise OperatorError(
+            f"the state holds a bucket of version {found.version}, but this release reads {BUCKET_VERSION}"
+        )
     return found.groups
 
 
@@ -77,7 +79,11 @@ def bucket_operator(config: OperatorConfig) -> StateFunction:
         watermark_ms = state.getCurrentWatermarkMs()
         bucket = decode_bucket(*state.get) if state.exists else {}
         rows = _rows_by_group(chunks, watermark_ms)
-        due = [each for each, stored in bucket.items() if stored.next_deadline_ms is not None and stored.next_deadline_ms <= watermark_ms]
+        due = [
+            each
+            for each, stored in bucket.items()
+            if stored.next_deadline_ms is not None and stored.next_deadline_ms <= watermark_ms
+        ]
         for group_key in dict.fromkeys([*rows, *due]):
             yield from _coordinate_group(bucket, group_key, rows.get(group_key, ()), config, watermark_ms)
         _store(bucket, state, watermark_ms)

@@ -24,8 +24,8 @@ _PROBE = b"group-coordinator " * 256
 _BUCKETS_NOTE = "group_buckets"
 """A file with the number that the checkpoint was made with."""
 REMEDY = (
-    "Use a copy of the checkpoint, or name a new directory by --checkpoint and start once with --rebuild, which decides all events "
-    "anew from the beginning of the events topic (docs/recovery.md)."
+    "Use a copy of the checkpoint, or name a new directory by --checkpoint and start once with --rebuild, which "
+    "decides all events anew from the beginning of the events topic (docs/recovery.md)."
 )
 """Of a checkpoint that is damaged."""
 _FAILURES = (Py4JJavaError, PySparkException)
@@ -77,9 +77,10 @@ def require_checkpoints(spark: SparkSession, config: StreamingConfig, report: To
 def no_rebuild(shard: int, events: str, log_begin: int) -> str:
     """Return why a shard cannot be rebuilt, and what to do. `log_begin` is the first offset of its partition."""
     return (
-        f"The groups of shard {shard} cannot be rebuilt: {events}, partition {shard}, begins at offset {log_begin}, "
-        "so the events that made the groups are deleted. Save the committed offsets by `group-coordinator offsets "
-        "export`, start under a new --topic-prefix and bring them back by `group-coordinator offsets import` (docs/recovery.md)."
+        f"The groups of shard {shard} cannot be rebuilt: {events}, partition {shard}, begins at offset {log_begin}, so "
+        "the events that made the groups are deleted. Save the committed offsets by `group-coordinator offsets "
+        "export`, start under a new --topic-prefix and bring them back by `group-coordinator offsets import` "
+        "(docs/recovery.md)."
     )
 
 
@@ -119,7 +120,9 @@ class _Directory:
                 stream.close()
             self._file_system.delete(probe, False)
         except _FAILURES as problem:
-            raise CheckpointError(f"The checkpoint directory {self.path} cannot be written: {_cause(problem)}.") from problem
+            raise CheckpointError(
+                f"The checkpoint directory {self.path} cannot be written: {_cause(problem)}."
+            ) from problem
 
     def note_buckets(self, group_buckets: int) -> None:
         """Write down the number that the checkpoint is made with: with another one Spark would find no group."""
@@ -135,8 +138,8 @@ class _Directory:
         text = "".join(self._lines(note))
         if not text.isdecimal():
             raise CheckpointError(
-                f"The file {note} is damaged: it has the number that group_buckets was when the checkpoint was made, and is "
-                f"{text[:20]!r}. Write the number into it (0 unless you had set another one). Or: {REMEDY}"
+                f"The file {note} is damaged: it has the number that group_buckets was when the checkpoint was made, "
+                f"and is {text[:20]!r}. Write the number into it (0 unless you had set another one). Or: {REMEDY}"
             )
         return int(text)
 
@@ -157,9 +160,13 @@ class _Directory:
             try:
                 lines = self._lines(file)
             except _FAILURES as problem:
-                raise CheckpointError(f"The file {file} of the checkpoint cannot be read: {_cause(problem)}. {REMEDY}") from problem
+                raise CheckpointError(
+                    f"The file {file} of the checkpoint cannot be read: {_cause(problem)}. {REMEDY}"
+                ) from problem
             if not _is_note(lines):
-                raise CheckpointError(f"The file {file} of the checkpoint is damaged{'' if lines else ': it is empty'}. {REMEDY}")
+                raise CheckpointError(
+                    f"The file {file} of the checkpoint is damaged{'' if lines else ': it is empty'}. {REMEDY}"
+                )
 
     def _batches(self, name: str) -> dict[int, Any]:
         """The notes of batches in one of Spark's logs, by the batch's number."""
@@ -203,7 +210,9 @@ def _has_run(config: StreamingConfig, report: TopicReport, shard: int) -> bool:
 
     The output topics are those of all shards; of several, one that has run has left its ticks in its partition.
     """
-    if not _hold_records(config, {name: report.partitions[name] for name in report.topics.outputs if name not in report.created}):
+    if not _hold_records(
+        config, {name: report.partitions[name] for name in report.topics.outputs if name not in report.created}
+    ):
         return False
     return config.shards == 1 or _has_ticks(config, report.topics.events, shard)
 

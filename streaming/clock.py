@@ -3,23 +3,24 @@
 - The clock follows wall time, at no less than 0.9 and no more than 1.1 times real speed, and never goes back.
 - It continues from the last tick in the log. A pause of any kind (process down, log unavailable, machine asleep) is not
   jumped over: a step is never longer than 1.1 tick intervals, however much time went by.
-- After a pause every session begins anew: before the clock goes on, each group that was heard lately gets a renewal. Nobody
-  who beats within a session of that is expired.
-- What would take the clock too long to catch up, it leaves behind: after a pause it goes on at the brokers' time where it is an
-  hour behind, or where the log has no tick yet. Before that every group of the log gets a renewal that moves its time there, with all
-  that it waits for: to no group has any time gone by.
+- After a pause every session begins anew: before the clock goes on, each group that was heard lately gets a renewal.
+  Nobody who beats within a session of that is expired.
+- What would take the clock too long to catch up, it leaves behind: after a pause it goes on at the brokers' time where
+  it is an hour behind, or where the log has no tick yet. Before that every group of the log gets a renewal that moves
+  its time there, with all that it waits for: to no group has any time gone by.
 - A tick counts when the log has acknowledged it, and when it lies no further ahead of its own timestamp than it may
-  (`schemas.ticks`). By those timestamps the wall clock is compared with the brokers': at the same bound the clock stands still, until
-  the difference is half of that. Standing still expires nobody. Meanwhile, and before the first tick of a start, a tick that moves
-  nothing asks what time it is there.
-- It runs ahead of the query's own clock, its watermark, by a fixed lead at most: while nobody is answered, nobody's time runs out.
-  The watermark, and not the last tick that a batch has read: what a timer decides is answered only when it has got there.
-- A log in which nobody but the ticker has written anything for a while is at rest: it gets a tick only every third interval, and the
-  ticker looks at its end in between. When somebody has come, the clock goes on at its usual pace at once. So he loses no more time
-  to it than otherwise; what is late by a second is a timer of more than that while.
-- To wait for the query is no pause, however long: the log takes what members say meanwhile. So that a log that fails just then
-  is noticed, the tick is repeated, which changes nothing. (Were it a pause, batches that are always slow would renew every
-  session each time, and no dead member would ever expire.)
+  (`schemas.ticks`). By those timestamps the wall clock is compared with the brokers': at the same bound the clock
+  stands still, until the difference is half of that. Standing still expires nobody. Meanwhile, and before the first
+  tick of a start, a tick that moves nothing asks what time it is there.
+- It runs ahead of the query's own clock, its watermark, by a fixed lead at most: while nobody is answered, nobody's
+  time runs out. The watermark, and not the last tick that a batch has read: what a timer decides is answered only when
+  it has got there.
+- A log in which nobody but the ticker has written anything for a while is at rest: it gets a tick only every third
+  interval, and the ticker looks at its end in between. When somebody has come, the clock goes on at its usual pace at
+  once. So he loses no more time to it than otherwise; what is late by a second is a timer of more than that while.
+- To wait for the query is no pause, however long: the log takes what members say meanwhile. So that a log that fails
+  just then is noticed, the tick is repeated, which changes nothing. (Were it a pause, batches that are always slow
+  would renew every session each time, and no dead member would ever expire.)
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from typing import NamedTuple
 SLOWEST_PERCENT, FASTEST_PERCENT = 90, 110
 """Bounds of the clock's speed while it approaches wall time."""
 REST_AFTER_MS = 60_000
-"""For so long nobody has written anything, then the log is at rest: sessions are shorter as a rule, and have run out."""
+"""For so long nobody has written anything, then the log is at rest: sessions are shorter as a rule, and have run
+out."""
 REST_INTERVALS = 3
 """How many tick intervals there are between two ticks of a log at rest. Each tick costs a batch."""
 CATCH_UP_MAX_MS = 3_600_000
@@ -61,7 +63,8 @@ class Step(NamedTuple):
 
     tick_ms: int
     renewal: Renewal = Renewal.NOBODY
-    """Is written before the tick. With `ALL_AT_PRESENT` the tick is then the time of the first of them: no group's time is behind it."""
+    """Is written before the tick. With `ALL_AT_PRESENT` the tick is then the time of the first of them: no group's
+    time is behind it."""
 
 
 class SendTimes(NamedTuple):
@@ -113,10 +116,10 @@ class TickClock:
         has_ticks: bool = True,
         is_whole: bool = True,
     ) -> None:
-        """`reached_ms`: the monotonic time at which the clock got to `start_ms`; None of a log that exists: it has paused.
-        `pause_ms`: for so long the log takes no tick, then it was a pause. `ahead_max_ms`: how far a tick may be ahead of its
-        timestamp. `has_ticks`: whether the log that exists has any. `is_whole`: whether it reaches back to its beginning: only
-        then all its groups are known."""
+        """`reached_ms`: the monotonic time at which the clock got to `start_ms`; None of a log that exists: it has
+        paused. `pause_ms`: for so long the log takes no tick, then it was a pause. `ahead_max_ms`: how far a tick
+        may be ahead of its timestamp. `has_ticks`: whether the log that exists has any. `is_whole`: whether it
+        reaches back to its beginning: only then all its groups are known."""
         self.clock_ms = start_ms
         """The last acknowledged tick, or where the log stood at start."""
         self.standstill: Standstill | None = None

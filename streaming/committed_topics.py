@@ -45,7 +45,9 @@ class CommittedTopics:
         self._is_too_large = False
         self._ids: dict[str | None, Ids] = {}
 
-    def of(self, reader: TopicReader, names: Collection[str], is_wanted: Callable[[], bool] = lambda: True) -> Iterator[Found]:
+    def of(
+        self, reader: TopicReader, names: Collection[str], is_wanted: Callable[[], bool] = lambda: True
+    ) -> Iterator[Found]:
         """The groups that have offsets of these topics, in pieces of bounded size. Raises KafkaException."""
         if not self._is_too_large:
             for message in self._read(reader, self._next, is_wanted):
@@ -69,7 +71,8 @@ class CommittedTopics:
         yield self._forget_all()
 
     def notified(self, group_id: str, name: str, topic_id: str | None) -> None:
-        """The group drops what it has stored with this id, or without one; what it has of another topic of that name stays."""
+        """The group drops what it has stored with this id, or without one; what it has of another topic of that name
+        stays."""
         topics = self._found.get(group_id, {})
         ids = topics.get(name)
         if ids is None:
@@ -130,7 +133,8 @@ class CommittedTopics:
             self._forget(group_id, name)
 
     def _read(self, reader: TopicReader, since: dict[int, int], is_wanted: Callable[[], bool]) -> Iterator[Message]:
-        """The records of all partitions from `since` (where nothing is said, the beginning) to the ends that they have now."""
+        """The records of all partitions from `since` (where nothing is said, the beginning) to the ends that they
+        have now."""
         stretches = {}
         for partition in range(self._partitions):
             begin, end = reader.bounds(self._topic, partition)

@@ -44,7 +44,10 @@ def write_pieces(pieces: Iterable[Sequence[Record]], directory: Path) -> None:
 
 
 class _Pieces:
-    """The files of one partition. Spark's file source takes them by age, so each is made a second older than the next."""
+    """The files of one partition.
+
+    Spark's file source takes them by age, so each is made a second older than the next.
+    """
 
     def __init__(self, directory: Path, events_per_file: int) -> None:
         directory.mkdir(parents=True)

@@ -28,8 +28,8 @@ class ClockPosition(NamedTuple):
     """The position of a log's clock."""
 
     clock_ms: int
-    """Its last valid tick; without any, the time of its first record: before the first tick every group's time stands where its
-    first event began it."""
+    """Its last valid tick; without any, the time of its first record: before the first tick every group's time
+    stands where its first event began it."""
     has_ticks: bool
     is_whole: bool
     """The log reaches back to its beginning."""
@@ -63,7 +63,9 @@ def _last_tick_ms(reader: TopicReader, place: tuple[str, int], bounds: Bounds, a
     while end > low:
         start = max(low, end - count)
         events = reader.read({place: Bounds(start, end)})
-        tick_ms = max((tick for message in events if (tick := tick_of(message, ahead_max_ms)) is not None), default=None)
+        tick_ms = max(
+            (tick for message in events if (tick := tick_of(message, ahead_max_ms)) is not None), default=None
+        )
         if tick_ms is not None:
             return tick_ms
         end, count = start, count * 2
@@ -77,7 +79,10 @@ class RecentGroups:
     """
 
     def __init__(self, topic: str, partition: int, window_ms: int | None, ahead_max_ms: int) -> None:
-        """`window_ms`: how long ago they may have been heard of; None: all groups of the log. `ahead_max_ms`: see `read_tick`."""
+        """`window_ms`: how long ago they may have been heard of; None: all groups of the log.
+
+        `ahead_max_ms`: see `read_tick`.
+        """
         self._place, self._window_ms = (topic, partition), window_ms
         self._ahead_max_ms = ahead_max_ms
         self._last_event_ms: dict[bytes, int] = {}
@@ -85,7 +90,10 @@ class RecentGroups:
         self._end = 0
 
     def read(self, reader: TopicReader, clock_ms: int, is_wanted: Callable[[], bool] = lambda: True) -> list[bytes]:
-        """The keys, where the clock stands at `clock_ms`. Raises KafkaException; ends early when it is no more wanted."""
+        """The keys, where the clock stands at `clock_ms`.
+
+        Raises KafkaException; ends early when it is no more wanted.
+        """
         low, high = reader.bounds(*self._place)
         since_ms = 0 if self._window_ms is None else clock_ms - self._window_ms
         start = max(self._end, low)
@@ -117,7 +125,10 @@ class RecentGroups:
             middle = (low + high) // 2
             events = reader.read({self._place: Bounds(middle, min(high, middle + TAIL_RECORDS))})
             # The largest: one that went back says nothing of where the clock stood.
-            tick_ms = max((tick for message in events if (tick := tick_of(message, self._ahead_max_ms)) is not None), default=since_ms)
+            tick_ms = max(
+                (tick for message in events if (tick := tick_of(message, self._ahead_max_ms)) is not None),
+                default=since_ms,
+            )
             if tick_ms < since_ms:
                 low = middle
             else:

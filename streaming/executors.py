@@ -35,7 +35,7 @@ class ExecutorsAwaited:
             memory = self._settings.get("spark.executor.memory", "1g")
             cores = self._settings.get("spark.executor.cores", "all")
             _log.warning(
-                "Spark has no executor yet: no worker of %s has a place for one, of %s memory and %s cores. Ask for less by "
-                "spark.executor.memory (--executor-memory) and spark.executor.cores, or give the workers more.",
+                "Spark has no executor yet: no worker of %s has a place for one, of %s memory and %s cores. Ask for "
+                "less by spark.executor.memory (--executor-memory) and spark.executor.cores, or give the workers more.",
                 self._master, memory, cores,
             )  # fmt: skip

@@ -1,6 +1,7 @@
 """The topology: events -> one group at a time through the core -> producer records, as a streaming query or as a batch.
 
-    Kafka events partition ─► carry the clock ─► groupBy key ─► coordinate (state, event-time timeouts) ─► one Kafka sink
+    Kafka events partition ─► carry the clock ─► groupBy key ─► coordinate (state, event-time timeouts)
+    ─► one Kafka sink
 
 One events partition is one shard and one query: then Spark's watermark is exactly the last tick of the earlier batches,
 and no batching can be seen in the outputs.
@@ -83,7 +84,10 @@ def start_query(
     trigger_interval_ms: int = 0,
     available_now: bool = False,
 ) -> StreamingQuery:
-    """Write outputs to their topics, batch after batch. The checkpoint belongs to this shard and these settings for ever."""
+    """Write outputs to their topics, batch after batch.
+
+    The checkpoint belongs to this shard and these settings for ever.
+    """
     writer = (
         producer_records(outputs)
         .writeStream.queryName(name)

@@ -42,7 +42,9 @@ _RENAMED = {
     "request.timeout.ms": ("socket.timeout.ms",),
 }
 _JAVA_ONLY = ("ssl.truststore.type", "ssl.keystore.type", "ssl.protocol", "ssl.enabled.protocols")
-PROPERTIES = frozenset({*_AS_THEY_ARE, *_RENAMED, *_JAVA_ONLY, "sasl.jaas.config", "ssl.endpoint.identification.algorithm"})
+PROPERTIES = frozenset(
+    {*_AS_THEY_ARE, *_RENAMED, *_JAVA_ONLY, "sasl.jaas.config", "ssl.endpoint.identification.algorithm"}
+)
 """The names that are known, in Java's spelling."""
 _JAAS_OPTION = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
 

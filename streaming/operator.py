@@ -25,7 +25,8 @@ from streaming.state_function import Columns, GroupRecords, Outputs, StateFuncti
 Key = tuple[bytes | None]
 """The grouping key: the bytes of the event's key. Not its text: a key that is no UTF-8 would be a poison."""
 OUTPUTS_AT_ONCE = 16
-"""After an event or a timer that brings the group's outputs to so many, they are passed on. Each may take a megabyte or more."""
+"""After an event or a timer that brings the group's outputs to so many, they are passed on. Each may take a megabyte
+or more."""
 
 
 class OperatorError(RuntimeError):
@@ -66,7 +67,9 @@ def streaming_operator(config: OperatorConfig, held: HeldStates | None = None) -
         with error_context(group_key, config):
             held_states.take_over(part, state)
             group = decode_group(*state.get) if state.exists else None
-            rows = sorted((row for chunk in part.chunks for row in event_rows(chunk, watermark_ms)), key=attrgetter("offset"))
+            rows = sorted(
+                (row for chunk in part.chunks for row in event_rows(chunk, watermark_ms)), key=attrgetter("offset")
+            )
             next_state = yield from with_key(
                 group_key, coordinate_group(group_key, rows, config, group=group, clock_ms=watermark_ms)
             )

@@ -21,4 +21,5 @@ class OperatorConfig(Struct, frozen=True, kw_only=True):
     offsets_partitions: int
     output_max_bytes: int
     group_buckets: int = 0
-    """How many keys of Spark's state hold the groups, see `streaming.buckets`; 0: each group is a key. No output depends on it."""
+    """How many keys of Spark's state hold the groups, see `streaming.buckets`; 0: each group is a key. No output
+    depends on it."""

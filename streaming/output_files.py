@@ -1,4 +1,5 @@
-"""Outputs in files: one file for each output topic, in the order of group, epoch and seq, so that two runs can be compared.
+"""Outputs in files: one file for each output topic, in the order of group, epoch and seq, so that two runs can be
+compared.
 
 JSONL as in `schemas.records_file`, or Parquet with the columns partition, key, value, headers.
 """
@@ -36,12 +37,17 @@ class OutputFiles(Protocol):
 
 @contextmanager
 def open_output_files(directory: Path, topics: Topics, kind: Format = "jsonl") -> Iterator[OutputFiles]:
-    """Files `responses.jsonl`, `dead-letters.jsonl` ... in a directory, which is made. Files of an earlier run are replaced."""
+    """Files `responses.jsonl`, `dead-letters.jsonl` ... in a directory, which is made.
+
+    Files of an earlier run are replaced.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     names = {topic: topic.removeprefix(topics.events.removesuffix("events")) for topic in topics.outputs}
     with ExitStack() as stack:
         if kind == "jsonl":
-            yield _JsonLines({topic: stack.enter_context((directory / f"{name}.jsonl").open("wb")) for topic, name in names.items()})
+            yield _JsonLines(
+                {topic: stack.enter_context((directory / f"{name}.jsonl").open("wb")) for topic, name in names.items()}
+            )
         else:
             parquet = _Parquet(
                 {

@@ -29,7 +29,8 @@ _read_headers = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def output_records(outputs: DataFrame) -> Iterator[OutputRecord]:
-    """Rows of `OUTPUT_SCHEMA` as records on the driver, by group, epoch and seq; the dead letters of a group before them, by origin.
+    """Rows of `OUTPUT_SCHEMA` as records on the driver, by group, epoch and seq; the dead letters of a group before
+    them, by origin.
 
     The driver holds the outputs of one group and some more. `outputs` is computed once.
     """
@@ -53,7 +54,9 @@ def pack_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         records = list(zip(*columns, headers, strict=True))
         keys = batch.column("group_key")
         found = [(keys[begin].as_py(), _pack(records[begin:end])) for begin, end in runs(keys)]
-        yield pa.RecordBatch.from_arrays([pa.array(each, pa.binary()) for each in zip(*found, strict=True)], schema=_PACKED_ARROW)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(each, pa.binary()) for each in zip(*found, strict=True)], schema=_PACKED_ARROW
+        )
 
 
 def place(record: OutputRecord) -> tuple[int, ...]:

@@ -1,9 +1,10 @@
 """Parts: the rows of one group in a batch, cut where they are too many bytes for one call.
 
-Spark's JVM gathers all rows of a key, outside of its heap, before it sends the first of them to its Python worker. So behind the
-first `PART_BYTES` of a key its rows are grouped under other keys, which come right after its own and which nobody else can have:
-the key, a random word, and the number of the part. A *mark*, a row without an event, goes with the first part, so that there is
-one: there Spark hands out the state, and from part to part the worker keeps it. Each part gives it back under the group's own key.
+Spark's JVM gathers all rows of a key, outside of its heap, before it sends the first of them to its Python worker. So
+behind the first `PART_BYTES` of a key its rows are grouped under other keys, which come right after its own and which
+nobody else can have: the key, a random word, and the number of the part. A *mark*, a row without an event, goes with
+the first part, so that there is one: there Spark hands out the state, and from part to part the worker keeps it. Each
+part gives it back under the group's own key.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ class Cutter:
         rows: list[int] = []
         parts: list[int] = []
         values: Any = batch.column("value")
-        for row, (key, size) in enumerate(zip(objects(batch.column("key")), pc.binary_length(values).to_pylist(), strict=True)):
+        for row, (key, size) in enumerate(
+            zip(objects(batch.column("key")), pc.binary_length(values).to_pylist(), strict=True)
+        ):
             part = self._part_of(key, size or 0)
             if part and key not in self._marked:
                 self._marked.add(key)
@@ -84,12 +87,15 @@ class Cutter:
 
 
 def cutter_of_task(part_bytes: int) -> Cutter:
-    """Cuts where all rows of a group come to one task, however they are grouped, and where Spark is the one that we know."""
+    """Cuts where all rows of a group come to one task, however they are grouped, and where Spark is the one that we
+    know."""
     return Cutter(part_bytes if has_partitions(1) and unknown_spark() is None else math.inf)
 
 
 def _with_parts(batch: pa.RecordBatch, parts: list[int]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([*batch.columns, pa.array(parts, pa.int32())], names=[*batch.schema.names, "part"])
+    return pa.RecordBatch.from_arrays(
+        [*batch.columns, pa.array(parts, pa.int32())], names=[*batch.schema.names, "part"]
+    )
 
 
 def part_key() -> Column:
@@ -124,7 +130,10 @@ def without_marks(chunk: Columns) -> Columns:
     parts = chunk.get("part", ())
     if MARK not in parts:
         return chunk
-    return {name: [value for value, part in zip(values, parts, strict=True) if part != MARK] for name, values in chunk.items()}
+    return {
+        name: [value for value, part in zip(values, parts, strict=True) if part != MARK]
+        for name, values in chunk.items()
+    }
 
 
 class HeldStates:

@@ -47,8 +47,12 @@ def replay_streaming(
     partitions = lay_out(records, directory / "events", config.max_events_per_batch, until_ms)
     for partition in partitions:
         stream = spark.readStream.schema(RECORD_SCHEMA).option("maxFilesPerTrigger", 1)
-        events = stream.parquet(str(directory / "events" / str(partition))).select("key", "offset", "value", "timestamp_ms")
-        outputs = coordinate_stream(with_clock(events, config.group.tick_ahead_bound_ms), config.operator_config(partition=partition))
+        events = stream.parquet(str(directory / "events" / str(partition))).select(
+            "key", "offset", "value", "timestamp_ms"
+        )
+        outputs = coordinate_stream(
+            with_clock(events, config.group.tick_ahead_bound_ms), config.operator_config(partition=partition)
+        )
         query = (
             outputs.writeStream.format("parquet")
             .queryName(f"replay-{partition}")

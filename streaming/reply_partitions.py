@@ -19,15 +19,16 @@ _LOOK_INTERVAL_S = 1.0
 """Requests that name partitions which there are not must not cost a question each."""
 _log = logging.getLogger(__name__)
 _counts: dict[str, tuple[int, float]] = {}
-"""What this process has found: topic -> partitions, and when it looked last. Spark makes the operator anew for each task."""
+"""What this process has found: topic -> partitions, and when it looked last. Spark makes the operator anew for each
+task."""
 
 
 class ReplyPartitions:
     """Asked in Spark's Python workers."""
 
     def __init__(self, topic: str, count: int, client_properties: Mapping[str, str] | None = None) -> None:
-        """`client_properties`: librdkafka's, to look again where a partition is not among those that there were; None: there
-        will be no more of them, as in a replay."""
+        """`client_properties`: librdkafka's, to look again where a partition is not among those that there were;
+        None: there will be no more of them, as in a replay."""
         self._topic = topic
         self._count = count
         self._properties = client_properties

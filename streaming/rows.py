@@ -97,7 +97,13 @@ def _record(output: Output, config: OperatorConfig) -> OutputRecord:
     topics = config.topics
     headers = {"epoch": str(output.epoch), "seq": str(output.seq)}
     if type(output) is Answer:
-        record = OutputRecord(topics.responses, output.reply_partition, output.request_id.encode(), encode_json(output.document()), headers)
+        record = OutputRecord(
+            topics.responses,
+            output.reply_partition,
+            output.request_id.encode(),
+            encode_json(output.document()),
+            headers,
+        )
         return record if output.reply_partition in config.reply_partitions else _undeliverable(record, output, config)
     if type(output) is LogRecord:
         partition = group_partition(output.group_id, config.offsets_partitions)
@@ -123,7 +129,8 @@ def dead_letter(key: bytes | None, row: EventRow, problem: EventError, config: O
     record = OutputRecord(config.topics.dead_letters, NO_PARTITION, key, row.value, headers)
     if record.size_bytes <= config.output_max_bytes:
         return record
-    # Only where somebody enlarged the events topic beyond what was checked at start; the origin still says where it lies.
+    # Only where somebody enlarged the events topic beyond what was checked at start; the origin still says where it
+    # lies.
     return record._replace(key=None, value=None)
 
 
@@ -161,7 +168,9 @@ def _too_large(response: Response) -> Response:
     code = ErrorCode.UNKNOWN_SERVER_ERROR
     match response:
         case OffsetFetchResponse():
-            groups = tuple(OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in response.groups)
+            groups = tuple(
+                OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in response.groups
+            )
             return OffsetFetchResponse(groups=groups)
         case DescribeGroupsResponse():
             emptied = (msgspec.structs.replace(group, error_code=code, members=()) for group in response.groups)
@@ -174,7 +183,11 @@ def _too_large(response: Response) -> Response:
 
 def output_columns(outputs: Iterable[tuple[bytes | None, Iterable[OutputRecord]]]) -> list[tuple[Any, ...]]:
     """The records of groups as the columns of `OUTPUT_SCHEMA`."""
-    rows = [(group_key, *record[:-1], encode_json(record.headers).decode()) for group_key, records in outputs for record in records]
+    rows = [
+        (group_key, *record[:-1], encode_json(record.headers).decode())
+        for group_key, records in outputs
+        for record in records
+    ]
     return list(zip(*rows, strict=True)) or [()] * (1 + len(OutputRecord._fields))
 
 

@@ -36,13 +36,16 @@ SQL_SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.RocksDBStateStoreProvider",
     # A commit writes what changed instead of the whole store: milliseconds instead of hundreds of them.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # Each batch looks through the timers of all groups: a hundred thousand fit into this cache (Spark: 8 MB), in fewer blocks (Spark: 4 KB).
+    # Each batch looks through the timers of all groups: a hundred thousand fit into this cache (Spark: 8 MB), in fewer
+    # blocks (Spark: 4 KB).
     "spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB": "64",
     "spark.sql.streaming.stateStore.rocksdb.blockSizeKB": "32",
     # All of a store is written every so many batches (10 in Spark); a start reads the changes since.
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "50",
     # Spark's default goes through Hadoop's `FileContext`, past the light local file system of `hadoop.py`.
-    "spark.sql.streaming.checkpointFileManagerClass": f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
     # Timers that are due by a batch's last tick fire at once, not with the next event: a bounded log has no next one.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
     # The rows that go to a Python worker at a time. (Not the states with them, see `SMALL_BATCHES`.)
@@ -54,7 +57,8 @@ SQL_SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
 SMALL_BATCHES: Mapping[str, str] = {
-    # Making code for every batch anew, finding it compiled and compiling it further costs more than it saves a few rows.
+    # Making code for every batch anew, finding it compiled and compiling it further costs more than it saves a few
+    # rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Nobody reads the plan of a batch, which Spark writes down for its UI.
@@ -64,16 +68,21 @@ SMALL_BATCHES: Mapping[str, str] = {
 }
 """For a session whose queries are to answer soon."""
 TICKS_GO_ON: Mapping[str, str] = {
-    # A timer that is due by a batch's last tick fires with the next event, at the latest the next tick. A batch without data
-    # after each tick finds no timer due most of the time, and costs a fifth of what a shard takes at rest.
+    # A timer that is due by a batch's last tick fires with the next event, at the latest the next tick. A batch without
+    # data after each tick finds no timer due most of the time, and costs a fifth of what a shard takes at rest.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 """For a session whose queries have a ticker."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOG_SETTING = "log4j2.configurationFile"
 _DEFAULTS_OF_SPARK = "org/apache/spark/log4j2-defaults.properties"
-_ALLOCATOR: Mapping[str, str] = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "524288", "MALLOC_MMAP_THRESHOLD_": "524288"}
-"""For the JVM and its Python workers, which inherit it: what is free in the C library's heap goes back to the system (mallopt(3))."""
+_ALLOCATOR: Mapping[str, str] = {
+    "MALLOC_ARENA_MAX": "2",
+    "MALLOC_TRIM_THRESHOLD_": "524288",
+    "MALLOC_MMAP_THRESHOLD_": "524288",
+}
+"""For the JVM and its Python workers, which inherit it: what is free in the C library's heap goes back to the system
+(mallopt(3))."""
 _STATIC_SETTINGS: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
@@ -83,7 +92,10 @@ _STATIC_SETTINGS: Mapping[str, str] = {
 
 
 def open_session(config: StreamingConfig) -> SparkSession:
-    """A session for our queries; under spark-submit, in the application that it started. Raises JavaError, and JarsError."""
+    """A session for our queries; under spark-submit, in the application that it started.
+
+    Raises JavaError, and JarsError.
+    """
     require_java()
     _let_workers_find_us()
     for name, value in _ALLOCATOR.items():
@@ -116,7 +128,10 @@ def _worker_settings(config: StreamingConfig) -> dict[str, str]:
     if config.tuning_state_worker and (reason := unknown_spark()):
         _log.warning("Python workers call the operator in Spark's own way, which is slower: %s.", reason)
     patched = str(config.tuning_state_worker).lower()
-    return {"spark.python.daemon.module": worker_daemon.__name__, f"spark.executorEnv.{worker_daemon.PATCH_VARIABLE}": patched}
+    return {
+        "spark.python.daemon.module": worker_daemon.__name__,
+        f"spark.executorEnv.{worker_daemon.PATCH_VARIABLE}": patched,
+    }
 
 
 def _silence_closed_sockets(spark: SparkSession) -> None:
@@ -129,7 +144,8 @@ def _silence_closed_sockets(spark: SparkSession) -> None:
 
 
 def _let_us_end_the_jvm(spark: SparkSession) -> None:
-    """Supervisors and terminals ask all processes of a command to end; the JVM is to go on until we have stopped its queries.
+    """Supervisors and terminals ask all processes of a command to end; the JVM is to go on until we have stopped its
+    queries.
 
     It ends with us in any case: when its input does. (PySpark has it ignore SIGINT.)
     """
@@ -140,7 +156,10 @@ def _let_us_end_the_jvm(spark: SparkSession) -> None:
 
 
 def _log_as_our_own_jvm_does(config: StreamingConfig) -> None:
-    """spark-submit's JVM runs already, and by Spark's defaults it logs 30 kB a second. Who gave it other settings has those."""
+    """spark-submit's JVM runs already, and by Spark's defaults it logs 30 kB a second.
+
+    Who gave it other settings has those.
+    """
     context: Any = SparkContext
     context._ensure_initialized()
     java = context._jvm
@@ -165,7 +184,8 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def java_options(config: StreamingConfig) -> str:
-    """The options of the driver's JVM: those that were set, and unless they say so themselves its heap, its class archive and how it logs.
+    """The options of the driver's JVM: those that were set, and unless they say so themselves its heap, its class
+    archive and how it logs.
 
     Under spark-submit the JVM runs already; there they do nothing (see `_log_as_our_own_jvm_does`).
     """
@@ -178,7 +198,9 @@ def java_options(config: StreamingConfig) -> str:
     return " ".join(filter(None, options))
 
 
-def prepare_session(spark: SparkSession, config: StreamingConfig, more: Mapping[str, str] = MappingProxyType({})) -> None:
+def prepare_session(
+    spark: SparkSession, config: StreamingConfig, more: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Set what queries of this session take from it when they start."""
     own = {name: value for name, value in config.spark.items() if name.startswith("spark.sql.")}
     partitions = {"spark.sql.shuffle.partitions": str(config.shuffle_partitions)}
@@ -193,8 +215,8 @@ def prepare_session(spark: SparkSession, config: StreamingConfig, more: Mapping[
 def _let_workers_find_us() -> None:
     """Python workers inherit our environment: they must be the same Python and find the same packages as we do.
 
-    They are started with `-m`, which would look for all modules in the working directory first, where there may be a `schemas.py`
-    or a `json.py` of somebody else.
+    They are started with `-m`, which would look for all modules in the working directory first, where there may be a
+    `schemas.py` or a `json.py` of somebody else.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

@@ -19,7 +19,9 @@ _log = logging.getLogger(__name__)
 class ShardCount:
     """A thread that asks now and then, between `start` and `stop`. What cannot be asked now is asked the next time."""
 
-    def __init__(self, bootstrap_servers: str, client_properties: Mapping[str, str], events_topic: str, count: int) -> None:
+    def __init__(
+        self, bootstrap_servers: str, client_properties: Mapping[str, str], events_topic: str, count: int
+    ) -> None:
         self._admin = admin_client(bootstrap_servers, client_properties)
         self._topic, self._count = events_topic, count
         self._found = count

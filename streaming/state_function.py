@@ -2,7 +2,8 @@
 
 Spark's own way to it (`applyInPandasWithState`) makes pandas frames of every key's rows, state and outputs, which costs
 milliseconds for each key that a batch touches. A `StateFunction` needs none of them: Spark may call it with frames, and
-`streaming.tuning.state_worker` calls `handle` itself. The outputs are the same. Both ways rows and outputs go through in pieces.
+`streaming.tuning.state_worker` calls `handle` itself. The outputs are the same. Both ways rows and outputs go through
+in pieces.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ GroupRecords = tuple[bytes | None, list[OutputRecord]]
 """The key of a group, and some of what it said."""
 Outputs = Iterable[GroupRecords]
 Handle = Callable[[tuple[Any, ...], Iterable[Columns], GroupState], Outputs]
-"""(grouping key, its rows, its state) -> outputs; the state is done when they have been taken. A key that timed out has no rows."""
+"""(grouping key, its rows, its state) -> outputs; the state is done when they have been taken. A key that timed out
+has no rows."""
 
 
 class StateFunction:
@@ -30,7 +32,9 @@ class StateFunction:
     def __init__(self, handle: Handle) -> None:
         self.handle = handle
 
-    def __call__(self, key: tuple[Any, ...], frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    def __call__(
+        self, key: tuple[Any, ...], frames: Iterable[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
         """Spark's way."""
         chunks = () if state.hasTimedOut else map(_columns, frames)
         for group_records in self.handle(key, chunks, state):

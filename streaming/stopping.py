@@ -11,7 +11,8 @@ POLL_INTERVAL_S = 0.005
 REST_S = 0.3
 """Many times Spark's pause between two looks at a log without news."""
 TIMEOUT_S = 120.0
-"""How long a clean stop waits for the running batch; after that it is stopped in its midst and repeated at the next start."""
+"""How long a clean stop waits for the running batch; after that it is stopped in its midst and repeated at the next
+start."""
 
 
 def stop_after_batches(queries: Sequence[StreamingQuery]) -> None:
@@ -32,7 +33,8 @@ def stop_after_batches(queries: Sequence[StreamingQuery]) -> None:
 
 
 def stop_between_batches(query: StreamingQuery) -> None:
-    """Stop a query that rests between its batches: one that is interrupted in its midst does no harm, but a lot of noise."""
+    """Stop a query that rests between its batches: one that is interrupted in its midst does no harm, but a lot of
+    noise."""
     deadline_s = time.monotonic() + TIMEOUT_S
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline_s:
         time.sleep(POLL_INTERVAL_S)

@@ -54,15 +54,19 @@ class Ticker:
         on_tick: Callable[[], None] = lambda: None,
         wall_ms: Callable[[], int] = machine_wall_ms,
     ) -> None:
-        """`interval_ms`, `lead_ms`, `pause_ms`, `ahead_max_ms`: see `TickClock`. `session_max_ms`: the longest session that a member can have.
-        `on_tick` is called, in the ticker's thread, when the log has taken a tick that moves the clock."""
+        """`interval_ms`, `lead_ms`, `pause_ms`, `ahead_max_ms`: see `TickClock`.
+
+        `session_max_ms`: the longest session that a member can have. `on_tick` is called, in the ticker's thread, when
+        the log has taken a tick that moves the clock.
+        """
         self._topic, self._partition = topic, partition
         self._properties = dict(client_properties)
         self._interval_ms, self._lead_ms, self._pause_ms = interval_ms, lead_ms, pause_ms
         self._ahead_max_ms = ahead_max_ms
         self._on_tick = on_tick
         self._wall_ms = wall_ms
-        # Who was last heard while it waited to join has a session from the end of that wait: one longer than from when it spoke.
+        # Who was last heard while it waited to join has a session from the end of that wait: one longer than from when
+        # it spoke.
         self._recent = RecentGroups(topic, partition, 2 * session_max_ms, ahead_max_ms)
         self._clock: TickClock | None = None
         self._tickless_until = 0
@@ -215,11 +219,16 @@ class Ticker:
             return None
         if at_present:
             _log.warning(
-                "The clock of partition %d stands at %s, which it would not catch up: it goes on at the present, and so do its %d groups, for "
+                "The clock of partition %d stands at %s, which it would not catch up: it goes on at the present, and "
+                "so do its %d groups, for "
                 "which no time has gone by.", self._partition, _date(clock_ms), len(renewed),
             )  # fmt: skip
         elif renewed:
-            _log.info("The clock of partition %d goes on after a pause; the sessions of %d groups begin anew.", self._partition, len(renewed))
+            _log.info(
+                "The clock of partition %d goes on after a pause; the sessions of %d groups begin anew.",
+                self._partition,
+                len(renewed),
+            )
         return written
 
     def _is_wanted(self) -> bool:
@@ -243,7 +252,9 @@ class Ticker:
         for key, value in records:
             while True:
                 try:
-                    producer.produce(self._topic, key=key, value=value, partition=self._partition, on_delivery=on_delivery)
+                    producer.produce(
+                        self._topic, key=key, value=value, partition=self._partition, on_delivery=on_delivery
+                    )
                     break
                 except BufferError:  # the queue is full: wait until some of it is acknowledged
                     producer.poll(0.1)
@@ -261,27 +272,32 @@ class Ticker:
                 _log.warning("The clock of partition %d goes on again.", self._partition)
             elif clock.standstill is Standstill.WALL_AHEAD:
                 _log.error(
-                    "The clock of partition %d stands still, and no timer fires: this machine's clock was %d ms ahead of the brokers', and a tick may be "
-                    "%d ms ahead of its record (tick_ahead_max_ms). Set the clocks; it goes on by itself.",
+                    "The clock of partition %d stands still, and no timer fires: this machine's clock was %d ms ahead "
+                    "of the brokers', and a tick may be %d ms ahead of its record (tick_ahead_max_ms). Set the clocks; "
+                    "it goes on by itself.",
                     self._partition, clock.skew_ms or 0, self._ahead_max_ms,
                 )  # fmt: skip
             else:
                 _log.error(
-                    "The clock of partition %d stands still, and no timer fires: it stands at %s, which is ahead of the brokers' clocks. Either they "
-                    "were set back, and it goes on by itself when they come to it; or a tick from the future was taken before such were refused: see "
-                    "'A clock in the future' in docs/recovery.md.",
+                    "The clock of partition %d stands still, and no timer fires: it stands at %s, which is ahead of "
+                    "the brokers' clocks. Either they were set back, and it goes on by itself when they come to it; or "
+                    "a tick from the future was taken before such were refused: see 'A clock in the future' in "
+                    "docs/recovery.md.",
                     self._partition, _date(clock.clock_ms),
                 )  # fmt: skip
         if clock.foreign_ticks > self._foreign_ticks_told:
             self._foreign_ticks_told = clock.foreign_ticks
             _log.warning(
-                "Somebody else writes ticks to partition %d of %s: its clock has gone beyond ours. Who may write to the topic should be this "
+                "Somebody else writes ticks to partition %d of %s: its clock has gone beyond ours. Who may write to "
+                "the topic should be this "
                 "coordinator and its gateways (docs/operations.md).", self._partition, self._topic,
             )  # fmt: skip
 
     def _report(self, answered: bool) -> None:
         if self._log_answers and not answered:
-            _log.warning("Partition %d of %s takes no ticks: its clock stands still until it does.", self._partition, self._topic)
+            _log.warning(
+                "Partition %d of %s takes no ticks: its clock stands still until it does.", self._partition, self._topic
+            )
         elif answered and not self._log_answers:
             _log.warning("Partition %d of %s takes ticks again.", self._partition, self._topic)
         self._log_answers = answered

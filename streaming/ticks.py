@@ -20,11 +20,14 @@ from streaming.arrow_columns import merged
 from streaming.parts import PART_BYTES, cutter_of_task
 
 
-def carry_clock(batches: Iterable[pa.RecordBatch], ahead_max_ms: int, part_bytes: int = PART_BYTES) -> Iterator[pa.RecordBatch]:
-    """Add `clock_ms`, the largest tick up to each record, `NO_CLOCK` where these batches have none before it; `tick`: the
-    clock of a tick as a timestamp, null for every other record; and `part`.
+def carry_clock(
+    batches: Iterable[pa.RecordBatch], ahead_max_ms: int, part_bytes: int = PART_BYTES
+) -> Iterator[pa.RecordBatch]:
+    """Add `clock_ms`, the largest tick up to each record, `NO_CLOCK` where these batches have none before it; `tick`:
+    the clock of a tick as a timestamp, null for every other record; and `part`.
 
-    `ahead_max_ms`: see `read_tick`. The batches are one events partition, or a stretch of it, in the order of offsets: one Spark task.
+    `ahead_max_ms`: see `read_tick`. The batches are one events partition, or a stretch of it, in the order of offsets:
+    one Spark task.
     """
     cutter = cutter_of_task(part_bytes)
     last = np.int64(NO_CLOCK)

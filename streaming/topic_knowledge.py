@@ -14,8 +14,8 @@ from msgspec import Struct
 
 LISTINGS_TO_BE_GONE = 2
 LISTINGS_TO_AGREE = 5
-"""So many looks in a row must show the same topic under a name before an id that was never seen counts as another's. They count
-from when a group was seen to have stored it: looks of before may be older than the topic."""
+"""So many looks in a row must show the same topic under a name before an id that was never seen counts as another's.
+They count from when a group was seen to have stored it: looks of before may be older than the topic."""
 AGREE_S = 6.0
 _REMOVED_MAX = 10_000
 
@@ -45,7 +45,8 @@ class TopicKnowledge:
         self._unseen: dict[tuple[str, str], int] = {}
         """(name, id) of what groups have stored and no look has shown -> looks until it was first met."""
         self._is_where_groups_read = False
-        """Whether groups were seen to have offsets of topics that are known here. Their clients' topics may lie in another cluster."""
+        """Whether groups were seen to have offsets of topics that are known here. Their clients' topics may lie in
+        another cluster."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -87,7 +88,9 @@ class TopicKnowledge:
         if len(self._removed) > _REMOVED_MAX:
             del self._removed[next(iter(self._removed))]
 
-    def dead_ids(self, name: str, gone_id: str, stored: frozenset[str | None], *, is_first: bool) -> tuple[str | None, ...]:
+    def dead_ids(
+        self, name: str, gone_id: str, stored: frozenset[str | None], *, is_first: bool
+    ) -> tuple[str | None, ...]:
         """Return the ids under which a group must drop offsets of a topic that is gone, among those that it has stored.
 
         These are the id that is known to be gone, and any other that is not the topic's present one, since a topic may

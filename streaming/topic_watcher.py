@@ -1,8 +1,8 @@
 """The watcher of topics: tells the groups of a shard when topics of which they have offsets are gone.
 
-It looks at the cluster's topics, keeps on the topics topic which ones it knows, and writes `topics_deleted` events. What it
-concludes is `streaming.topic_knowledge`'s; which groups it must tell, `streaming.committed_topics` says. A topic is struck
-from what it keeps only when all groups have been told, so whatever breaks off in between is done again.
+It looks at the cluster's topics, keeps on the topics topic which ones it knows, and writes `topics_deleted` events.
+What it concludes is `streaming.topic_knowledge`'s; which groups it must tell, `streaming.committed_topics` says. A
+topic is struck from what it keeps only when all groups have been told, so whatever breaks off in between is done again.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ LOOK_TIMEOUT_S = 5.0
 CONFIRM_S = 0.5
 """A topic that was missed is looked for again after this."""
 SETTLE_S = 60.0
-"""So long after a topic is gone something may still be committed for it: by a gateway that knew it, from a queue on the way."""
+"""So long after a topic is gone something may still be committed for it: by a gateway that knew it, from a queue on
+the way."""
 _NAMES_PER_REQUEST = 1_000
 REST_PER_PARTITION_S = 0.0007
-"""A look costs by the partitions of the cluster, 35 us of CPU each; the watcher rests for twenty times that, at the least."""
+"""A look costs by the partitions of the cluster, 35 us of CPU each; the watcher rests for twenty times that, at the
+least."""
 _EVENT_BYTES_MAX = 50_000
 _DELIVERY_TIMEOUT_MS = 10_000
 
@@ -102,7 +104,11 @@ class TopicWatcher:
             self._failure = problem
 
     def _watch(self) -> None:
-        quiet: dict[str, str | int | float | bool] = {"log_level": 0, "reconnect.backoff.max.ms": 1_000, **self._properties}
+        quiet: dict[str, str | int | float | bool] = {
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 1_000,
+            **self._properties,
+        }
         admin = AdminClient(quiet)
         producer = Producer({**quiet, "acks": "all", "message.timeout.ms": _DELIVERY_TIMEOUT_MS})
         rest_s = 0.0
@@ -183,7 +189,9 @@ class TopicWatcher:
                 try:
                     known[topic_id] = None if value is None else decode_known_topic(bytes(value))
                 except msgspec.DecodeError:
-                    _log.warning("Offset %s of %s is not understood and passed over.", message.offset(), self._topics.topics)
+                    _log.warning(
+                        "Offset %s of %s is not understood and passed over.", message.offset(), self._topics.topics
+                    )
         elsewhere = [each for each, topic in known.items() if topic is not None and topic.cluster_id != cluster_id]
         if elsewhere:
             _log.warning(
@@ -191,12 +199,15 @@ class TopicWatcher:
                 self._topics.topics, len(elsewhere),
             )  # fmt: skip
             self._unsaved |= dict.fromkeys(elsewhere)
-        return {each.topic_id: each.name for each in known.values() if each is not None and each.cluster_id == cluster_id}
+        return {
+            each.topic_id: each.name for each in known.values() if each is not None and each.cluster_id == cluster_id
+        }
 
     def _save(self, producer: Producer) -> None:
         saved = list(self._unsaved)
         records = (
-            (topic_id.encode(), None if topic is None else encode_json(topic)) for topic_id, topic in self._unsaved.items()
+            (topic_id.encode(), None if topic is None else encode_json(topic))
+            for topic_id, topic in self._unsaved.items()
         )
         if saved and self._write(producer, self._topics.topics, records):
             for topic_id in saved:
@@ -303,7 +314,8 @@ class TopicWatcher:
 
 
 _NO_ANSWER = (
-    KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT, KafkaError._RESOLVE,
+    KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._RESOLVE,
     KafkaError._AUTHENTICATION,
 )  # fmt: skip
 

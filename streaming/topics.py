@@ -57,7 +57,8 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
 class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How the topics are named and created; `shards` and the size limits are also checked on topics that exist.
 
-    This class is the one home of those that have a text: flags, environment variables, files and help take them from here.
+    This class is the one home of those that have a text: flags, environment variables, files and help take them from
+    here.
     """
 
     prefix: str = "coordinator"
@@ -188,7 +189,8 @@ def _plans(settings: TopicSettings) -> list[_Plan]:
     events = {
         "message.timestamp.type": LOG_APPEND_TIME,
         "max.message.bytes": str(settings.event_max_bytes),
-        # The limit above is one of batches as they are stored: compressed, a hundred bytes may be a record of a megabyte.
+        # The limit above is one of batches as they are stored: compressed, a hundred bytes may be a record of a
+        # megabyte.
         "compression.type": _UNCOMPRESSED,
     }
     compacted = {"cleanup.policy": "compact", **outputs}
@@ -198,7 +200,11 @@ def _plans(settings: TopicSettings) -> list[_Plan]:
         (topics.assignments, settings.assignments_partitions, compacted),
         (topics.offsets, settings.offsets_partitions, compacted),
         (topics.history, settings.history_partitions, {**kept(settings.history_retention_ms), **outputs}),
-        (topics.dead_letters, settings.dead_letters_partitions, {**kept(settings.dead_letters_retention_ms), **outputs}),
+        (
+            topics.dead_letters,
+            settings.dead_letters_partitions,
+            {**kept(settings.dead_letters_retention_ms), **outputs},
+        ),
         (topics.topics, settings.shards, {"cleanup.policy": "compact"}),
     ]
     return [_Plan(name=name, partitions=partitions, config=config) for name, partitions, config in wanted]
@@ -214,7 +220,9 @@ def _find(admin: AdminClient, plans: list[_Plan], timeout_s: float) -> tuple[dic
         metadata = admin.list_topics(timeout=timeout_s)
     except KafkaException as problem:
         where = f" at {admin.bootstrap_servers}" if isinstance(admin, _NamedAdminClient) else ""
-        raise TopicError([f"Kafka{where} does not answer within {timeout_s:g} s: {_text(problem)}. Check the bootstrap servers."]) from problem
+        raise TopicError(
+            [f"Kafka{where} does not answer within {timeout_s:g} s: {_text(problem)}. Check the bootstrap servers."]
+        ) from problem
     present = [plan.name for plan in plans if plan.name in metadata.topics]
     configs: dict[str, dict[str, str]] = {}
     mistakes: list[str] = []
@@ -226,12 +234,15 @@ def _find(admin: AdminClient, plans: list[_Plan], timeout_s: float) -> tuple[dic
                 mistakes.append(f"{name}: its settings cannot be read: {_text(problem)}.")
     _raise_if(mistakes)
     found = {
-        name: _Found(partitions=len(metadata.topics[name].partitions), config=config) for name, config in configs.items()
+        name: _Found(partitions=len(metadata.topics[name].partitions), config=config)
+        for name, config in configs.items()
     }
     return found, len(metadata.brokers)
 
 
-def _describe_configs(admin: AdminClient, names: list[str], timeout_s: float) -> dict[str, Future[dict[str, ConfigEntry]]]:
+def _describe_configs(
+    admin: AdminClient, names: list[str], timeout_s: float
+) -> dict[str, Future[dict[str, ConfigEntry]]]:
     if not names:
         return {}
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
@@ -287,8 +298,8 @@ def _mistakes(settings: TopicSettings, found: Mapping[str, _Found]) -> list[str]
     known = found.get(settings.topics.topics)
     if known and known.partitions != settings.shards:
         mistakes.append(
-            f"{settings.topics.topics} has {known.partitions} partitions but --shards is {settings.shards}: each shard keeps "
-            "in its own what it knows of the cluster's topics. Delete the topic: it is made anew."
+            f"{settings.topics.topics} has {known.partitions} partitions but --shards is {settings.shards}: each shard "
+            "keeps in its own what it knows of the cluster's topics. Delete the topic: it is made anew."
         )
     timestamp_type = events.config["message.timestamp.type"] if events else LOG_APPEND_TIME
     if timestamp_type != LOG_APPEND_TIME:
@@ -297,8 +308,8 @@ def _mistakes(settings: TopicSettings, found: Mapping[str, _Found]) -> list[str]
     output_max_bytes = max(settings.output_max_bytes, input_max_bytes + RECORD_OVERHEAD_BYTES)
     if settings.output_max_bytes < input_max_bytes + RECORD_OVERHEAD_BYTES:
         mistakes.append(
-            f"The output limit is {settings.output_max_bytes} bytes, but an event may have {input_max_bytes}, which must "
-            f"fit into a dead letter: set it to {input_max_bytes + RECORD_OVERHEAD_BYTES} or more."
+            f"The output limit is {settings.output_max_bytes} bytes, but an event may have {input_max_bytes}, which "
+            f"must fit into a dead letter: set it to {input_max_bytes + RECORD_OVERHEAD_BYTES} or more."
         )
     for plan in _plans(settings):
         topic = found.get(plan.name)
@@ -318,8 +329,8 @@ def _mistakes(settings: TopicSettings, found: Mapping[str, _Found]) -> list[str]
 def senders_times(events: str, timestamp_type: str) -> str:
     """Return what is wrong with an events topic whose records have their senders' times."""
     return (
-        f"{events} has message.timestamp.type={timestamp_type}: whoever sends a tick would say when it was sent, and which ticks count "
-        f"is decided by that; set it to {LOG_APPEND_TIME}."
+        f"{events} has message.timestamp.type={timestamp_type}: whoever sends a tick would say when it was sent, and "
+        f"which ticks count is decided by that; set it to {LOG_APPEND_TIME}."
     )
 
 
@@ -334,13 +345,14 @@ def _warnings(settings: TopicSettings, found: Mapping[str, _Found]) -> list[str]
     compression_type = found[topics.events].config["compression.type"]
     if compression_type != _UNCOMPRESSED:
         warnings.append(
-            f"{topics.events} has compression.type={compression_type}: what a sender compressed may take a thousand times as much memory "
-            f"as max.message.bytes allows; set it to {_UNCOMPRESSED}."
+            f"{topics.events} has compression.type={compression_type}: what a sender compressed may take a thousand "
+            f"times as much memory as max.message.bytes allows; set it to {_UNCOMPRESSED}."
         )
     retention_ms = int(found[topics.events].config["retention.ms"])
     if 0 <= retention_ms < 24 * _HOUR_MS:
         warnings.append(
-            f"{topics.events} has retention.ms={retention_ms}: a coordinator that is down for longer than that loses requests."
+            f"{topics.events} has retention.ms={retention_ms}: a coordinator that is down for longer than that loses "
+            "requests."
         )
     return warnings
 

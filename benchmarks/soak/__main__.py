@@ -3,10 +3,10 @@
     python -m benchmarks.soak --minutes 30 --groups 1000 --members 10
 
 Starts a broker, `group-coordinator run` as people do, and the crowd (`crowd.py`): members crash, leave and are bounced,
-groups end for good and others begin. Offsets of ended groups expire after a few minutes, so that state must shrink again.
-Samples go to a CSV file while it runs (`--plot-only` draws it once more); at the end the curves are drawn and must be
-flat after the warm-up: exit code 1 if one is not (`report.py` says what flat is), if the run was too short to tell, or if a member
-was expired that had not crashed.
+groups end for good and others begin. Offsets of ended groups expire after a few minutes, so that state must shrink
+again. Samples go to a CSV file while it runs (`--plot-only` draws it once more); at the end the curves are drawn and
+must be flat after the warm-up: exit code 1 if one is not (`report.py` says what flat is), if the run was too short to
+tell, or if a member was expired that had not crashed.
 """
 
 from __future__ import annotations
@@ -71,11 +71,19 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--groups", type=int, default=1_000)
     parser.add_argument("--members", type=int, default=10, help="of each group")
-    parser.add_argument("--beat", type=float, default=30, help="seconds between two heartbeats; a session is three of them (default 30)")
-    parser.add_argument("--churn", type=float, default=0.03, help="which share of the groups is disturbed in a minute (default 0.03)")
+    parser.add_argument(
+        "--beat", type=float, default=30, help="seconds between two heartbeats; a session is three of them (default 30)"
+    )
+    parser.add_argument(
+        "--churn", type=float, default=0.03, help="which share of the groups is disturbed in a minute (default 0.03)"
+    )
     parser.add_argument("--ramp", type=float, default=4, help="minutes in which the groups come to be (default 4)")
-    parser.add_argument("--warm-up", type=float, default=10, help="minutes before which nothing needs to be flat (default 10)")
-    parser.add_argument("--directory", type=Path, help="where samples, logs and data go (default: a temporary one, kept)")
+    parser.add_argument(
+        "--warm-up", type=float, default=10, help="minutes before which nothing needs to be flat (default 10)"
+    )
+    parser.add_argument(
+        "--directory", type=Path, help="where samples, logs and data go (default: a temporary one, kept)"
+    )
     parser.add_argument("--svg", type=Path, help="where the picture goes (default: into the directory)")
     parser.add_argument("--plot-only", action="store_true", help="draw the samples of an earlier run in --directory")
     return parser.parse_args()
@@ -90,8 +98,10 @@ def soak(directory: Path, pace: Pace, duration_s: float, file: SampleFile) -> li
             made.result(30)
         coordinator = subprocess.Popen(
             [
-                sys.executable, "-m", "group_coordinator.command_line.main", "run", "--bootstrap-servers", kafka.bootstrap_servers,
-                "--checkpoint", str(directory / "checkpoint"), "--metrics-port", str(port), "--responses-partitions", "1",
+                sys.executable, "-m", "group_coordinator.command_line.main", "run", "--bootstrap-servers",
+                kafka.bootstrap_servers,
+                "--checkpoint", str(directory / "checkpoint"), "--metrics-port", str(port), "--responses-partitions",
+                "1",
                 "--offsets-retention-minutes", str(RETENTION_MINUTES), "--offsets-retention-check-interval-ms", "60000",
                 "--spark", "spark.driver.memory=1g", "--spark", f"spark.local.dir={local}",
             ],
@@ -112,7 +122,9 @@ def soak(directory: Path, pace: Pace, duration_s: float, file: SampleFile) -> li
                 coordinator.wait()
 
 
-def _live(crowd: Crowd, measures: Measures, file: SampleFile, duration_s: float, coordinator: subprocess.Popen[bytes]) -> list[str]:
+def _live(
+    crowd: Crowd, measures: Measures, file: SampleFile, duration_s: float, coordinator: subprocess.Popen[bytes]
+) -> list[str]:
     began_s = sampled_s = time.monotonic()
     crashed = expired = 0
     while (age_s := time.monotonic() - began_s) < duration_s:
@@ -122,7 +134,12 @@ def _live(crowd: Crowd, measures: Measures, file: SampleFile, duration_s: float,
             return [f"the coordinator ended by itself with exit code {coordinator.returncode}"]
         if step_s - sampled_s >= SAMPLE_EVERY_S:
             sampled_s = step_s
-            sample: Sample = {"t_s": age_s, **measures.sample(), "crowd": crowd.member_count, "settled": crowd.stable_count}
+            sample: Sample = {
+                "t_s": age_s,
+                **measures.sample(),
+                "crowd": crowd.member_count,
+                "settled": crowd.stable_count,
+            }
             expired += int(sample["expired"])
             file.add(sample)
             print(_line(sample, crowd), flush=True)
@@ -138,9 +155,10 @@ def _line(sample: Sample, crowd: Crowd) -> str:
     disturbed = ", ".join(f"{count} {kind}" for kind, count in sorted(crowd.disturbed.items()))
     return (
         f"{sample['t_s'] / 60:6.1f} min  {sample['crowd']:.0f} members ({sample['settled']:.0f} settled, coordinator: "
-        f"{sample['members']:.0f} in {sample['groups']:.0f})  batch {sample['batch_s']:.2f} s  answer {sample['beat_answer_s']:.2f} s  "
-        f"{sample['events'] / SAMPLE_EVERY_S:.0f} events/s  JVM {sample['driver_mib']:.0f}  workers {sample['workers_mib']:.0f}  "
-        f"checkpoint {sample['checkpoint_mib']:.0f} MiB  {disturbed}"
+        f"{sample['members']:.0f} in {sample['groups']:.0f})  batch {sample['batch_s']:.2f} s  answer "
+        f"{sample['beat_answer_s']:.2f} s  {sample['events'] / SAMPLE_EVERY_S:.0f} events/s  JVM "
+        f"{sample['driver_mib']:.0f}  workers {sample['workers_mib']:.0f}  checkpoint {sample['checkpoint_mib']:.0f} "
+        f"MiB  {disturbed}"
     )
 
 

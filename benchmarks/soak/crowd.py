@@ -1,7 +1,7 @@
 """Very many real members in one process, in groups that are disturbed all the time.
 
-Members crash and come back, leave and come back, are bounced (static ones), and whole groups end for good while new ones
-take their place. So everything that a coordinator keeps for members and groups must also be given back.
+Members crash and come back, leave and come back, are bounced (static ones), and whole groups end for good while new
+ones take their place. So everything that a coordinator keeps for members and groups must also be given back.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Participant:
         self.group_id, self.number, self.is_static = group_id, number, static
         beat_ms = int(pace.beat_s * 1_000)
         config = MemberConfig(
-            group_id=group_id, client_id=f"{group_id}-{number}", group_instance_id=f"{group_id}-{number}" if static else None,
+            group_id=group_id, client_id=f"{group_id}-{number}",
+            group_instance_id=f"{group_id}-{number}" if static else None,
             session_timeout_ms=3 * beat_ms, heartbeat_interval_ms=beat_ms, max_poll_interval_ms=4 * beat_ms,
             auto_commit_interval_ms=2 * beat_ms, request_timeout_ms=beat_ms, default_api_timeout_ms=2 * beat_ms,
             auto_offset_reset="earliest", metadata_max_age_ms=600_000,
@@ -141,7 +142,9 @@ class Crowd:
     def _join(self, group_id: str, number: int) -> None:
         if group_id in self._groups:
             static = int(group_id.rpartition("-")[2]) % STATIC_EVERY == 0
-            self._groups[group_id].append(Participant(self.host, self.pace, group_id, number, self.topic, static=static))
+            self._groups[group_id].append(
+                Participant(self.host, self.pace, group_id, number, self.topic, static=static)
+            )
 
     def _churn(self, age_s: float) -> None:
         due = max(0.0, age_s - self.pace.ramp_s) / 60 * self.pace.churn_per_minute * self.pace.groups

@@ -1,4 +1,7 @@
-"""What the coordinator uses, from outside: /proc, its directories, its metrics endpoint. A line of CSV for each sample."""
+"""What the coordinator uses, from outside: /proc, its directories, its metrics endpoint.
+
+A line of CSV for each sample.
+"""
 
 from __future__ import annotations
 
@@ -78,8 +81,8 @@ class Measures:
         }
 
     def _scrape(self) -> dict[str, float]:
-        """Values by name without labels: the sum over them, but of batches the whole, of answers those of beats, and of the
-        members that are gone those that expired."""
+        """Values by name without labels: the sum over them, but of batches the whole, of answers those of beats, and
+        of the members that are gone those that expired."""
         only = {
             "batch_seconds": ("phase", "triggerExecution"),
             "answer_seconds": ("api", "Heartbeat"),

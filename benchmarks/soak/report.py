@@ -21,9 +21,10 @@ class Tolerance(NamedTuple):
         return last <= first * self.factor + self.slack
 
 
-# The factors come from a run of half an hour on a busy machine, in which nothing grew: there the medians of two quarters differed by up to
-# 1.18 in memory (the JVM gives its heap back in steps), 1.25 on disk (the checkpoint goes up and down in teeth), and 2.3 in
-# time, when other work had the machine. What grows for good passes any factor if the run is long enough.
+# The factors come from a run of half an hour on a busy machine, in which nothing grew: there the medians of two
+# quarters differed by up to 1.18 in memory (the JVM gives its heap back in steps), 1.25 on disk (the checkpoint goes up
+# and down in teeth), and 2.3 in time, when other work had the machine. What grows for good passes any factor if the run
+# is long enough.
 MEMORY, DISK, TIME = 1.25, 1.5, 2.5
 MUST_BE_FLAT = {
     "driver_mib": Tolerance(MEMORY, 16),
@@ -38,7 +39,8 @@ MUST_BE_FLAT = {
     "batch_s": Tolerance(TIME, 0.2),
     "beat_answer_s": Tolerance(TIME, 0.2),
     "lag_events": Tolerance(TIME, 500),  # it follows from the batch's time; the slack is a batch of the crowd's beats
-    "clock_lag_s": Tolerance(1.25, 10),  # a stall adds some seconds, which the clock makes up for; what adds up for ever is told
+    # a stall adds some seconds, which the clock makes up for; what adds up for ever is told
+    "clock_lag_s": Tolerance(1.25, 10),
 }
 NEVER_NOTHING = ("driver_mib", "command_mib", "workers_mib", "checkpoint_mib", "batch_s", "beat_answer_s")
 """Where these are 0 nothing was measured."""
@@ -51,7 +53,10 @@ class TooFewSamples(Exception):
 
 
 class Curve(NamedTuple):
-    """One measure after the warm-up. Heaps and files come and go in teeth, batches are slow now and then: hence medians."""
+    """One measure after the warm-up.
+
+    Heaps and files come and go in teeth, batches are slow now and then: hence medians.
+    """
 
     name: str
     first: list[float]
@@ -73,10 +78,13 @@ def curves(samples: list[Sample], warm_up_s: float) -> list[Curve]:
     quarter = len(warm) // 4
     if quarter < QUARTER_MIN:
         raise TooFewSamples(
-            f"{len(warm)} samples after the warm-up of {warm_up_s / 60:g} minutes are too few to tell whether anything grows; "
-            f"{4 * QUARTER_MIN} are needed: --minutes must be larger, or --warm-up smaller."
+            f"{len(warm)} samples after the warm-up of {warm_up_s / 60:g} minutes are too few to tell whether anything "
+            f"grows; {4 * QUARTER_MIN} are needed: --minutes must be larger, or --warm-up smaller."
         )
-    return [Curve(name, [each[name] for each in warm[:quarter]], [each[name] for each in warm[-quarter:]]) for name in MUST_BE_FLAT]
+    return [
+        Curve(name, [each[name] for each in warm[:quarter]], [each[name] for each in warm[-quarter:]])
+        for name in MUST_BE_FLAT
+    ]
 
 
 def lines(found: list[Curve]) -> Iterator[str]:
@@ -97,10 +105,16 @@ class Panel(NamedTuple):
 
 
 PANELS = (
-    Panel("Memory", "MiB resident", {"driver_mib": "Spark's JVM", "command_mib": "command", "workers_mib": "Python workers"}),
+    Panel(
+        "Memory",
+        "MiB resident",
+        {"driver_mib": "Spark's JVM", "command_mib": "command", "workers_mib": "Python workers"},
+    ),
     Panel("State", "keys in the state store", {"state_groups": "groups and handed-out ids"}),
     Panel("Time", "seconds, mean of 10 s", {"batch_s": "batch", "beat_answer_s": "answer to a heartbeat"}),
-    Panel("Disk", "MiB", {"checkpoint_mib": "checkpoint", "local_mib": "local state", "state_disk_mib": "RocksDB's files"}),
+    Panel(
+        "Disk", "MiB", {"checkpoint_mib": "checkpoint", "local_mib": "local state", "state_disk_mib": "RocksDB's files"}
+    ),
 )
 
 
@@ -111,7 +125,9 @@ def plot(samples: list[Sample], title: str, warm_up_s: float, file: Path) -> Non
     matplotlib.use("svg")
     from matplotlib import pyplot
 
-    pyplot.rcParams.update({"svg.hashsalt": "soak", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    pyplot.rcParams.update(
+        {"svg.hashsalt": "soak", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+    )
     figure, axes = pyplot.subplots(2, 2, figsize=(10, 6), sharex=True, layout="constrained")
     minutes = [each["t_s"] / 60 for each in samples]
     for axis, panel in zip(axes.flat, PANELS, strict=True):

@@ -1,8 +1,8 @@
 """The order in which Java walks a `HashMap` or `HashSet`: Kafka's clients let it decide, so a port must know it.
 
-Source: `java.util.HashMap` of JDK 17. There the ninth entry of a bucket (the eighth by `computeIfAbsent`) turns the bucket into
-a tree or, in a table of fewer than 64, doubles the table. Neither is modelled: a bucket stays a list, and the table grows
-by its size alone.
+Source: `java.util.HashMap` of JDK 17. There the ninth entry of a bucket (the eighth by `computeIfAbsent`) turns the
+bucket into a tree or, in a table of fewer than 64, doubles the table. Neither is modelled: a bucket stays a list, and
+the table grows by its size alone.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class JavaHashSet(Generic[T]):
 
 
 def java_map_order_computed(keys: Iterable[str]) -> list[str]:
-    """The keys, put by `computeIfAbsent`: a new key stands before the others of its bucket, and a full table grows with the next call."""
+    """The keys, put by `computeIfAbsent`: a new key stands before the others of its bucket, and a full table grows
+    with the next call."""
     different: dict[str, None] = {}
     capacity = HASH_MAP_CAPACITY
     for key in keys:

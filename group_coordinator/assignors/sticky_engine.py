@@ -1,4 +1,5 @@
-"""The engine of both sticky assignors (Kafka's `AbstractStickyAssignor`): balance first, then racks, then stickiness."""
+"""The engine of both sticky assignors (Kafka's `AbstractStickyAssignor`): balance first, then racks, then
+stickiness."""
 
 from __future__ import annotations
 

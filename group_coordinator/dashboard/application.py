@@ -48,8 +48,8 @@ def application(documents: Documents, source: Source, news: News, token: str | N
 def _page_routes() -> list[Route]:
     page = server_page()
     policy = (
-        f"default-src 'none'; script-src 'self' {script_hashes(page)}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        f"default-src 'none'; script-src 'self' {script_hashes(page)}; style-src 'self' 'unsafe-inline'; img-src "
+        "'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     headers = {
         "content-security-policy": policy,

@@ -28,7 +28,9 @@ class NotFound(LookupError):
 class Documents:
     """Makes documents of an index. Safe to be used by many threads."""
 
-    def __init__(self, index: Index, clock: Callable[[], int] | None = None, what_if: ReplayFunction | None = None) -> None:
+    def __init__(
+        self, index: Index, clock: Callable[[], int] | None = None, what_if: ReplayFunction | None = None
+    ) -> None:
         """`clock`: the present in milliseconds since 1970; None: the end of the history, for what is over."""
         self.index = index
         self._clock = clock

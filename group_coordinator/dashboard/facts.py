@@ -69,7 +69,8 @@ class GroupFacts(GroupFold):
     """One group as it is now, and what recently happened to it."""
 
     __slots__ = (
-        "_transitions", "completed", "deadline_ms", "departures", "first_ms", "generation_id", "group_id", "had_members",
+        "_transitions", "completed", "deadline_ms", "departures", "first_ms", "generation_id", "group_id",
+        "had_members",
         "idle", "last_commit_ms", "last_ms", "leader_id", "members", "offsets", "partitions", "protocol_name",
         "rebalances", "recent", "refusals", "started", "state", "state_since_ms", "topics", "version", "waiting",
     )  # fmt: skip

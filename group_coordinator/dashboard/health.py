@@ -63,7 +63,9 @@ def _stuck(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict 
         waiting = list(group.waiting)
         whom = f"waits for {words.names(waiting)}" if waiting else "waits for nobody that this history names"
         late = ", beyond its deadline" if overdue else ""
-        reason = f"{whom} to rejoin for {words.duration(running_ms)}{late}; it began because {words.because(group.started)}"
+        reason = (
+            f"{whom} to rejoin for {words.duration(running_ms)}{late}; it began because {words.because(group.started)}"
+        )
         return Verdict(kind="stuck", reason=reason, who=waiting[0] if waiting else None, holds_until_ms=now_ms + 5_000)
     if group.state == GroupState.COMPLETING_REBALANCE and running_ms > settings.stuck_after_ms:
         leader = words.name(group.leader_id) if group.leader_id else "its leader"

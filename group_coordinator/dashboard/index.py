@@ -126,7 +126,9 @@ class Index:
             self._keep(group, group.commits if is_commit else group.life, value)
         return True
 
-    def add_dead_letter(self, key: bytes | None, value: bytes | None, headers: dict[str, str], timestamp_ms: int) -> None:
+    def add_dead_letter(
+        self, key: bytes | None, value: bytes | None, headers: dict[str, str], timestamp_ms: int
+    ) -> None:
         """Take a record of the dead letters topic."""
 
         def number(name: str) -> int | None:

@@ -51,7 +51,10 @@ class KafkaSource:
     def start(self, index: Index) -> None:
         """Raises SourceError when Kafka does not answer, or there is no history topic."""
         follower = TopicFollower(
-            self._properties, "dashboard", lambda messages: self._take(messages, index), on_caught_up=self._caught_up.set
+            self._properties,
+            "dashboard",
+            lambda messages: self._take(messages, index),
+            on_caught_up=self._caught_up.set,
         )
         try:
             with explaining(self._properties):

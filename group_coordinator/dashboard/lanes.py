@@ -119,7 +119,9 @@ def _without(span: Span, holes: list[Span]) -> list[Span]:
 
 def _split(from_ms: int, to_ms: int, empty: list[Span], is_open: bool) -> list[Gap]:
     """A gap, cut where the group became empty and where it was no longer."""
-    parts: list[tuple[int, int, GapKind]] = [(start, end, "unowned") for start, end in _without((from_ms, to_ms), empty)]
+    parts: list[tuple[int, int, GapKind]] = [
+        (start, end, "unowned") for start, end in _without((from_ms, to_ms), empty)
+    ]
     for start, end in empty:
         low, high = max(start, from_ms), min(end, to_ms)
         if low < high:

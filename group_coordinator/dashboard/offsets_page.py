@@ -34,8 +34,8 @@ class Commits:
                 self.by[place] = row.member_id or row.client_id
                 if row.rewind:
                     self.rewinds.append(
-                        {"t": row.committed_ms, "topic": row.topic, "partition": row.partition, "from": row.previous_offset,
-                         "to": row.offset, "by": row.member_id, "client": row.client_id, "host": row.client_host,
+                        {"t": row.committed_ms, "topic": row.topic, "partition": row.partition,
+                         "from": row.previous_offset, "to": row.offset, "by": row.member_id, "client": row.client_id, "host": row.client_host,
                          "generation": row.generation_id, "offset": row.request_offset}
                     )  # fmt: skip
 

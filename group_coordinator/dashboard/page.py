@@ -22,10 +22,14 @@ def static_text(name: str) -> str:
 
 def server_page() -> str:
     """The page, with its parts in files beside it."""
-    modules = {f"dashboard/{name.removesuffix('.js')}": f"/static/{name}" for name in static_names() if name.endswith(".js")}
+    modules = {
+        f"dashboard/{name.removesuffix('.js')}": f"/static/{name}" for name in static_names() if name.endswith(".js")
+    }
     # All at once, instead of each when the one that imports it has come.
     preloads = "\n".join(f'<link rel="modulepreload" href="{path}">' for path in modules.values())
-    return _page('<link rel="stylesheet" href="/static/style.css">', modules, icon="/static/icon.svg", preloads=preloads)
+    return _page(
+        '<link rel="stylesheet" href="/static/style.css">', modules, icon="/static/icon.svg", preloads=preloads
+    )
 
 
 def report_page(data: str) -> str:

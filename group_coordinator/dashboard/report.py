@@ -22,7 +22,9 @@ REBALANCES_MAX = 1_000
 """Of each group, so many rebalances are told in full: the latest."""
 
 
-def write_report(outputs: Path, path: Path, *, settings: DashboardSettings | None = None, title: str | None = None) -> None:
+def write_report(
+    outputs: Path, path: Path, *, settings: DashboardSettings | None = None, title: str | None = None
+) -> None:
     """Write the report of a replay's output directory. Raises SourceError, OSError."""
     index = Index(settings)
     ReplaySource(outputs).start(index)

@@ -73,8 +73,8 @@ def serve(
 ) -> None:
     """Show a source until SIGINT or SIGTERM. `announce` is told the address before the first request is served.
 
-    On loopback no token is needed; elsewhere one is made where none is given. Raises SourceError when the source cannot be
-    read or the port is taken.
+    On loopback no token is needed; elsewhere one is made where none is given. Raises SourceError when the source cannot
+    be read or the port is taken.
     """
     server = _prepare(source, host, port, token, settings, what_if)
     announce(server.address)

@@ -1,4 +1,5 @@
-"""Where the dashboard's records come from: a directory that a replay wrote, or (`kafka_source`) the topics as they grow."""
+"""Where the dashboard's records come from: a directory that a replay wrote, or (`kafka_source`) the topics as they
+grow."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def doubts_of(directory: Path) -> tuple[str, ...]:
     except FileNotFoundError:
         return ()
     except (OSError, msgspec.DecodeError) as problem:
-        return (f"{NOTE_FILE} cannot be read, so what was wrong with the log that was replayed is not known: {problem}",)
+        return (
+            f"{NOTE_FILE} cannot be read, so what was wrong with the log that was replayed is not known: {problem}",
+        )
 
 
 class SourceError(RuntimeError):

@@ -1,4 +1,7 @@
-"""What if: the same log under other settings, beside what happened. The replay itself is the caller's; this compares."""
+"""What if: the same log under other settings, beside what happened.
+
+The replay itself is the caller's; this compares.
+"""
 
 from __future__ import annotations
 

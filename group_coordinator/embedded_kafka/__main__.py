@@ -13,12 +13,18 @@ from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 
 def main() -> None:
     """Run a broker until SIGINT or SIGTERM; exit code 1 when it does not start or ends by itself."""
-    parser = argparse.ArgumentParser(prog="python -m group_coordinator.embedded_kafka", description="Run a single-node Apache Kafka.")
-    parser.add_argument("--port", type=int, help="port of the PLAINTEXT listener (default: the data's former one, else a free one)")
+    parser = argparse.ArgumentParser(
+        prog="python -m group_coordinator.embedded_kafka", description="Run a single-node Apache Kafka."
+    )
+    parser.add_argument(
+        "--port", type=int, help="port of the PLAINTEXT listener (default: the data's former one, else a free one)"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--data", type=Path, help="data directory, kept (default: a temporary one, deleted at the end)")
     parser.add_argument("--heap-mb", type=int, default=320, help="the broker's heap in MiB (default: %(default)s)")
-    parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE", help="a broker setting; repeatable")
+    parser.add_argument(
+        "--property", action="append", default=[], metavar="NAME=VALUE", help="a broker setting; repeatable"
+    )
     options = parser.parse_args()
     wrong = [text for text in options.property if "=" not in text]
     if wrong:
@@ -31,7 +37,10 @@ def main() -> None:
         with EmbeddedKafka(
             options.data, port=options.port, host=options.host, heap_mb=options.heap_mb, properties=properties
         ) as kafka:
-            print(f"Apache Kafka answers at {kafka.bootstrap_servers}; data in {kafka.data_directory}. Ctrl-C stops it.", flush=True)
+            print(
+                f"Apache Kafka answers at {kafka.bootstrap_servers}; data in {kafka.data_directory}. Ctrl-C stops it.",
+                flush=True,
+            )
             while not stop_asked:
                 kafka.check()
                 time.sleep(0.2)

@@ -56,7 +56,10 @@ _STOP_SIGNAL = signal.SIGHUP
 """What the broker hears. Signals that a process ignores stay ignored in what it executes, in a JVM, too."""
 _DEAF = (
     sys.executable, "-I", "-S", "-c",
-    "import os, sys; from signal import *; signal(SIGINT, SIG_IGN); signal(SIGTERM, SIG_IGN); signal(SIGHUP, SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])",
+    (
+        "import os, sys; from signal import *; signal(SIGINT, SIG_IGN); signal(SIGTERM, SIG_IGN); signal(SIGHUP, "
+        "SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+    ),
 )  # fmt: skip
 
 
@@ -170,7 +173,10 @@ class EmbeddedKafka:
                 raise
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> bool:
-        """Stop the broker in order, and by SIGKILL when that takes longer than `timeout_s`. Data stays. False: it was killed."""
+        """Stop the broker in order, and by SIGKILL when that takes longer than `timeout_s`.
+
+        Data stays. False: it was killed.
+        """
         ended = True
         if self._broker is not None and self.running:
             self._broker.send_signal(_STOP_SIGNAL)
@@ -202,7 +208,9 @@ class EmbeddedKafka:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     @property
@@ -241,7 +249,15 @@ class EmbeddedKafka:
 
     def _java(self, *options: str) -> list[str]:
         class_path = os.pathsep.join(map(str, broker_jars()))
-        return [str(find_java()), *_JVM_OPTIONS, *class_archive_options("kafka"), *_LOG_OPTIONS, *options, "-cp", class_path]
+        return [
+            str(find_java()),
+            *_JVM_OPTIONS,
+            *class_archive_options("kafka"),
+            *_LOG_OPTIONS,
+            *options,
+            "-cp",
+            class_path,
+        ]
 
     def _format_storage(self) -> None:
         # The first byte keeps the id from beginning with a dash, which the tool would take for an option.
@@ -264,8 +280,8 @@ class EmbeddedKafka:
     def _wait_until_ready(self, deadline: float) -> None:
         while time.monotonic() < deadline:
             self.check()
-            # A look at the port first: librdkafka waits longer and longer between its attempts to connect. A broker opens
-            # its listeners one by one: it may answer at one and end because another one's port is taken.
+            # A look at the port first: librdkafka waits longer and longer between its attempts to connect. A broker
+            # opens its listeners one by one: it may answer at one and end because another one's port is taken.
             if _listens(self._host, self.port) and _STARTED in self._log() and self._answers():
                 return
             time.sleep(0.05)

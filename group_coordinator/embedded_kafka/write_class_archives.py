@@ -1,7 +1,8 @@
-"""Write the class archives (`group_coordinator.jars.class_archives`): `python -m group_coordinator.embedded_kafka.write_class_archives`, once, half a minute.
+"""Write the class archives (`group_coordinator.jars.class_archives`): `python -m
+group_coordinator.embedded_kafka.write_class_archives`, once, half a minute.
 
-Spark lives through a small replay by the streaming query, Kafka through the start of a broker; at its end each JVM writes down
-the classes that it had loaded.
+Spark lives through a small replay by the streaming query, Kafka through the start of a broker; at its end each JVM
+writes down the classes that it had loaded.
 """
 
 from __future__ import annotations
@@ -43,12 +44,17 @@ def write_class_archives(tell: Callable[[str], None] = print) -> None:
                     older.unlink()
                 written.replace(archive)  # whole, or not at all: a JVM does not survive half of one
         except Exception as problem:  # whatever it is, nobody is to be kept from working by it
-            tell(f"The class archive of {kind} was not written ({type(problem).__name__}: {problem}); all works without it.")
+            tell(
+                f"The class archive of {kind} was not written ({type(problem).__name__}: {problem}); all works "
+                "without it."
+            )
 
 
 def _spark(java_options: Sequence[str], directory: Path) -> None:
     options = shlex.join((*SHORT_LIVED, *java_options))
-    config = StreamingConfig(shuffle_partitions=1, spark={"spark.driver.memory": "512m", "spark.driver.extraJavaOptions": options})
+    config = StreamingConfig(
+        shuffle_partitions=1, spark={"spark.driver.memory": "512m", "spark.driver.extraJavaOptions": options}
+    )
     spark = open_session(config)
     spark.sparkContext.setLogLevel("ERROR")
     replay_streaming(spark.createDataFrame(_log(), RECORD_SCHEMA), config, directory).collect()
@@ -61,9 +67,16 @@ def _spark(java_options: Sequence[str], directory: Path) -> None:
 
 def _log() -> list[tuple[int, int, int, bytes | None, bytes]]:
     """Rows of `RECORD_SCHEMA`."""
-    topic = OffsetCommitRequestTopic(name="t", partitions=(OffsetCommitRequestPartition(partition_index=0, committed_offset=7),))
+    topic = OffsetCommitRequestTopic(
+        name="t", partitions=(OffsetCommitRequestPartition(partition_index=0, committed_offset=7),)
+    )
     commit = encode_request_event(
-        "OffsetCommit", 9, OffsetCommitRequest(group_id="g", topics=(topic,)), request_id="r", reply_partition=0, client_id="c"
+        "OffsetCommit",
+        9,
+        OffsetCommitRequest(group_id="g", topics=(topic,)),
+        request_id="r",
+        reply_partition=0,
+        client_id="c",
     )
     values = ((None, encode_tick(1_000)), (b"g", commit), (None, encode_tick(2_000)))
     return [(0, offset, 1_000 + offset, key, value) for offset, (key, value) in enumerate(values)]

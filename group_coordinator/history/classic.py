@@ -48,7 +48,8 @@ class Meaning(NamedTuple):
     may_cause: bool = False
     """The record may lead to a rebalance."""
     is_of_life: bool = True
-    """The record belongs to a life of the group. Offsets and refusals also come where there are no members, and no group."""
+    """The record belongs to a life of the group. Offsets and refusals also come where there are no members, and no
+    group."""
 
 
 def _nothing_more(view: HistoryView, record: HistoryRecord) -> None:

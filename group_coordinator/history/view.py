@@ -125,7 +125,10 @@ class HistoryView:
         leader_id: str | None,
         rebalance: int | None,
     ) -> None:
-        """Who owns what from now on: all that is owned. `leader_id`: the member that computed it; None: no member did."""
+        """Who owns what from now on: all that is owned.
+
+        `leader_id`: the member that computed it; None: no member did.
+        """
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         """The rebalance is over."""

@@ -22,8 +22,8 @@ class Access:
     """Lets requests that only read through, or answers 401, 403 and 405.
 
     Where only this machine may look, the Host header must name it: a page elsewhere that had its name point here (DNS
-    rebinding) is refused. A request without the header comes from no browser. A token comes as `Authorization: Bearer ...`,
-    or once in the address; from then on a cookie with the token's hash says that it was there.
+    rebinding) is refused. A request without the header comes from no browser. A token comes as `Authorization: Bearer
+    ...`, or once in the address; from then on a cookie with the token's hash says that it was there.
     """
 
     def __init__(self, app: App, *, name: str, token: str | None = None, local_only: bool) -> None:
@@ -56,7 +56,9 @@ class Access:
         query = parse_qs(scope["query_string"].decode("latin-1"))
         given = query.pop("token", [""])[0]
         if not self._is_token(given):
-            await _answer(send, 401, f"This {self._name} needs its token: open the address that was printed when it started.")
+            await _answer(
+                send, 401, f"This {self._name} needs its token: open the address that was printed when it started."
+            )
             return
         # The token leaves the address, so that it is in no history and no screenshot.
         rest = urlencode(query, doseq=True)

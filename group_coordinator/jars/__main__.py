@@ -1,4 +1,5 @@
-"""Resolve the jars ahead of time, and print their class paths: `python -m group_coordinator.jars [spark|broker|tools ...]`."""
+"""Resolve the jars ahead of time, and print their class paths: `python -m group_coordinator.jars [spark|broker|tools
+...]`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Class archives: the classes of Spark, and of the embedded Kafka, as a JVM has them in memory once they are loaded.
 
-A JVM that starts Spark and runs its first query spends half of its CPU time on loading classes. One that maps an archive into its
-memory does not (class data sharing, JEP 350). `python -m group_coordinator.embedded_kafka.write_class_archives` writes them, into the Python environment, where
-they go when it goes. Without them, or with those of another Java or of other jars, which the JVM notices by itself, all is as it was.
+A JVM that starts Spark and runs its first query spends half of its CPU time on loading classes. One that maps an
+archive into its memory does not (class data sharing, JEP 350). `python -m
+group_coordinator.embedded_kafka.write_class_archives` writes them, into the Python environment, where they go when it
+goes. Without them, or with those of another Java or of other jars, which the JVM notices by itself, all is as it was.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ _SILENT = ("-Xlog:cds*=off", "-Xlog:class+path*=off")
 
 
 def class_archive(kind: Kind) -> Path:
-    """Where the archive is, or would be; its name tells of which Java and which jars. Raises JavaError, and JarsError or OSError without jars."""
+    """Where the archive is, or would be; its name tells of which Java and which jars.
+
+    Raises JavaError, and JarsError or OSError without jars.
+    """
     jars = pyspark_jars_directory() if kind == "spark" else jars_directory() / "broker"
     found = [java_program().resolve(), jars]
     about = " ".join(f"{path} {int(path.stat().st_mtime)}" for path in found)  # an image keeps no more than seconds

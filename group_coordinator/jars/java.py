@@ -23,7 +23,10 @@ class JavaError(RuntimeError):
 
 
 def java_program() -> Path:
-    """The `java` program: of JAVA_HOME where it is set, as for Spark itself, else the one on PATH. Raises JavaError without one."""
+    """The `java` program: of JAVA_HOME where it is set, as for Spark itself, else the one on PATH.
+
+    Raises JavaError without one.
+    """
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if found is None:

@@ -30,18 +30,25 @@ class JarsProgress:
         self._started = time.monotonic()
         self._line_due = self._started + _LINE_INTERVAL_S
         self.say(
-            f"Resolving {self._jars_expected} jars (Spark's Kafka connector, Delta, Kafka), once: about a minute and 70 MB."
+            f"Resolving {self._jars_expected} jars (Spark's Kafka connector, Delta, Kafka), once: about a minute and "
+            "70 MB."
         )
         if self._console.is_terminal:
             self._bar = Progress(
-                TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=self._console
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                console=self._console,
             )
             self._described = self._bar.add_task("described ", total=self._jars_expected)
             self._fetched = self._bar.add_task("downloaded", total=self._jars_expected)
             self._bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._bar:
             self._bar.stop()
             self._bar = None
@@ -60,7 +67,8 @@ class JarsProgress:
         elif time.monotonic() >= self._line_due:
             self._line_due = time.monotonic() + _LINE_INTERVAL_S
             self.say(
-                f"  {self._found} of {self._jars_expected} jars described, {self._downloaded} downloaded, {self._elapsed_s()} s"
+                f"  {self._found} of {self._jars_expected} jars described, {self._downloaded} downloaded, "
+                f"{self._elapsed_s()} s"
             )
 
     def finish(self, jars: int, size_bytes: int, directory: Path) -> None:

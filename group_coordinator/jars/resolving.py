@@ -109,7 +109,12 @@ def _resolve(directory: Path, lock: IO[str], progress: JarsProgress) -> None:
     with log.open("w") as log_file, progress:
         # The child holds the lock too: should this process be killed, nobody else starts before Ivy has ended.
         ivy = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", pass_fds=[lock.fileno()]
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            pass_fds=[lock.fileno()],
         )
         try:
             assert ivy.stdout is not None
@@ -153,7 +158,9 @@ def pyspark_jars_directory() -> Path:
     pyspark = importlib.util.find_spec("pyspark")
     directory = Path(pyspark.origin).parent / "jars" if pyspark and pyspark.origin else None
     if directory is None or not any(directory.glob("ivy-*.jar")):
-        raise JarsError("PySpark's jars (jars/ivy-*.jar of the package) were not found. Reinstall it: pip install pyspark==4.2.0")
+        raise JarsError(
+            "PySpark's jars (jars/ivy-*.jar of the package) were not found. Reinstall it: pip install pyspark==4.2.0"
+        )
     return directory
 
 
@@ -171,14 +178,14 @@ def _failure(log: str, path: Path) -> str:
         )
     elif unreachable:
         cause = (
-            f"The repository of the jars cannot be reached ({unreachable.group(1)}). Check the network. Behind a proxy, "
-            "set JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'; for a mirror of your own, "
+            f"The repository of the jars cannot be reached ({unreachable.group(1)}). Check the network. Behind a "
+            "proxy, set JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'; for a mirror of your own, "
             "GROUP_COORDINATOR_IVY_SETTINGS=/path/to/ivysettings.xml."
         )
     elif missing:
         cause = (
-            f"The repository has no {', '.join(missing)}. If it is a mirror, let it fetch what it lacks, or name another "
-            "by GROUP_COORDINATOR_IVY_SETTINGS=/path/to/ivysettings.xml."
+            f"The repository has no {', '.join(missing)}. If it is a mirror, let it fetch what it lacks, or name "
+            "another by GROUP_COORDINATOR_IVY_SETTINGS=/path/to/ivysettings.xml."
         )
     else:
         lines = [line.strip() for line in log.splitlines() if line.strip()]

@@ -29,10 +29,11 @@ class TopicFollower:
         on_failure: Callable[[TopicReadError], None] = lambda failure: None,
         on_poll: Callable[[], None] = lambda: None,
     ) -> None:
-        """`take`: called with the records that have come. `on_poll`: called after each look, also when nothing has come.
+        """`take`: called with the records that have come. `on_poll`: called after each look, also when nothing has
+        come.
 
-        `on_caught_up`: called once, when all has been taken that the partitions which are read from their beginning had at
-        the start. `on_failure`: called when the thread ends without having been asked to.
+        `on_caught_up`: called once, when all has been taken that the partitions which are read from their beginning had
+        at the start. `on_failure`: called when the thread ends without having been asked to.
         """
         self.unread_at_start = 0
         """Offsets between the beginning and the end, then, of the partitions that are read from their beginning."""
@@ -48,7 +49,9 @@ class TopicFollower:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"read-{name}", daemon=True)
 
-    def start(self, *, from_beginning: Iterable[Partition] = (), from_end: Iterable[Partition] = ()) -> dict[Partition, int]:
+    def start(
+        self, *, from_beginning: Iterable[Partition] = (), from_end: Iterable[Partition] = ()
+    ) -> dict[Partition, int]:
         """Fix where to read from, and begin; returns the positions. Raises TopicReadError, and then all is closed."""
         try:
             with explaining(self._client_properties):

@@ -19,7 +19,9 @@ def log_bounds(admin: AdminClient, partitions: Collection[Partition]) -> dict[Pa
     found: list[dict[Partition, int]] = []
     for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):  # type: ignore[no-untyped-call]
         futures = admin.list_offsets(
-            dict.fromkeys(wanted, spec), isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=errors.TIMEOUT_S
+            dict.fromkeys(wanted, spec),
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=errors.TIMEOUT_S,
         )
         offsets: dict[Partition, int] = {}
         for partition, future in futures.items():

@@ -1,4 +1,5 @@
-"""A plain consumer of topics: it joins no group, commits nothing, and sees what lies in the log (`schemas.isolation`)."""
+"""A plain consumer of topics: it joins no group, commits nothing, and sees what lies in the log
+(`schemas.isolation`)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _READ_AHEAD_KBYTES = 16_384
 class TopicReader:
     """Reads partitions from given offsets on. A context manager.
 
-    It belongs to one thread: a consumer deadlocks when one thread asks for bounds while another one polls. Methods raise `KafkaException` when Kafka refuses, or is silent for too long; `explaining` makes a sentence of it.
+    It belongs to one thread: a consumer deadlocks when one thread asks for bounds while another one polls. Methods
+    raise `KafkaException` when Kafka refuses, or is silent for too long; `explaining` makes a sentence of it.
     """
 
     def __init__(
@@ -36,7 +38,8 @@ class TopicReader:
         reports_ends: bool = True,
         waits_at_the_end: bool = False,
     ) -> None:
-        """`name`: the group id is `group-coordinator-NAME`. `reports_ends`: `poll` reports when a partition's end is reached.
+        """`name`: the group id is `group-coordinator-NAME`. `reports_ends`: `poll` reports when a partition's end is
+        reached.
 
         `waits_at_the_end`: a fetch may wait at the end of the log for what comes next, which is cheaper; but a broker
         answers a connection's requests one after the other, so whatever is asked meanwhile waits as long.
@@ -118,7 +121,9 @@ class TopicReader:
         first = self._consumer.poll(timeout_s)  # consume() alone would wait for a full batch
         return [] if first is None else [first, *self._consumer.consume(_RECORDS_MAX, 0)]
 
-    def read(self, stretches: Mapping[Partition, Bounds], is_wanted: Callable[[], bool] = lambda: True) -> Iterator[Message]:
+    def read(
+        self, stretches: Mapping[Partition, Bounds], is_wanted: Callable[[], bool] = lambda: True
+    ) -> Iterator[Message]:
         """The records of these stretches, each partition's in its order.
 
         Raises KafkaException, also when `is_wanted` says that the rest is not wanted any more.
@@ -153,8 +158,13 @@ class TopicReader:
             self._consumer.unassign()
 
 
-def read_topic(client_properties: Mapping[str, str], topic: str, numbers: Iterable[int] | None = None) -> Iterator[Message]:
-    """The records that a topic (or some of its partitions) has now, each partition's in its order. Raises TopicReadError."""
+def read_topic(
+    client_properties: Mapping[str, str], topic: str, numbers: Iterable[int] | None = None
+) -> Iterator[Message]:
+    """The records that a topic (or some of its partitions) has now, each partition's in its order.
+
+    Raises TopicReadError.
+    """
     with explaining(client_properties), TopicReader(client_properties, "reader") as reader:
         partitions = reader.partitions(topic) if numbers is None else [(topic, number) for number in numbers]
         yield from reader.read({partition: reader.bounds(*partition) for partition in partitions})

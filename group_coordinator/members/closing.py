@@ -61,7 +61,8 @@ class Closing:
         membership.notify(Closed())
 
     def polled(self) -> None:
-        """The application has dealt with what it was told: should partitions have been revoked, it is done with them."""
+        """The application has dealt with what it was told: should partitions have been revoked, it is done with
+        them."""
         self._given_up_for_good = self._gave_up_partitions
 
     def next_deadline_ms(self) -> int | None:

@@ -22,17 +22,20 @@ class MemberConfig(Struct, frozen=True, kw_only=True):
     client_id: str = "member"
     """`client.id`: in front of the member id that the coordinator gives to a dynamic member."""
     group_instance_id: str | None = None
-    """`group.instance.id`: makes the member static. It keeps its place over a restart within the session timeout (KIP-345)."""
+    """`group.instance.id`: makes the member static. It keeps its place over a restart within the session timeout
+    (KIP-345)."""
     client_rack: str = ""
     """`client.rack`: where the member runs; empty when that is unknown (KIP-881)."""
     partition_assignment_strategy: tuple[str, ...] = DEFAULT_ASSIGNORS
-    """`partition.assignment.strategy`: names of assignors, the preferred one first. Cooperative only if all of them are."""
+    """`partition.assignment.strategy`: names of assignors, the preferred one first. Cooperative only if all of them
+    are."""
     session_timeout_ms: AtLeast1 = 45_000
     """`session.timeout.ms`: how long the coordinator waits for a sign of life before it expels the member."""
     heartbeat_interval_ms: AtLeast1 = 3_000
     """`heartbeat.interval.ms`: time between two heartbeats; less than the session timeout, usually a third of it."""
     max_poll_interval_ms: AtLeast1 = 300_000
-    """`max.poll.interval.ms`: longest time between two polls; it is also the rebalance timeout that the member asks for."""
+    """`max.poll.interval.ms`: longest time between two polls; it is also the rebalance timeout that the member asks
+    for."""
     enable_auto_commit: bool = True
     """`enable.auto.commit`: commit positions at an interval, before partitions are given up, and on close."""
     auto_commit_interval_ms: AtLeast1 = 5_000

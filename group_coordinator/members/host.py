@@ -95,7 +95,11 @@ class MemberHost:
     ) -> None:
         """`client_properties`: librdkafka's, for security. Raises HostError when the topics are not there."""
         # librdkafka prints warnings of what passes by itself, such as a coordinator of transactions that still loads.
-        self.properties = {"log_level": _LOG_LEVEL_OF_ERRORS, **(client_properties or {}), "bootstrap.servers": bootstrap_servers}
+        self.properties = {
+            "log_level": _LOG_LEVEL_OF_ERRORS,
+            **(client_properties or {}),
+            "bootstrap.servers": bootstrap_servers,
+        }
         self.changed = threading.Condition()
         self._namespace = uuid4()
         self._member_numbers = count()

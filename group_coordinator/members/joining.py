@@ -144,7 +144,10 @@ class Joining:
             membership.request_rejoin("subscription has changed")
 
     def _prepare(self) -> bool:
-        """Commit, then give up what must not be kept. True when nothing was given up, so that JoinGroup can go at once."""
+        """Commit, then give up what must not be kept.
+
+        True when nothing was given up, so that JoinGroup can go at once.
+        """
         membership = self._membership
         if not self._said_last_words():
             return False
@@ -315,7 +318,8 @@ class Joining:
         if response.protocol_name not in (None, membership.generation.protocol_name):
             membership.fail(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"the group has chosen {membership.generation.protocol_name}, but SyncGroup says {response.protocol_name}",
+                f"the group has chosen {membership.generation.protocol_name}, but SyncGroup says "
+                f"{response.protocol_name}",
             )
             return
         membership.state = MemberState.STABLE

@@ -192,7 +192,8 @@ class Member:
             self._handed_out.clear()  # what was being processed has failed
         self.close()
 
-    # -------------------------------------------------------------------------------------------------- what the member is
+    # -------------------------------------------------------------------------------------------------- what the member
+    # is
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:

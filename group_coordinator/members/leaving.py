@@ -1,7 +1,7 @@
 """How a member tells the coordinator that it leaves, and tells it again where nobody listened.
 
-Kafka's Java consumer says it once and lets the error be; then a leave that meets another shard than the group's leaves the
-others waiting for a session timeout. Here it is said again, as franz-go does, for as long as a request may take.
+Kafka's Java consumer says it once and lets the error be; then a leave that meets another shard than the group's leaves
+the others waiting for a session timeout. Here it is said again, as franz-go does, for as long as a request may take.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ class Leaving:
         self._open: dict[int, _Leave] = {}
 
     def leave(self, reason: str) -> None:
-        """Leave, if the coordinator knows the member. What the answer says of the member changes nothing: it is gone."""
+        """Leave, if the coordinator knows the member.
+
+        What the answer says of the member changes nothing: it is gone.
+        """
         membership = self._membership
         if membership.state is MemberState.UNJOINED or not membership.generation.member_id:
             return

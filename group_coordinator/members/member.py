@@ -166,7 +166,10 @@ class GroupMember:
         self._positions.processed(partition, offset)
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> int:
-        """Commit these offsets, or else all positions. `Committed` or `CommitFailed` tells how it ended, by this number."""
+        """Commit these offsets, or else all positions.
+
+        `Committed` or `CommitFailed` tells how it ended, by this number.
+        """
         return self._commits.commit(self._positions.to_commit() if offsets is None else offsets)
 
     def log_bounds(self, bounds: Mapping[TopicPartition, tuple[int, int]]) -> None:
@@ -180,8 +183,8 @@ class GroupMember:
     def close(self, now_ms: int, *, leave_group: bool | None = None) -> None:
         """Commit if that is automatic, give up the partitions, leave, and say `Closed`: within `request.timeout.ms`.
 
-        Go on polling until then: the poll after `Revoked` says that the partitions have been given up.
-        A dynamic member leaves the group, a static one stays in it until its session expires; `leave_group` says otherwise.
+        Go on polling until then: the poll after `Revoked` says that the partitions have been given up. A dynamic member
+        leaves the group, a static one stays in it until its session expires; `leave_group` says otherwise.
         """
         membership = self._membership
         membership.now_ms = max(membership.now_ms, now_ms)

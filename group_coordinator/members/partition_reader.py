@@ -1,4 +1,5 @@
-"""Reads the records of assigned partitions with a plain consumer: no group, no commits, positions given from outside."""
+"""Reads the records of assigned partitions with a plain consumer: no group, no commits, positions given from
+outside."""
 
 from __future__ import annotations
 

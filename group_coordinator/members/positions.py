@@ -1,4 +1,5 @@
-"""Where the member is in each of its partitions: from the committed offset or the reset policy, on by what is processed."""
+"""Where the member is in each of its partitions: from the committed offset or the reset policy, on by what is
+processed."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ _log = logging.getLogger(__name__)
 
 
 class TopicWatch:
-    """Looks topics up when asked, at an interval, and soon again those that are not there: they may just be in the making.
+    """Looks topics up when asked, at an interval, and soon again those that are not there: they may just be in the
+    making.
 
     `interest`: the topics that matter now. `tell`: who is told the partition counts. `later`: does something after so
     many milliseconds. The lock is the one under which all three are used.

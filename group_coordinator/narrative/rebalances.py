@@ -32,14 +32,18 @@ from schemas.history import (
 )
 
 Ownership = dict[str, tuple[AssignedTopic, ...] | None]
-"""Member id -> what it owns, in the order of the leader's assignment; None: not an assignment of the consumer protocol."""
+"""Member id -> what it owns, in the order of the leader's assignment; None: not an assignment of the consumer
+protocol."""
 
 Gone = MemberLeft | MemberExpired | MemberDropped
 _OFFSETS = OffsetsCommitted | OffsetsExpired | OffsetsDeleted
 
 
 class Rebalance(Struct, kw_only=True):
-    """One rebalance. Without `completed` it is still going on, or the group died in it, or a recording does not tell its end."""
+    """One rebalance.
+
+    Without `completed` it is still going on, or the group died in it, or a recording does not tell its end.
+    """
 
     started: RebalanceStarted
     causes: tuple[History, ...]
@@ -163,12 +167,16 @@ def _held_up_by(rebalance: Rebalance) -> Gone | None:
 def headline(rebalance: Rebalance, zone: tzinfo = UTC) -> str:
     """A rebalance in one line: `02:14:07 payments: generation 7 because b expired (last heard 10.2 s ago); ...`."""
     started, completed = rebalance.started, rebalance.completed
-    text = f"{words.clock(started.timestamp_ms, zone)} {started.group_id}: generation {rebalance.generation_id} because "
+    text = (
+        f"{words.clock(started.timestamp_ms, zone)} {started.group_id}: generation {rebalance.generation_id} because "
+    )
     text += words.because(started)
     if rebalance.gap is not None:
         return text + "; how it ended is not recorded"
     if completed is None:
-        return text + "; not over" + (f", waiting for {words.names(started.waiting_for)}" if started.waiting_for else "")
+        return (
+            text + "; not over" + (f", waiting for {words.names(started.waiting_for)}" if started.waiting_for else "")
+        )
     text += words.waited(completed, _held_up_by(rebalance))
     ends = {"stable": "done after", "empty": "the group is empty after", "interrupted": "interrupted after"}
     return f"{text}; {ends[completed.outcome]} {words.duration(completed.duration_ms)}"

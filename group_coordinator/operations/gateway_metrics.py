@@ -1,6 +1,7 @@
 """A gateway's numbers for Prometheus, and whether it lives and takes clients, for probes.
 
-The gateway counts in plain objects (`group_coordinator.gateway.metrics`); here they get names. `GATEWAY_METRICS` is their catalogue.
+The gateway counts in plain objects (`group_coordinator.gateway.metrics`); here they get names. `GATEWAY_METRICS` is
+their catalogue.
 """
 
 from __future__ import annotations
@@ -25,38 +26,64 @@ _APIS = [(api,) for api in GROUP_APIS.values()]
 
 
 def _metric(
-    kind: Literal["counter", "gauge", "histogram"], name: str, meaning: str, *labels: str, known: Iterable[tuple[str, ...]] = ()
+    kind: Literal["counter", "gauge", "histogram"],
+    name: str,
+    meaning: str,
+    *labels: str,
+    known: Iterable[tuple[str, ...]] = (),
 ) -> Metric:
     return Metric(name=f"{PREFIX}gateway_{name}", kind=kind, labels=labels, meaning=meaning, known=tuple(known))
 
 
 CONNECTIONS = _metric("gauge", "connections", "Connections of clients.")
 ACCEPTED = _metric("counter", "connections_accepted_total", "Connections that were let in.")
-REFUSED = _metric("counter", "connections_refused_total", "Connections that were closed at once, beyond `connections_max`.")
+REFUSED = _metric(
+    "counter", "connections_refused_total", "Connections that were closed at once, beyond `connections_max`."
+)
 BROKEN = _metric(
     "counter",
     "connections_broken_total",
     "Connections that the gateway closed, by the reason: not understood, not offered ...",
     "reason",
-    known=[("idle",), ("not offered",), ("not understood",), ("the client has not authenticated",), ("the client has not authenticated in time",)],
+    known=[
+        ("idle",),
+        ("not offered",),
+        ("not understood",),
+        ("the client has not authenticated",),
+        ("the client has not authenticated in time",),
+    ],
 )
 TO_BROKERS = _metric("counter", "to_brokers_bytes_total", "Bytes of clients that went on to brokers.")
-TO_CLIENTS = _metric("counter", "to_clients_bytes_total", "Bytes that went to clients, of brokers and of the coordinator.")
+TO_CLIENTS = _metric(
+    "counter", "to_clients_bytes_total", "Bytes that went to clients, of brokers and of the coordinator."
+)
 REQUESTS = _metric("counter", "requests_total", "Group requests by Kafka's name of the API.", "api", known=_APIS)
 PENDING = _metric("gauge", "pending_events", "Events that the coordinator has not answered yet.")
 IN_DOUBT = _metric(
-    "counter", "in_doubt_total", "Events that had no answer in time or could not be written: answered COORDINATOR_NOT_AVAILABLE."
+    "counter",
+    "in_doubt_total",
+    "Events that had no answer in time or could not be written: answered COORDINATOR_NOT_AVAILABLE.",
 )
 UNEXPECTED = _metric(
-    "counter", "answers_unexpected_total", "Answers that nobody waits for: of another gateway on the same partition, late, or repeated."
+    "counter",
+    "answers_unexpected_total",
+    "Answers that nobody waits for: of another gateway on the same partition, late, or repeated.",
 )
 ANSWER_SECONDS = _metric(
-    "histogram", "answer_seconds", "From a request's arrival to its answer: the whole way. JoinGroup waits for other members.", "api", known=_APIS
+    "histogram",
+    "answer_seconds",
+    "From a request's arrival to its answer: the whole way. JoinGroup waits for other members.",
+    "api",
+    known=_APIS,
 )
 COORDINATOR_SECONDS = _metric(
-    "histogram", "coordinator_seconds", "Of that, from the sending of the event to the append of its answer: log, micro-batch, sink."
+    "histogram",
+    "coordinator_seconds",
+    "Of that, from the sending of the event to the append of its answer: log, micro-batch, sink.",
 )
-READING_SECONDS = _metric("histogram", "reading_seconds", "Of that, from the append of the answer until the gateway has read it.")
+READING_SECONDS = _metric(
+    "histogram", "reading_seconds", "Of that, from the append of the answer until the gateway has read it."
+)
 
 GATEWAY_METRICS: tuple[Metric, ...] = tuple(each for each in list(globals().values()) if isinstance(each, Metric))
 """All of them."""
@@ -71,7 +98,8 @@ def gateway_registry(metrics: GatewayMetrics) -> CollectorRegistry:
 
 
 class GatewayCollector(Collector):
-    """Reads a gateway's numbers at every scrape; the gateway writes on meanwhile, which costs at most the last digit."""
+    """Reads a gateway's numbers at every scrape; the gateway writes on meanwhile, which costs at most the last
+    digit."""
 
     def __init__(self, metrics: GatewayMetrics) -> None:
         self._metrics = metrics
@@ -97,7 +125,10 @@ class GatewayCollector(Collector):
 
 
 class GatewayHealth:
-    """A gateway that cannot go on ends its process, so it lives. Whether the coordinator answers is the coordinator's to say."""
+    """A gateway that cannot go on ends its process, so it lives.
+
+    Whether the coordinator answers is the coordinator's to say.
+    """
 
     def __init__(self, is_ready: Callable[[], bool]) -> None:
         self._is_ready = is_ready

@@ -1,4 +1,5 @@
-"""What happens in groups, as lines of the process's log: rebalances, expiries and the like, each with its group's id."""
+"""What happens in groups, as lines of the process's log: rebalances, expiries and the like, each with its group's
+id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whether the process lives, and whether it does its work: for probes over HTTP, and as a file for those without a network."""
+"""Whether the process lives, and whether it does its work: for probes over HTTP, and as a file for those without a
+network."""
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ class Probes(Protocol):
 class Health:
     """Signs of life as they come, and what they mean.
 
-    *Live*: the app's own loop turns. It is not when the JVM hangs, which only a restart helps; it is while Kafka is away.
-    *Ready*: each shard has ended a batch, and not long ago a batch, or Kafka has taken a tick of it; and no clock stands still
-    because it is wrong: joins would not end.
+    *Live*: the app's own loop turns. It is not when the JVM hangs, which only a restart helps; it is while Kafka is
+    away. *Ready*: each shard has ended a batch, and not long ago a batch, or Kafka has taken a tick of it; and no clock
+    stands still because it is wrong: joins would not end.
     """
 
     def __init__(
@@ -89,8 +90,12 @@ class Health:
             if batch_s is None:
                 reasons.append(f"shard {shard} has not ended a batch yet")
             elif min(self.since_batch_s(shard), self.since_tick_s(shard)) > STALE_AFTER_S:
-                reasons.append(f"shard {shard} has ended no batch and written no tick for {self.since_batch_s(shard):.0f} s")
-        reasons += [f"the clock of shard {shard} stands still: {why}" for shard, why in sorted(self._standstills.items())]
+                reasons.append(
+                    f"shard {shard} has ended no batch and written no tick for {self.since_batch_s(shard):.0f} s"
+                )
+        reasons += [
+            f"the clock of shard {shard} stands still: {why}" for shard, why in sorted(self._standstills.items())
+        ]
         return reasons
 
     def _since(self, time_s: float | None) -> float:

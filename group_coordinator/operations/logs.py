@@ -50,7 +50,9 @@ class TextLines(logging.Formatter):
     """Time, level, message, what was given with it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        given = "".join(f" {name}={json.dumps(value, default=str, ensure_ascii=False)}" for name, value in _given(record).items())
+        given = "".join(
+            f" {name}={json.dumps(value, default=str, ensure_ascii=False)}" for name, value in _given(record).items()
+        )
         text = printable(f"{_time(record.created)} {record.levelname:<7} {record.getMessage()}{given}")
         return f"{text}\n  {printable_lines(self.formatException(record.exc_info))}" if record.exc_info else text
 

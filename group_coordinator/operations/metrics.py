@@ -3,8 +3,8 @@
 `METRICS` is the catalogue: the list in `docs/operations.md` is made from it, and dashboards and alert rules are checked
 against it. Counters begin at zero with the process, as Prometheus expects; gauges are computed when they are asked for.
 
-A series of a counter is there at zero before its first occurrence wherever its labels are known beforehand (`known`): for
-Prometheus a series that appears with the first occurrence has not risen.
+A series of a counter is there at zero before its first occurrence wherever its labels are known beforehand (`known`):
+for Prometheus a series that appears with the first occurrence has not risen.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def _gauge(name: str, meaning: str, *labels: str) -> Metric:
 
 
 def _histogram(name: str, meaning: str, buckets: tuple[float, ...], *labels: str, known: Known = ()) -> Metric:
-    return Metric(name=PREFIX + name, kind="histogram", labels=labels, meaning=meaning, buckets=buckets, known=tuple(known))
+    return Metric(
+        name=PREFIX + name, kind="histogram", labels=labels, meaning=meaning, buckets=buckets, known=tuple(known)
+    )
 
 
 def _literals(kind: type, field: str) -> Iterator[tuple[str, ...]]:
@@ -76,7 +78,8 @@ def _literals(kind: type, field: str) -> Iterator[tuple[str, ...]]:
 
 EVENTS = _counter(
     "events_total",
-    "Records of the events topic by Kafka's name of the API; `tick` for the clock, `renew_sessions` after a pause, `topics_deleted`, `unreadable` for what is none of them.",
+    "Records of the events topic by Kafka's name of the API; `tick` for the clock, `renew_sessions` after a pause, "
+    "`topics_deleted`, `unreadable` for what is none of them.",
     "api",
     known=[(api,) for api in (*APIS, TICK, RENEWAL, TOPICS_DELETED, UNREADABLE)],
 )
@@ -88,18 +91,23 @@ ANSWERS = _counter(
 )  # fmt: skip
 ANSWER_SECONDS = _histogram(
     "answer_seconds",
-    "From the append of a request to the append of its answer. JoinGroup and SyncGroup include the wait for the other members.",
+    "From the append of a request to the append of its answer. JoinGroup and SyncGroup include the wait for the other "
+    "members.",
     _ANSWER_S,
     "api",
     known=[(api,) for api in APIS],
 )
 REFUSALS = _counter(
     "refusals_total",
-    "Requests that were refused (an error that is no normal step of the protocol) by API, rule and Kafka's name of the error.",
+    "Requests that were refused (an error that is no normal step of the protocol) by API, rule and Kafka's name of "
+    "the error.",
     "api", "rule", "error",
 )  # fmt: skip
 REBALANCES = _counter(
-    "rebalances_total", "Rebalances that began, by what triggered them.", "trigger", known=_literals(RebalanceCompleted, "trigger")
+    "rebalances_total",
+    "Rebalances that began, by what triggered them.",
+    "trigger",
+    known=_literals(RebalanceCompleted, "trigger"),
 )
 REBALANCE_SECONDS = _histogram(
     "rebalance_seconds",
@@ -127,7 +135,8 @@ OFFSETS = _counter(
 COMMITS = _counter("commits_total", "OffsetCommit requests that changed offsets.")
 DEAD_LETTERS = _counter(
     "dead_letters_total",
-    "Events that could not be read, and outputs too large to be written, by reason; `unreadable` for a reason that is none of ours.",
+    "Events that could not be read, and outputs too large to be written, by reason; `unreadable` for a reason that is "
+    "none of ours.",
     "reason",
     known=[(reason,) for reason in (*(each.value for each in EventProblem), OUTPUT_TOO_LARGE, UNREADABLE)],
 )
@@ -136,36 +145,52 @@ MEMBERS = _gauge("members", "Members of all groups.")
 READY = _gauge("ready", "1 while answers are to be expected: what /health/ready says.")
 BATCH_SECONDS = _histogram(
     "batch_seconds",
-    "Time that a batch took by phase; `triggerExecution` is the whole, `addBatch` the work itself (Spark's `durationMs`).",
+    "Time that a batch took by phase; `triggerExecution` is the whole, `addBatch` the work itself (Spark's "
+    "`durationMs`).",
     _BATCH_S,
     "shard", "phase",
 )  # fmt: skip
 BATCH_ID = _gauge("batch_id", "Number of the last batch. It goes on over restarts.", "shard")
-HANDLED = _counter("handled_events_total", "Events that the query has taken in, ticks included, as Spark counts them.", "shard")
-SINCE_BATCH = _gauge("since_batch_seconds", "How long ago the last batch ended (or, before the first, the process began).", "shard")
-SINCE_TICK = _gauge("since_tick_seconds", "How long ago Kafka took the last tick (or, before the first, the process began).", "shard")
+HANDLED = _counter(
+    "handled_events_total", "Events that the query has taken in, ticks included, as Spark counts them.", "shard"
+)
+SINCE_BATCH = _gauge(
+    "since_batch_seconds", "How long ago the last batch ended (or, before the first, the process began).", "shard"
+)
+SINCE_TICK = _gauge(
+    "since_tick_seconds", "How long ago Kafka took the last tick (or, before the first, the process began).", "shard"
+)
 WATERMARK_LAG = _gauge(
-    "watermark_lag_seconds", "How far the shard's clock is behind wall time; it grows while nothing is handled.", "shard"
+    "watermark_lag_seconds",
+    "How far the shard's clock is behind wall time; it grows while nothing is handled.",
+    "shard",
 )
 CLOCK_SKEW = _gauge(
     "clock_skew_seconds",
-    "How far this machine's clock was ahead of the brokers' when Kafka took the last tick. At tick_ahead_max_ms the shard's clock stands still.",
+    "How far this machine's clock was ahead of the brokers' when Kafka took the last tick. At tick_ahead_max_ms the "
+    "shard's clock stands still.",
     "shard",
 )
 CLOCK_STANDSTILL = _gauge(
     "clock_standstill",
-    "1 while the ticker lets the shard's clock stand still, because this machine's or the shard's clock is ahead of the brokers': no timer fires.",
+    "1 while the ticker lets the shard's clock stand still, because this machine's or the shard's clock is ahead of "
+    "the brokers': no timer fires.",
     "shard",
 )
 FOREIGN_TICKS = _counter(
-    "foreign_ticks_total", "How often the shard's clock was found beyond all ticks of its own ticker: somebody else writes some.", "shard"
+    "foreign_ticks_total",
+    "How often the shard's clock was found beyond all ticks of its own ticker: somebody else writes some.",
+    "shard",
 )
 SOURCE_LAG = _gauge(
     "source_lag_events",
-    "Events, ticks included, that are written and not yet handled (Spark commits no offsets that others could look at).",
+    "Events, ticks included, that are written and not yet handled (Spark commits no offsets that others could look "
+    "at).",
     "shard",
 )
-STATE_GROUPS = _gauge("state_groups", "Keys in the state store: groups, or with group_buckets the buckets that hold some.", "shard")
+STATE_GROUPS = _gauge(
+    "state_groups", "Keys in the state store: groups, or with group_buckets the buckets that hold some.", "shard"
+)
 STATE_MEMORY = _gauge("state_memory_bytes", "Memory of the state store, as Spark counts it.", "shard")
 STATE_DISK = _gauge("state_disk_bytes", "Size of RocksDB's files on local disk.", "shard")
 READER_LAG = _gauge(
@@ -176,9 +201,15 @@ READER_LAG = _gauge(
 GROUP_REBALANCING = _gauge(
     "group_rebalancing_seconds", "How long the group is in its present rebalance. The longest ones.", "group", "state"
 )
-GROUP_REBALANCES = _gauge("group_rebalances_recently", "Rebalances of the group in the last ten minutes. The most.", "group")
-GROUP_EXPIRIES = _gauge("group_expiries_recently", "Members of the group that expired in the last ten minutes. The most.", "group")
-GROUP_REFUSALS = _gauge("group_refusals_recently", "Refused requests to the group in the last ten minutes. The most.", "group")
+GROUP_REBALANCES = _gauge(
+    "group_rebalances_recently", "Rebalances of the group in the last ten minutes. The most.", "group"
+)
+GROUP_EXPIRIES = _gauge(
+    "group_expiries_recently", "Members of the group that expired in the last ten minutes. The most.", "group"
+)
+GROUP_REFUSALS = _gauge(
+    "group_refusals_recently", "Refused requests to the group in the last ten minutes. The most.", "group"
+)
 GROUP_MEMBERS = _gauge("group_members", "Members of the group. The largest ones.", "group")
 
 METRICS: tuple[Metric, ...] = tuple(each for each in list(globals().values()) if isinstance(each, Metric))

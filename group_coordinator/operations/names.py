@@ -9,7 +9,8 @@ _BEGINNING = 250
 
 
 def kept_name(group_id: str) -> str:
-    """The id, or what stands for one that is very long: its beginning, and what tells it from others in this process."""
+    """The id, or what stands for one that is very long: its beginning, and what tells it from others in this
+    process."""
     if len(group_id) <= NAME_CHARACTERS_MAX:
         return group_id
     return f"{group_id[:_BEGINNING]}... ({len(group_id)} characters, {digest(group_id).hex()})"

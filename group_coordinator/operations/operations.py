@@ -59,7 +59,12 @@ class Operations(Watcher):
         tally = Tally(self.metrics, self._groups, self._shard_of)
         topics, shards = report.topics, self._config.shards_here
         reader = TopicsReader(
-            self._config.client_properties, topics, shards, tally, GroupLog(), everything=bool(self._config.metrics_port)
+            self._config.client_properties,
+            topics,
+            shards,
+            tally,
+            GroupLog(),
+            everything=bool(self._config.metrics_port),
         )
         reader.start(report.partitions)
         self._stack.callback(reader.stop)

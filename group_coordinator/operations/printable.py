@@ -1,7 +1,8 @@
 """What is printed on a terminal or in a log, made harmless: group ids, client ids and reasons are words of strangers.
 
-A terminal obeys control characters (its title changes, the screen is cleared), a line end in an id makes a line of its own,
-and some characters turn the direction of the text. Each character that Python does not call printable is written as an escape.
+A terminal obeys control characters (its title changes, the screen is cleared), a line end in an id makes a line of its
+own, and some characters turn the direction of the text. Each character that Python does not call printable is written
+as an escape.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same for a text of several lines; those behind the first are indented, so that none can be taken for another message."""
+    """The same for a text of several lines; those behind the first are indented, so that none can be taken for
+    another message."""
     return "\n  ".join(printable(line) for line in text.split("\n"))
 
 

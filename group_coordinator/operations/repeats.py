@@ -1,4 +1,5 @@
-"""Which records were counted before: the sink is at least once, so a task that is tried again writes its records again."""
+"""Which records were counted before: the sink is at least once, so a task that is tried again writes its records
+again."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ GROUPS_REMEMBERED = 100_000
 class Remembered(OrderedDict[Hashable, Any]):
     """What was used last, at most so much of it.
 
-    An ordered dictionary gives up its first key at once; a plain one looks for it among the places of all that were deleted.
+    An ordered dictionary gives up its first key at once; a plain one looks for it among the places of all that were
+    deleted.
     """
 
     def __init__(self, most: int) -> None:

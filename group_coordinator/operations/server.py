@@ -1,4 +1,5 @@
-"""The HTTP endpoint: `/metrics` for Prometheus, `/health/live` and `/health/ready` for probes. Read-only, no secrets."""
+"""The HTTP endpoint: `/metrics` for Prometheus, `/health/live` and `/health/ready` for probes. Read-only, no
+secrets."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def operations_server(host: str, port: int, registry: CollectorRegistry, health:
     try:
         listening = listen(host, port)
     except OSError as problem:
-        raise OSError(f"The endpoint with the metrics cannot listen on {host}, port {port}: {problem.strerror}.") from problem
+        raise OSError(
+            f"The endpoint with the metrics cannot listen on {host}, port {port}: {problem.strerror}."
+        ) from problem
     app = Access(_application(registry, health), name="endpoint", local_only=is_loopback(host))
     return HttpServer(app, listening, name="operations", connections_max=CONNECTIONS_MAX)
 

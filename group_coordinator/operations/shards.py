@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from streaming.watcher import ShardProgress
 
 PHASES = frozenset(
-    {"triggerExecution", "latestOffset", "getBatch", "queryPlanning", "walCommit", "addBatch", "commitOffsets", "commitBatch"}
+    {
+        "triggerExecution",
+        "latestOffset",
+        "getBatch",
+        "queryPlanning",
+        "walCommit",
+        "addBatch",
+        "commitOffsets",
+        "commitBatch",
+    }
 )
 """Of Spark's micro-batch; those that a later Spark adds are left out until somebody says what they mean."""
 

@@ -1,7 +1,7 @@
 """Counts what lies on the coordinator's topics, each record once.
 
-The counters come from the outputs, not from the Spark tasks that made them: a task may run twice, an output has one name
-(group, epoch, seq) for ever.
+The counters come from the outputs, not from the Spark tasks that made them: a task may run twice, an output has one
+name (group, epoch, seq) for ever.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads the coordinator's topics in a thread and has their records counted.
 
-It begins at the ends of the topics, before the queries start, so that everything
-which this process writes is counted; the groups themselves it knows from the beginning of the compacted assignments topic.
+It begins at the ends of the topics, before the queries start, so that everything which this process writes is counted;
+the groups themselves it knows from the beginning of the compacted assignments topic.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ class TopicsReader:
                 _log.debug("%s, partition %d, offset %d is none of our records", *place, offset)
 
     def _event(self, message: Message) -> None:
-        self._tally.event(message.partition() or 0, message.offset() or 0, message.timestamp()[1], message.key(), message.value())
+        self._tally.event(
+            message.partition() or 0, message.offset() or 0, message.timestamp()[1], message.key(), message.value()
+        )
 
     def _answer(self, message: Message) -> None:
         self._tally.answer(message.partition() or 0, message.timestamp()[1], message.value() or b"")

@@ -35,12 +35,16 @@ class Absent(Struct, frozen=True):
 def absent_requests(
     steps: Sequence[Step], found: Disagreement, group: Group | None
 ) -> Iterator[tuple[Absent, ...]]:
-    """What may be missing before a disagreement, the likeliest first: one request, or the joins of all that the broker names."""
+    """What may be missing before a disagreement, the likeliest first: one request, or the joins of all that the
+    broker names."""
     members = {} if group is None else classic_group(group).members
     unknown = [each for each in dict.fromkeys(_known_ids(steps)) if each in found.broker and each not in members]
     joins = [(known, member_id) for member_id in unknown if (known := _joins_of(steps, member_id))]
     if len(joins) > 1:
-        yield tuple(_join(known, found, steps, each, _after_last_answer(steps, found, each) or found.at_us - 1) for known, each in joins)
+        yield tuple(
+            _join(known, found, steps, each, _after_last_answer(steps, found, each) or found.at_us - 1)
+            for known, each in joins
+        )
     count = 0
     for member_id in _suspects(steps, found, group):
         known = _joins_of(steps, member_id)
@@ -58,7 +62,9 @@ def _suspects(steps: Sequence[Step], found: Disagreement, group: Group | None) -
     """Members that may have sent what is missing: those that the broker names, then those that are there."""
     named = [each["memberId"] for each in _listed(steps, found)]
     classic = None if group is None else classic_group(group)
-    joined = [member.member_id for member in classic.members.values() if member.awaiting_join is not None] if classic else []
+    joined = (
+        [member.member_id for member in classic.members.values() if member.awaiting_join is not None] if classic else []
+    )
     here = [*classic.pending_join, *classic.members] if classic is not None else []
     in_entry = [member_id for member_id in _known_ids(steps) if member_id in found.broker]
     likely = [member_id for member_id in named if member_id not in joined]

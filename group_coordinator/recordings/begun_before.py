@@ -1,8 +1,9 @@
-"""Where the replay of a group can start, other than at its birth: at the end of a join phase that the log tells completely.
+"""Where the replay of a group can start, other than at its birth: at the end of a join phase that the log tells
+completely.
 
 A log that was cut from a longer one meets groups with members that joined before it, and one with lines missing loses
-track of a group. What the group is becomes known when a join phase ends whose leader's answer is in the log: it lists all
-members, and each one's JoinGroup says the rest. What came before cannot be compared.
+track of a group. What the group is becomes known when a join phase ends whose leader's answer is in the log: it lists
+all members, and each one's JoinGroup says the rest. What came before cannot be compared.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class Beginning(Struct, frozen=True):
 
 
 def begun_before(requests: Sequence[GroupRequest]) -> bool:
-    """Whether the group had a life before the log: a member speaks that nobody saw join, or the first generation is not 1."""
+    """Whether the group had a life before the log: a member speaks that nobody saw join, or the first generation is
+    not 1."""
     joined: dict[str, int] = {}
     first_generation: tuple[int, int] | None = None
     for request in requests:
@@ -99,7 +101,9 @@ def beginning_after(
             from_us = min(join.logged.ready_us for join in completed)
             if from_us <= after_us:
                 continue
-            members = tuple(_member(answer, listed[member_id], join) for member_id, join in zip(listed, completed, strict=True))
+            members = tuple(
+                _member(answer, listed[member_id], join) for member_id, join in zip(listed, completed, strict=True)
+            )
             group = RecordedGroup(
                 generation_id=int(answer.response["generationId"]),
                 protocol_type=_protocol_type(completed[0]),
@@ -114,7 +118,10 @@ def beginning_after(
 
 
 def _leaders(requests: Sequence[GroupRequest]) -> Iterator[GroupRequest]:
-    """The answers that end a join phase. One that says `skipAssignment` tells a static leader of the generation that goes on."""
+    """The answers that end a join phase.
+
+    One that says `skipAssignment` tells a static leader of the generation that goes on.
+    """
     for request in requests:
         answer = request.response
         if request.logged.api == "JoinGroup" and answer.get("members") and not answer.get("skipAssignment"):
@@ -152,7 +159,9 @@ def _member(answer: GroupRequest, listed: Mapping[str, Any], join: GroupRequest)
     )
 
 
-def _with_first_clients(members: tuple[RecordedMember, ...], records: Sequence[LoggedRecord]) -> tuple[RecordedMember, ...]:
+def _with_first_clients(
+    members: tuple[RecordedMember, ...], records: Sequence[LoggedRecord]
+) -> tuple[RecordedMember, ...]:
     """A static member has the client id of the first that had its place; only the offsets log still knows it."""
     stored = {
         member.member_id: member
@@ -197,7 +206,13 @@ def _offsets(
                     place = topic.name, each.partition_index
                     told.add(place)
                     if request.logged.handled_us < from_us and not records and place in taken:
-                        _put(found, *place, each.committed_offset, each.committed_leader_epoch, each.committed_metadata or "")
+                        _put(
+                            found,
+                            *place,
+                            each.committed_offset,
+                            each.committed_leader_epoch,
+                            each.committed_metadata or "",
+                        )
     return tuple(found.values())
 
 
@@ -221,7 +236,13 @@ def _learn(found: _Places, request: GroupRequest, told: set[tuple[str, int]]) ->
             place = topic.get("name", ""), each["partitionIndex"]
             if place not in told and each["committedOffset"] != NO_OFFSET:
                 told.add(place)
-                _put(found, *place, each["committedOffset"], each.get("committedLeaderEpoch", -1), each.get("metadata") or "")
+                _put(
+                    found,
+                    *place,
+                    each["committedOffset"],
+                    each.get("committedLeaderEpoch", -1),
+                    each.get("metadata") or "",
+                )
 
 
 def _put(found: _Places, topic: str, partition: int, offset: int, leader_epoch: int, metadata: str) -> None:

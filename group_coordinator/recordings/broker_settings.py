@@ -24,7 +24,8 @@ ROUND_STEPS_MS = (1_000, 500, 100, 50, 10, 1)
 """Settings are round numbers, and the rounder the likelier."""
 
 _OWN = frozenset({
-    "shard_count", "group_max_bytes", "group_offsets_max_bytes", "member_max_protocols", "offsets_retention_check_phase_ms",
+    "shard_count", "group_max_bytes", "group_offsets_max_bytes", "member_max_protocols",
+    "offsets_retention_check_phase_ms",
     "offset_commit_value_version",
 })  # fmt: skip
 """Settings of ours that no broker has."""
@@ -98,12 +99,15 @@ def settings_of(
     notes = [f"{name.replace('_', '.')} = {value} (as given)" for name, value in given.items()]
     notes += [why for name, (_, why) in inferred.items() if name not in given]
     if partitions is None:
-        notes.append("offsets.topic.num.partitions is not known, so FindCoordinator is compared by its error code alone")
+        notes.append(
+            "offsets.topic.num.partitions is not known, so FindCoordinator is compared by its error code alone"
+        )
     config = GroupConfig(**settings)  # type: ignore[arg-type]  # a version of commit values is a number here
     if problems := config.problems():
         raise ValueError(" ".join(problems))
     contradicted = [
-        f"{name.replace('_', '.')} = {given[name]} is given, and the broker's answers say {value}: what is told is what if"
+        f"{name.replace('_', '.')} = {given[name]} is given, and the broker's answers say {value}: what is told is "
+        "what if"
         for name, (value, why) in inferred.items()
         if name in given and given[name] != value and NO_EVIDENCE not in why
     ]
@@ -120,7 +124,13 @@ def _infer_initial_delay(
     default = GroupConfig().group_initial_rebalance_delay_ms
     phases = [phase for requests in groups.values() for phase in _initial_phases(requests)]
     if not phases:
-        inferred[name] = default, f"group.initial.rebalance.delay.ms = {default} ({NO_EVIDENCE}; the log shows no rebalance of an empty group)"
+        inferred[name] = (
+            default,
+            (
+                f"group.initial.rebalance.delay.ms = {default} ({NO_EVIDENCE}; the log shows no rebalance of an empty "
+                "group)"
+            ),
+        )
         return
     candidates = [default, 0]
     for phase in phases:
@@ -136,7 +146,10 @@ def _infer_initial_delay(
     delay = max(late, key=fits)
     inferred[name] = (
         delay,
-        f"group.initial.rebalance.delay.ms = {delay} ({fits(delay)[1]} of {len(phases)} rebalances of members that are all new agree)",
+        (
+            f"group.initial.rebalance.delay.ms = {delay} ({fits(delay)[1]} of {len(phases)} rebalances of members that "
+            "are all new agree)"
+        ),
     )
 
 
@@ -176,14 +189,16 @@ def _phase(surely: bool, joins: list[GroupRequest]) -> _Phase:
 
 
 def _round_delay(delay_ms: float) -> int:
-    """What the setting may be: the roundest number a little below what was measured, for a broker is late, never early."""
+    """What the setting may be: the roundest number a little below what was measured, for a broker is late, never
+    early."""
     at_most_ms = int(delay_ms + CLOCK_MS)
     rounded = (at_most_ms // step_ms * step_ms for step_ms in ROUND_STEPS_MS)
     return next((each for each in rounded if each and at_most_ms - each <= LATE_MS), 0)
 
 
 def _late_ms(phase: _Phase, delay_ms: int) -> int | None:
-    """By how much a join phase ended after the time that this delay gives (`join_timer_expired`); None: it does not fit."""
+    """By how much a join phase ended after the time that this delay gives (`join_timer_expired`); None: it does not
+    fit."""
     checked_ms, expires_ms = phase.first_ms, phase.first_ms + delay_ms
     step_ms, remaining_ms = delay_ms, max(phase.rebalance_timeout_ms - delay_ms, 0)
     while step_ms and remaining_ms and any(checked_ms < added_ms <= expires_ms for added_ms in phase.added_ms):
@@ -287,7 +302,10 @@ def _infer_from_records(records: Mapping[str, list[LoggedRecord]], inferred: dic
             f"the retention check runs every {interval_ms} ms, at the time of the first group tombstone",
         )
     else:
-        inferred["offsets_retention_check_interval_ms"] = NEVER_MS, "no retention check removed a group, so none is replayed"
+        inferred["offsets_retention_check_interval_ms"] = (
+            NEVER_MS,
+            "no retention check removed a group, so none is replayed",
+        )
     _check_partition_count(records, inferred)
 
 

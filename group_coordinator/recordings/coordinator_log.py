@@ -80,23 +80,34 @@ _REASONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"Leader (?P<who>.*?) re-joining group during", _REJOINED),
         (r"Updating metadata for static member (?P<who>.*?) with instance id", "static member replaced"),
         (r"Updating metadata for member (?P<who>.*?) during", _REJOINED),
-        (r"Group's selectedProtocol will change because static member (?P<who>.*?) with instance id", "static member replaced"),
+        (
+            r"Group's selectedProtocol will change because static member (?P<who>.*?) with instance id",
+            "static member replaced",
+        ),
         (r"explicit `LeaveGroup` request for \(.*\) members", "members left"),
         (r"[Rr]emoving member (?P<who>.*?) on heartbeat expiration", "member expired"),
         (r"Removing .* on pending sync request expiration", "members did not sync"),
         (r"[Ee]rror|[Ff]ailed to (?:write|persist)", "assignment could not be stored"),
     )
 )
-_PREPARING = re.compile(r"Preparing to rebalance group (?P<group>.*) in state \w+ with old generation (?P<generation>-?\d+) \(reason: (?P<reason>.*)\)\.")
+_PREPARING = re.compile(
+    r"Preparing to rebalance group (?P<group>.*) in state \w+ with old generation (?P<generation>-?\d+) \(reason: "
+    r"(?P<reason>.*)\)\."
+)
 _STABILIZED = re.compile(r"Stabilized group (?P<group>.*) generation (?P<generation>-?\d+) with (?P<count>\d+) members")
 _EMPTY = re.compile(r"Group (?P<group>.*) with generation (?P<generation>-?\d+) is now empty")
 _ASSIGNED = re.compile(
-    r"Assignment received from leader (?P<who>.*) for group (?P<group>.*) for generation (?P<generation>-?\d+)\. The group has (?P<count>\d+) members"
+    r"Assignment received from leader (?P<who>.*) for group (?P<group>.*) for generation (?P<generation>-?\d+)\. The "
+    r"group has (?P<count>\d+) members"
 )
 _FAILED = re.compile(r"Member (?P<who>.*) in group (?P<group>.*) has failed, removing it from the group")
-_LEFT = re.compile(r"\[Group (?P<group>.*?)\] (?:Static m|M)ember (?P<who>.*?) (?:with instance id .*? )?has left group through explicit")
+_LEFT = re.compile(
+    r"\[Group (?P<group>.*?)\] (?:Static m|M)ember (?P<who>.*?) (?:with instance id .*? )?has left group through "
+    r"explicit"
+)
 _REPLACED = re.compile(
-    r"Static member with groupInstanceId=.* and unknown member id joins group (?P<group>.*) in \w+ state\. Replacing previously mapped member (?P<who>.*) with this"
+    r"Static member with groupInstanceId=.* and unknown member id joins group (?P<group>.*) in \w+ state\. Replacing "
+    r"previously mapped member (?P<who>.*) with this"
 )
 
 
@@ -129,12 +140,19 @@ def _preparing(time_ms: int, found: re.Match[str]) -> LogEntry:
 
 _LINES: tuple[tuple[re.Pattern[str], Callable[[int, re.Match[str]], LogEntry]], ...] = (
     (_PREPARING, _preparing),
-    (_STABILIZED, lambda ms, found: LogEntry(ms, "join phase ends", int(found["generation"]), count=int(found["count"]))),
+    (
+        _STABILIZED,
+        lambda ms, found: LogEntry(ms, "join phase ends", int(found["generation"]), count=int(found["count"])),
+    ),
     (_EMPTY, lambda ms, found: LogEntry(ms, "group is empty", int(found["generation"]))),
     (
         _ASSIGNED,
         lambda ms, found: LogEntry(
-            ms, "assignment received", int(found["generation"]), who=frozenset({found["who"]}), count=int(found["count"])
+            ms,
+            "assignment received",
+            int(found["generation"]),
+            who=frozenset({found["who"]}),
+            count=int(found["count"]),
         ),
     ),
     (_FAILED, lambda ms, found: LogEntry(ms, "member expired", who=frozenset({found["who"]}))),
@@ -154,7 +172,9 @@ def entry_of_history(record: History) -> LogEntry | None:
             return LogEntry(record.time_ms, "group is empty", record.generation_id)
         case AssignmentReceived():
             who = frozenset({record.leader_id})
-            return LogEntry(record.time_ms, "assignment received", record.generation_id, who=who, count=len(record.assignments))
+            return LogEntry(
+                record.time_ms, "assignment received", record.generation_id, who=who, count=len(record.assignments)
+            )
         case MemberExpired():
             return LogEntry(record.time_ms, "member expired", who=frozenset({record.member.member_id}))
         case MemberLeft():

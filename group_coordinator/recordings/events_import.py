@@ -1,9 +1,10 @@
 """A broker's request log as events: what `import kafka-request-log` writes, for a file or a topic.
 
-The log is followed first (`group_coordinator.recordings.following`), so that a replay of the events does what the broker did. There is one
-event for each group that a request names, in the order and at the time in which the broker must have handled it, and
-events that say what requests do not: whom the broker elected, what a group was that is older than the log, where it is not
-known. Before each event there is a tick at its time, and a last one at the end of the log.
+The log is followed first (`group_coordinator.recordings.following`), so that a replay of the events does what the
+broker did. There is one event for each group that a request names, in the order and at the time in which the broker
+must have handled it, and events that say what requests do not: whom the broker elected, what a group was that is older
+than the log, where it is not known. Before each event there is a tick at its time, and a last one at the end of the
+log.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class ImportCounts(Struct):
     ticks: int = 0
     groups: int = 0
     set_aside: int = 0
-    """Requests that are no events: the broker answered them without asking the group, or what the group was is not known."""
+    """Requests that are no events: the broker answered them without asking the group, or what the group was is not
+    known."""
 
 
 class EventsImport:
@@ -41,7 +43,8 @@ class EventsImport:
         """`shard_count`: partitions of the events topic; a group's events go where Kafka's hash puts the group."""
         self.counts = ImportCounts(
             groups=len(following.groups),
-            set_aside=sum(following.set_aside.values()) + sum(sum(each.not_compared.values()) for each in following.groups),
+            set_aside=sum(following.set_aside.values())
+            + sum(sum(each.not_compared.values()) for each in following.groups),
         )
         self._following = following
         self._next_offset = [0] * shard_count

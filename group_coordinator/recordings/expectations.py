@@ -23,7 +23,8 @@ MAY_BE_PARKED = frozenset({"JoinGroup", "SyncGroup"})
 NOTHING = "nothing"
 """What a side has where the other has a record or an entry more."""
 LATE_MS = 250
-"""How much later than here a broker may fire a timer: it has its delays, and stands still while garbage is collected."""
+"""How much later than here a broker may fire a timer: it has its delays, and stands still while garbage is
+collected."""
 PUNCTUAL_MS = 20
 """What is later than this is counted, and told."""
 LONG_STALL_MS = 2_000
@@ -112,7 +113,13 @@ def answer_disagreement(step: Step, answer: Answer, at_us: int) -> Disagreement 
         broker_says, here_says = {"errorCode": _first_code(broker)}, {"errorCode": _first_code(here)}
     if broker_says != here_says:
         return Disagreement(
-            kind="answer", about=about, at_us=at_us, where=where, broker=_text(broker_says), here=_text(here_says), step=step.index
+            kind="answer",
+            about=about,
+            at_us=at_us,
+            where=where,
+            broker=_text(broker_says),
+            here=_text(here_says),
+            step=step.index,
         )
     late_ms = logged.ready_us // 1000 - answer.time_ms
     if logged.api in MAY_BE_PARKED and not -CLOCK_MS <= late_ms <= LATE_MS:
@@ -168,7 +175,9 @@ def record_disagreement(
         kind="record",
         about=f"record:{number}",
         at_us=at_us,
-        where=f"record {theirs.offset} of partition {theirs.partition}" if theirs is not None else "after the last record",
+        where=f"record {theirs.offset} of partition {theirs.partition}"
+        if theirs is not None
+        else "after the last record",
         broker=describe_record(theirs.key, theirs.value) if theirs is not None else NOTHING,
         here=describe_record(record.key, record.value),
         step=record.caused_by_offset,

@@ -227,7 +227,8 @@ class _Follower:
 def _known_from(
     beginning: Beginning | None, requests: Sequence[GroupRequest], followed: FollowedGroup, why: str
 ) -> list[GroupRequest]:
-    """The requests from where the group is known on; the others are set aside, but for those that are known to differ."""
+    """The requests from where the group is known on; the others are set aside, but for those that are known to
+    differ."""
     known = [] if beginning is None else [each for each in requests if each.logged.handled_us >= beginning.from_us]
     ids, differing = {each.request_id for each in known}, {each.about for each in followed.differing}
     aside = sum(each.request_id not in ids and f"answer:{each.request_id}" not in differing for each in requests)
@@ -242,7 +243,11 @@ def _said(said: Said) -> GroupRequest | RecordedLeader:
 
 def _after_join_phase(entries: list[LogEntry] | None, generation: int) -> list[LogEntry] | None:
     """The entries after the end of the join phase with which a replay begins."""
-    ends = [place for place, entry in enumerate(entries or ()) if (entry.kind, entry.generation) == ("join phase ends", generation)]
+    ends = [
+        place
+        for place, entry in enumerate(entries or ())
+        if (entry.kind, entry.generation) == ("join phase ends", generation)
+    ]
     return entries[ends[0] + 1 :] if entries is not None and ends else entries
 
 

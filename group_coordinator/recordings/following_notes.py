@@ -1,4 +1,5 @@
-"""What a reader must know of how a log was followed, in sentences: orders that were searched, requests that were inferred, gaps."""
+"""What a reader must know of how a log was followed, in sentences: orders that were searched, requests that were
+inferred, gaps."""
 
 from __future__ import annotations
 
@@ -28,29 +29,30 @@ def _notes(result: GroupResult) -> Iterator[str]:
     close = _close_neighbours(result.steps)
     if result.places:
         yield (
-            f"group {result.group_id}: {close} of {len(result.steps)} requests lie within a millisecond of a neighbour, where the "
-            f"log tells no order; at {result.places} places the likely order was changed for one that gives the broker's side"
+            f"group {result.group_id}: {close} of {len(result.steps)} requests lie within a millisecond of a "
+            f"neighbour, where the log tells no order; at {result.places} places the likely order was changed for one "
+            "that gives the broker's side"
         )
     if result.elections:
         yield (
-            f"group {result.group_id}: {len(result.elections)} leaders that Kafka elected by the order of a hash map are taken "
-            f"from the recording (generations {', '.join(map(str, sorted(result.elections)))})"
+            f"group {result.group_id}: {len(result.elections)} leaders that Kafka elected by the order of a hash map "
+            f"are taken from the recording (generations {', '.join(map(str, sorted(result.elections)))})"
         )
     if result.latest_ms > PUNCTUAL_MS:
         yield f"group {result.group_id}: the broker fired timers up to {result.latest_ms} ms late"
     for step in result.steps:
         if step.inferred is not None:
             yield (
-                f"group {result.group_id}: a request that is not in the log is inferred, as nothing else explains what follows: "
-                f"{step.inferred}, taken to be at {step.effect_us // 1000}"
+                f"group {result.group_id}: a request that is not in the log is inferred, as nothing else explains what "
+                f"follows: {step.inferred}, taken to be at {step.effect_us // 1000}"
             )
     for index in result.late_lines:
         step = result.steps[index]
         logged = step.request.logged
         late_ms = (logged.handled_us - step.effect_us) / 1000
         yield (
-            f"group {result.group_id}: line {logged.line_number} ({logged.api} of {logged.client_id}) was written late: by the "
-            f"broker's other logs the request was handled {late_ms:.0f} ms before the line says"
+            f"group {result.group_id}: line {logged.line_number} ({logged.api} of {logged.client_id}) was written "
+            f"late: by the broker's other logs the request was handled {late_ms:.0f} ms before the line says"
         )
 
 

@@ -199,7 +199,10 @@ class GroupReplay:
             return
         staying = {self._present(group, each) for each in coming.members}
         leading = [leader_id] if leader_id in group.members else []
-        first = (*leading, *(each for each in group.members if coming.members and each not in staying and each != leader_id))
+        first = (
+            *leading,
+            *(each for each in group.members if coming.members and each not in staying and each != leader_id),
+        )
         if tuple(group.members)[: len(first)] != first:
             put_first(group, first)
             self.said.append(Said(moment_ms, RecordedLeader(member_ids=first)))
@@ -217,7 +220,10 @@ class GroupReplay:
             timer = group.timers.get(name)
             if timer is None or timers.member_of(first) is None or timer.deadline_ms > deadline_ms + PUNCTUAL_MS:
                 return
-            group.timers = {name: replace(timer, deadline_ms=deadline_ms), **{each: group.timers[each] for each in group.timers if each != name}}
+            group.timers = {
+                name: replace(timer, deadline_ms=deadline_ms),
+                **{each: group.timers[each] for each in group.timers if each != name},
+            }
 
     def _present(self, group: ClassicGroup, member_id: str) -> str:
         """A member by its id of now: a static member may be about to come back under another."""

@@ -52,7 +52,8 @@ _PER_GROUP = {
     "DescribeGroups": ("groups", "groupId", 0),
     "DeleteGroups": ("results", "groupId", 0),
 }
-"""API -> the list in its answer that has an entry for each group, the entry's name of the group, since which version."""
+"""API -> the list in its answer that has an entry for each group, the entry's name of the group, since which
+version."""
 
 
 class GroupRequest(Struct, frozen=True, kw_only=True):
@@ -181,7 +182,8 @@ def _new_member_id(request: Request, answer: Json) -> str | None:
 def _without_refused_partitions(
     logged: LoggedRequest, request: OffsetCommitRequest | OffsetDeleteRequest | OffsetFetchRequest, answer: Json
 ) -> tuple[Request, Json]:
-    """Leave out the partitions that the broker refused by itself; answers list the partitions in the request's order."""
+    """Leave out the partitions that the broker refused by itself; answers list the partitions in the request's
+    order."""
     if not _codes(answer) & _NOT_OF_THE_PARTITION:
         return request, answer
     in_group = logged.api == "OffsetFetch" and logged.api_version >= 8

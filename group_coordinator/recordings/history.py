@@ -1,7 +1,8 @@
 """Histories recorded from another coordinator under a virtual clock: replayed step by step and compared.
 
-A file holds one history a line: settings, steps (requests and changes of the cluster's topics at exact milliseconds), every answer, every record of the
-offsets log, and the state of each group after each step as a JSON merge patch (RFC 7386).
+A file holds one history a line: settings, steps (requests and changes of the cluster's topics at exact milliseconds),
+every answer, every record of the offsets log, and the state of each group after each step as a JSON merge patch (RFC
+7386).
 """
 
 from __future__ import annotations
@@ -97,7 +98,11 @@ def verify_histories(paths: Iterable[Path], progress: Callable[[HistoryReport], 
 
 def history_config(settings: Json) -> GroupConfig:
     """The settings of a history: broker settings by their Kafka names, and `start_ms`, when the coordinator started."""
-    known = {name: settings[name.replace("_", ".")] for name in GroupConfig.__struct_fields__ if name.replace("_", ".") in settings}
+    known = {
+        name: settings[name.replace("_", ".")]
+        for name in GroupConfig.__struct_fields__
+        if name.replace("_", ".") in settings
+    }
     config = GroupConfig(**known)
     phase_ms = settings["start_ms"] % config.offsets_retention_check_interval_ms
     return replace(config, offsets_retention_check_phase_ms=phase_ms)
@@ -156,7 +161,9 @@ class _Replay:
         """From now on these topics exist and no others; whoever has offsets of one that is gone is told."""
         topics = {each["name"]: topic_id_from_kafka(each["topic_id"]) or "" for each in step["cluster"]["topics"]}
         gone = tuple(
-            DeletedTopic(name=name, topic_id=topic_id) for name, topic_id in self.topic_ids.items() if topics.get(name) != topic_id
+            DeletedTopic(name=name, topic_id=topic_id)
+            for name, topic_id in self.topic_ids.items()
+            if topics.get(name) != topic_id
         )
         self.topic_ids = topics
         outputs: list[Output] = []
@@ -239,7 +246,8 @@ def _number(member_id: str) -> tuple[int, str]:
 
 
 def _sorted_answers(answers: list[Json]) -> list[Json]:
-    """Order inside one millisecond, and the order of lists that Kafka makes from hash maps, is no part of the comparison."""
+    """Order inside one millisecond, and the order of lists that Kafka makes from hash maps, is no part of the
+    comparison."""
     for answer in answers:
         response = answer["response"]
         if "members" in response and "generationId" in response:
@@ -258,7 +266,12 @@ def _sorted_answers(answers: list[Json]) -> list[Json]:
 def _recorded_records(step: Json) -> list[Json]:
     return _sorted_records(
         [
-            {"at_ms": record["at_ms"], "group": record["key"]["group"], "key": record["key_b64"], "value": record.get("value_b64")}
+            {
+                "at_ms": record["at_ms"],
+                "group": record["key"]["group"],
+                "key": record["key_b64"],
+                "value": record.get("value_b64"),
+            }
             for record in step.get("records", ())
         ]
     )
@@ -271,7 +284,9 @@ def _records(outputs: list[Output]) -> list[Json]:
                 "at_ms": output.time_ms,
                 "group": output.group_id,
                 "key": b64encode(output.key).decode(),
-                "value": None if output.value is None else b64encode(_members_by_number(output.key, output.value)).decode(),
+                "value": None
+                if output.value is None
+                else b64encode(_members_by_number(output.key, output.value)).decode(),
             }
             for output in outputs
             if isinstance(output, LogRecord)

@@ -175,7 +175,9 @@ def _values(api: str, kind: str, version: int, body: object, topic_names: Mappin
 def _topic_name(api: str, version: int, topic_id: bytes, topic_names: Mapping[str, str]) -> str:
     name = topic_names.get(topic_id_text(topic_id) or "")
     if name is None:
-        raise KafkaJsonError(f"{api} version {version}: no name is known for the topic with id {uuid_to_json(topic_id)}")
+        raise KafkaJsonError(
+            f"{api} version {version}: no name is known for the topic with id {uuid_to_json(topic_id)}"
+        )
     return name
 
 

@@ -72,11 +72,14 @@ class RequestLog:
         sort_memory_bytes: int = SORT_MEMORY_BYTES,
     ) -> None:
         """`time_zone`: that of lines which do not name theirs. `progress` gets the bytes read so far and in all."""
-        self.paths = tuple(paths if len(paths) == 1 else sorted(paths, key=lambda path: _first_time_us(path, time_zone)))
+        self.paths = tuple(
+            paths if len(paths) == 1 else sorted(paths, key=lambda path: _first_time_us(path, time_zone))
+        )
         """The files, the oldest first: rotated logs come in any order."""
         names = Counter(path.name for path in self.paths)
         self._names = tuple(path.name if names[path.name] == 1 else str(path) for path in self.paths)
-        """Of the files: requests are named by them, so logs of several brokers that are called alike need their folders, too."""
+        """Of the files: requests are named by them, so logs of several brokers that are called alike need their
+        folders, too."""
         self.counts = LogCounts()
         self.topic_ids: dict[str, str] = {}
         """Topic name -> id, as the answers to Metadata requests told it."""
@@ -189,7 +192,9 @@ class RequestLog:
             self.counts.other_lines += 1
             return
         if read.foreign is not None:
-            self._refuse(file_index, line_number, "", EventProblem.DAMAGED_LOG_LINE, f"{read.foreign}, around a request")
+            self._refuse(
+                file_index, line_number, "", EventProblem.DAMAGED_LOG_LINE, f"{read.foreign}, around a request"
+            )
         self._take_request(clock, line_number, read)
 
     def _take_request(self, clock: FileClock, line_number: int, read: ReadLine) -> None:

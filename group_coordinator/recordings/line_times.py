@@ -1,4 +1,5 @@
-"""The time of a line of a log, in all the forms that loggers write: ISO 8601, log4j's own, milliseconds since 1970; with a zone or without."""
+"""The time of a line of a log, in all the forms that loggers write: ISO 8601, log4j's own, milliseconds since 1970;
+with a zone or without."""
 
 from __future__ import annotations
 
@@ -16,11 +17,16 @@ _NOON = 12
 _BEHIND = (
     rb"(?: ?(?P<half>[AaPp])\.?[Mm]\b\.?)?"
     rb"(?: ?[(\[]?(?:(?P<zone>Z\b|(?:UTC|GMT)?[+-]\d\d(?::?\d\d)?(?![\d:])|(?:UTC|GMT)\b)"
-    rb"|(?P<name>[A-Z]{1,4}T\b|MSK\b|WI[BT]\b|[A-Z][A-Za-z]+(?:/[A-Z][A-Za-z_]+)+|[A-Z][a-z]+(?: [A-Z][a-z]+){0,3} Time\b)))?"
+    rb"|(?P<name>[A-Z]{1,4}T\b|MSK\b|WI[BT]\b|[A-Z][A-Za-z]+(?:/[A-Z][A-Za-z_]+)+"
+    rb"|[A-Z][a-z]+(?: [A-Z][a-z]+){0,3} Time\b)))?"
 )
 """What may stand behind a time: the half of the day, and a zone as an offset or by its name."""
-_TIMESTAMP = re.compile(rb"(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?" + _BEHIND)
-_DAY_FIRST = re.compile(rb"(?P<day>\d{1,2}) (?P<month>[A-Z][a-z]{2}) (?P<year>\d{4}) (?P<time>\d\d:\d\d:\d\d),(?P<fraction>\d{3})" + _BEHIND)
+_TIMESTAMP = re.compile(
+    rb"(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?" + _BEHIND
+)
+_DAY_FIRST = re.compile(
+    rb"(?P<day>\d{1,2}) (?P<month>[A-Z][a-z]{2}) (?P<year>\d{4}) (?P<time>\d\d:\d\d:\d\d),(?P<fraction>\d{3})" + _BEHIND
+)
 _EPOCH_MS = re.compile(rb"(?<!\d)(1\d{12})(?!\d)")
 _MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
 
@@ -41,10 +47,11 @@ class LineTime(Struct, frozen=True):
 
 
 def line_time(prefix: bytes, time_zone: tzinfo, not_before_us: int = 0) -> LineTime:
-    """The last time in what stands before the request: log collectors put theirs in front of the broker's. Raises `LineError`.
+    """The last time in what stands before the request: log collectors put theirs in front of the broker's. Raises
+    `LineError`.
 
-    `time_zone`: that of times that do not say theirs. `not_before_us`: of a time that comes twice, where summer time ends,
-    the one that is meant does not go back behind this.
+    `time_zone`: that of times that do not say theirs. `not_before_us`: of a time that comes twice, where summer time
+    ends, the one that is meant does not go back behind this.
     """
     try:
         if iso := list(_TIMESTAMP.finditer(prefix)):
@@ -87,7 +94,8 @@ def _of_half(written: datetime, afternoon: bool) -> datetime:
 
 
 def _named(written: datetime, name: str, time_zone: tzinfo) -> datetime | None:
-    """A time in the zone of this name: one that is called so everywhere, or what the zone of the log is called at that time."""
+    """A time in the zone of this name: one that is called so everywhere, or what the zone of the log is called at
+    that time."""
     if "/" in name:
         try:
             return written.replace(tzinfo=ZoneInfo(name))

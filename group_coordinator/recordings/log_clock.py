@@ -2,10 +2,10 @@
 
 A broker reads the next request of a connection when the last one is answered. So a line whose request came before the
 one in front of it on its connection was answered, though its correlation id is the later one, shows a clock that was
-set back (or summer time that ended). One that was set forward is shown by a member that is told that all is well, though
-it was silent for longer than its session, and by a connection that goes on after more silence than brokers allow. How far
-the clock was set is known as exactly as the connections were busy; a step of nearly whole quarters of an hour is taken to
-be whole ones.
+set back (or summer time that ended). One that was set forward is shown by a member that is told that all is well,
+though it was silent for longer than its session, and by a connection that goes on after more silence than brokers
+allow. How far the clock was set is known as exactly as the connections were busy; a step of nearly whole quarters of an
+hour is taken to be whole ones.
 
 The order of the files is found in the same way: what goes on in another file carries the greater correlation ids.
 """
@@ -186,7 +186,8 @@ class FileClock:
         return earliest, max(latest_us + self.offset_us(line) for line, _, latest_us in self._spans)
 
     def steps(self) -> Iterator[tuple[int, int]]:
-        """Each line from which on the clock was set, and what was added to the times from there on: below 0, it was set forward."""
+        """Each line from which on the clock was set, and what was added to the times from there on: below 0, it was
+        set forward."""
         before_us = 0
         for line_number, offset_us in zip(self._lines, self._offsets_us, strict=True):
             yield line_number, offset_us - before_us
@@ -196,7 +197,8 @@ class FileClock:
 def _too_silent(known: Connection, now: Edge, since_us: int) -> bool:
     """Whether a member is told that it still is one, or a connection goes on, after more silence than a broker allows.
 
-    Where lines are missing it seems so, too; but then there are as many correlation ids between as it takes to stay a member.
+    Where lines are missing it seems so, too; but then there are as many correlation ids between as it takes to stay a
+    member.
     """
     session_us = SESSION_MAX_US if known.session_us is None else known.session_us
     missing = now.correlation_id - known.high.correlation_id
@@ -248,7 +250,10 @@ class _Link(Struct):
 
 
 def link_files(clocks: Sequence[FileClock]) -> list[FileStep]:
-    """Carry the clock from file to file, and find where it was set between two. Files are in the order of their first times."""
+    """Carry the clock from file to file, and find where it was set between two.
+
+    Files are in the order of their first times.
+    """
     links = _links(clocks)
     steps: list[FileStep] = []
     for file_index in _in_order(len(clocks), links):

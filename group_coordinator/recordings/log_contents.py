@@ -1,4 +1,7 @@
-"""What a request log holds besides the requests that are understood: other protocols, other brokers, damage. Counted."""
+"""What a request log holds besides the requests that are understood: other protocols, other brokers, damage.
+
+Counted.
+"""
 
 from __future__ import annotations
 
@@ -146,7 +149,11 @@ class LogContents:
             self.not_joined += 1
         heard_us = self._heard_us.get(key)
         session_us = self._sessions_us.get(key)
-        if heard_us is not None and session_us is not None and logged.arrival_us - heard_us > session_us + SESSION_SLACK_US:
+        if (
+            heard_us is not None
+            and session_us is not None
+            and logged.arrival_us - heard_us > session_us + SESSION_SLACK_US
+        ):
             self.silences += 1
             self.first_silence_us = self.first_silence_us or logged.arrival_us
         self._heard_us[key] = max(logged.ready_us, heard_us or 0)
@@ -154,20 +161,29 @@ class LogContents:
     def _note_last(self, request: GroupRequest) -> None:
         logged, group_id = request.logged, request.group_id
         leaves = logged.api == _LEAVE
-        if (leaves or logged.api in _OF_MEMBERS) and (group_id in self.last_requests or len(self.last_requests) < NAMES_MAX):
+        if (leaves or logged.api in _OF_MEMBERS) and (
+            group_id in self.last_requests or len(self.last_requests) < NAMES_MAX
+        ):
             self.last_requests[group_id] = logged.arrival_us, logged.file_index, leaves
 
     def _note_assignment(self, request: GroupRequest) -> None:
-        """Whether a leader sends the assignment of its generation: clients do so at once, and fetch offsets with it only."""
+        """Whether a leader sends the assignment of its generation: clients do so at once, and fetch offsets with it
+        only."""
         asked = request.request
         if isinstance(asked, JoinGroupRequest) and request.response.get("members"):
-            member_id, generation = request.response.get("memberId", ""), request.response.get("generationId", NO_GENERATION)
+            member_id, generation = (
+                request.response.get("memberId", ""),
+                request.response.get("generationId", NO_GENERATION),
+            )
             self._leaders[request.group_id] = _Leader(member_id, generation, request.logged.connection)
             return
         leader = self._leaders.get(request.group_id)
         if leader is None:
             return
-        is_its_own = (getattr(asked, "member_id", ""), getattr(asked, "generation_id", None)) == (leader.member_id, leader.generation)
+        is_its_own = (getattr(asked, "member_id", ""), getattr(asked, "generation_id", None)) == (
+            leader.member_id,
+            leader.generation,
+        )
         if isinstance(asked, SyncGroupRequest) and is_its_own:
             self.not_assigned -= leader.stays
             del self._leaders[request.group_id]

@@ -24,6 +24,7 @@ def doubts_of(log: RequestLog) -> tuple[str, ...]:
     """All of a log that was read, and whose requests were taken."""
     return (
         *_of_the_clock(log),
+        *_of_times(log),
         *_of_connections(log),
         *_of_other_brokers(log),
         *_of_other_protocols(log.contents),
@@ -37,59 +38,71 @@ def _of_the_clock(log: RequestLog) -> Iterator[str]:
         for index, clock in enumerate(log.clocks)
         for line_number, offset_us in clock.steps()
     ]
-    steps += [(f"before the first line of {name(log.paths[step.file_index].name)}", step.offset_us) for step in log.file_steps]
+    steps += [
+        (f"before the first line of {name(log.paths[step.file_index].name)}", step.offset_us) for step in log.file_steps
+    ]
     for where, offset_us in steps[:NAMES_SHOWN]:
         how, then = ("back", "later") if offset_us > 0 else ("forward", "earlier")
         length = duration(abs(offset_us))
         yield (
-            f"The clock of the log was set {how} {where}, as its connections go on there: all times from there on are told "
-            f"as {length} {then} than they are written."
+            f"The clock of the log was set {how} {where}, as its connections go on there: all times from there on are "
+            f"told as {length} {then} than they are written."
         )
     if len(steps) > NAMES_SHOWN:
         yield f"The clock of the log was set {len(steps) - NAMES_SHOWN:,} more times."
+
+
+def _of_times(log: RequestLog) -> Iterator[str]:
     for path, clock in zip(log.paths, log.clocks, strict=True):
         if clock.falls > 0 and not clock.is_disordered:
             yield (
-                f"The times of {name(path.name)} go back {count(clock.falls, 'time')}, by up to {duration(clock.largest_fall_us)}, and nothing "
-                "shows whether its clock was set, or other lines were put in: all is told in the order of the times."
+                f"The times of {name(path.name)} go back {count(clock.falls, 'time')}, by up to "
+                f"{duration(clock.largest_fall_us)}, and nothing shows whether its clock was set, or other lines were "
+                "put in: all is told in the order of the times."
             )
     contents = log.contents
     if contents.silences:
         yield (
-            f"{count(contents.silences, 'time')} (first at {_moment(contents.first_silence_us or 0)}) a member still is one, though the log has "
-            "nothing of it for longer than its session: lines are missing, or the clock was set. Who seems to expire may not have."
+            f"{count(contents.silences, 'time')} (first at {_moment(contents.first_silence_us or 0)}) a member still "
+            "is one, though the log has nothing of it for longer than its session: lines are missing, or the clock "
+            "was set. Who seems to expire may not have."
         )
     if contents.not_joined:
         yield (
-            f"{count(contents.not_joined, 'time')} a member is one in a generation that the log does not show it to join: the log begins "
-            "in the middle of the group's life, or lines are missing. What came before is not told."
+            f"{count(contents.not_joined, 'time')} a member is one in a generation that the log does not show it to "
+            "join: the log begins in the middle of the group's life, or lines are missing. What came before is not "
+            "told."
         )
     if contents.not_assigned:
         yield (
-            f"{count(contents.not_assigned, 'time')} a leader goes on in a generation without having sent its assignment: lines are "
-            "missing. Who owned what in these generations is not told."
+            f"{count(contents.not_assigned, 'time')} a leader goes on in a generation without having sent its "
+            "assignment: lines are missing. Who owned what in these generations is not told."
         )
     if zones := contents.unknown_zones:
         yield (
-            f"{count(zones.total(), 'line')} with a time zone that is known by no such name ({names(zones)}): they are read as if it were "
-            f"{log.time_zone}. Say by --time-zone which it is; all times may be wrong by hours."
+            f"{count(zones.total(), 'line')} with a time zone that is known by no such name ({names(zones)}): they are "
+            f"read as if it were {log.time_zone}. Say by --time-zone which it is; all times may be wrong by hours."
         )
     if contents.coarse_lines:
-        yield f"{count(contents.coarse_lines, 'line')} with times to the second only: what happened within a second may be told in another order."
+        yield (
+            f"{count(contents.coarse_lines, 'line')} with times to the second only: what happened within a second may "
+            "be told in another order."
+        )
 
 
 def _of_connections(log: RequestLog) -> Iterator[str]:
     order = log.order
     if mixed := +order.mixed:
         yield (
-            f"{count(mixed.total(), 'request')} of {count(len(mixed), 'connection')} came while another connection of the same name was open: "
-            "the lines of several brokers or recordings are mixed, or their clock was set where nothing shows when. The two "
-            "are told apart by their correlation ids, and ordered by their times alone."
+            f"{count(mixed.total(), 'request')} of {count(len(mixed), 'connection')} came while another connection of "
+            "the same name was open: the lines of several brokers or recordings are mixed, or their clock was set "
+            "where nothing shows when. The two are told apart by their correlation ids, and ordered by their times "
+            "alone."
         )
     if order.reopened:
         yield (
-            f"{count(order.reopened.total(), 'connection')} began anew under an old name: a broker "
-            "was started again, recordings were joined, or a clock was set between two files. Groups may not go on where they seem to."
+            f"{count(order.reopened.total(), 'connection')} began anew under an old name: a broker was started again, "
+            "recordings were joined, or a clock was set between two files. Groups may not go on where they seem to."
         )
     if order.repeated:
         yield f"{count(order.repeated, 'group request')} came again, line by line the same, and was taken once."
@@ -99,25 +112,27 @@ def _of_other_brokers(log: RequestLog) -> Iterator[str]:
     contents = log.contents
     if contents.old_broker_lines:
         yield (
-            f"{count(contents.old_broker_lines, 'line')} of a broker before Kafka 4, whose group coordinator is not understood yet: "
-            "what is told is what that of Kafka 4.3 would have decided."
+            f"{count(contents.old_broker_lines, 'line')} of a broker before Kafka 4, whose group coordinator is not "
+            "understood yet: what is told is what that of Kafka 4.3 would have decided."
         )
     for ended in logs_that_end_early(log):
         yield (
-            f"{name(log.paths[ended.file_index].name)} ends at {_moment(ended.end_us)}, and other brokers' lines go on: of "
-            f"{count(len(ended.groups), 'group')} ({names(ended.groups)}) nothing is known from there on. Who seems to expire after it may not have."
+            f"{name(log.paths[ended.file_index].name)} ends at {_moment(ended.end_us)}, and other brokers' lines go "
+            f"on: of {count(len(ended.groups), 'group')} ({names(ended.groups)}) nothing is known from there on. Who "
+            "seems to expire after it may not have."
         )
     if numbered := numbered_twice(log):
         yield (
-            f"The numbers of {count(len(numbered), 'connection')} are given out twice (from {_moment(numbered[0])} on): the broker was started "
-            "again, or the logs of several are joined. That sessions then begin anew is not told: who seems to expire may not have."
+            f"The numbers of {count(len(numbered), 'connection')} are given out twice (from {_moment(numbered[0])} "
+            "on): the broker was started again, or the logs of several are joined. That sessions then begin anew is "
+            "not told: who seems to expire may not have."
         )
     if moved := list(contents.moved_groups()):
         refused = sum(contents.places[group].refused_after for group in moved)
         yield (
-            f"{count(len(moved), 'group')} lost a coordinator ({names(moved)}; {count(refused, 'request')} refused "
-            "for it): it moved, or the broker was stopped. What another broker did is not told, nor that sessions begin anew: who "
-            "seems to expire after it may not have."
+            f"{count(len(moved), 'group')} lost a coordinator ({names(moved)}; {count(refused, 'request')} refused for "
+            "it): it moved, or the broker was stopped. What another broker did is not told, nor that sessions begin "
+            "anew: who seems to expire after it may not have."
         )
 
 
@@ -125,22 +140,25 @@ def _of_other_protocols(contents: LogContents) -> Iterator[str]:
     for kind, groups in contents.other_protocols.items():
         left_out = contents.set_aside[f"of a {kind}, which is not understood yet"]
         yield (
-            f"{count(groups.total(), 'heartbeat')} of {kind}s, which are not understood yet: nothing is told of {names(groups)} "
-            f"({count(left_out, 'other request')} to them left out, those of their time as classic groups too)."
+            f"{count(groups.total(), 'heartbeat')} of {kind}s, which are not understood yet: nothing is told of "
+            f"{names(groups)} ({count(left_out, 'other request')} to them left out, those of their time as classic "
+            "groups too)."
         )
     known = {group for groups in contents.other_protocols.values() for group in groups}
     if refused := [group for group in contents.refused_protocols if group not in known]:
         heartbeats = sum(contents.refused_protocols[group] for group in refused)
-        yield f"{count(heartbeats, 'heartbeat')} of other protocols, which were refused ({names(refused)}), are left out."
+        yield (
+            f"{count(heartbeats, 'heartbeat')} of other protocols, which were refused ({names(refused)}), are left out."
+        )
     if transactional := {group: number for group, number in contents.transactional.items() if group not in known}:
         yield (
-            f"{count(sum(transactional.values()), 'commit')} in transactions, which are not understood yet: the committed offsets of "
-            f"{names(transactional)} are not those that are told."
+            f"{count(sum(transactional.values()), 'commit')} in transactions, which are not understood yet: the "
+            f"committed offsets of {names(transactional)} are not those that are told."
         )
     if contents.topics_deleted:
         yield (
-            f"{count(contents.topics_deleted, 'request')} to delete topics: the offsets that groups had committed on them went with them, "
-            "and are told as if they were still there."
+            f"{count(contents.topics_deleted, 'request')} to delete topics: the offsets that groups had committed on "
+            "them went with them, and are told as if they were still there."
         )
 
 
@@ -184,7 +202,12 @@ def duration(microseconds: int) -> str:
     seconds, rest_us = divmod(microseconds, 1_000_000)
     if rest_us or seconds < _MINUTE_S:
         return f"{microseconds / 1_000_000:,.3f}".rstrip("0").rstrip(".") + " s"
-    parts = ((seconds // _DAY_S, "d"), (seconds % _DAY_S // _HOUR_S, "h"), (seconds % _HOUR_S // _MINUTE_S, "min"), (seconds % _MINUTE_S, "s"))
+    parts = (
+        (seconds // _DAY_S, "d"),
+        (seconds % _DAY_S // _HOUR_S, "h"),
+        (seconds % _HOUR_S // _MINUTE_S, "min"),
+        (seconds % _MINUTE_S, "s"),
+    )
     return " ".join(f"{number:,} {unit}" for number, unit in parts if number)
 
 

@@ -1,4 +1,5 @@
-"""Logs of several brokers together, of which one ends before the others: its members are heard no more, and did not go."""
+"""Logs of several brokers together, of which one ends before the others: its members are heard no more, and did not
+go."""
 
 from __future__ import annotations
 
@@ -29,16 +30,26 @@ def logs_that_end_early(log: RequestLog) -> Iterator[EndedLog]:
     """Files behind which no other of the same broker goes on, though other brokers do."""
     spans = [clock.span() for clock in log.clocks]
     for file_index, span in enumerate(spans):
-        if span is None or log.end_us is None or span[1] + SHORTEST_SESSION_US >= log.end_us or _goes_on(log, file_index):
+        if (
+            span is None
+            or log.end_us is None
+            or span[1] + SHORTEST_SESSION_US >= log.end_us
+            or _goes_on(log, file_index)
+        ):
             continue
         last = log.contents.last_requests
-        groups = [group for group, (us, where, leaves) in last.items() if where == file_index and not leaves and us >= span[1] - LONGEST_SILENCE_US]
+        groups = [
+            group
+            for group, (us, where, leaves) in last.items()
+            if where == file_index and not leaves and us >= span[1] - LONGEST_SILENCE_US
+        ]
         if groups:
             yield EndedLog(file_index, span[1], tuple(groups))
 
 
 def _goes_on(log: RequestLog, file_index: int) -> bool:
-    """Whether another file has more of the same broker: it begins where this one ends, or shares connections with it."""
+    """Whether another file has more of the same broker: it begins where this one ends, or shares connections with
+    it."""
     span, connections = log.clocks[file_index].span(), log.clocks[file_index].connections
     addresses = {name.split("-", 1)[0] for name in connections}
     for other_index, other in enumerate(log.clocks):
@@ -47,6 +58,8 @@ def _goes_on(log: RequestLog, file_index: int) -> bool:
             continue
         if connections.keys() & other.connections.keys():
             return True
-        if other_span[0] >= span[1] - LONGEST_SILENCE_US and addresses & {name.split("-", 1)[0] for name in other.connections}:
+        if other_span[0] >= span[1] - LONGEST_SILENCE_US and addresses & {
+            name.split("-", 1)[0] for name in other.connections
+        }:
             return True
     return False

@@ -1,4 +1,5 @@
-"""Records of a real `__consumer_offsets`: one JSON object a line, key and value in base64; and comparing ours with them.
+"""Records of a real `__consumer_offsets`: one JSON object a line, key and value in base64; and comparing ours with
+them.
 
     {"partition":7,"offset":0,"timestamp_ms":1795265220047,"key":"AAIABWNyYXNo","value":null}
 """
@@ -108,7 +109,9 @@ def read_offsets_log(path: Path) -> OffsetsLog:
         elif record is not None:
             before = places.setdefault((record.partition, record.offset), record)
             if before is not record:
-                _leave_out(log, "come again" if before == record else "lie where another record lies: several logs are mixed")
+                _leave_out(
+                    log, "come again" if before == record else "lie where another record lies: several logs are mixed"
+                )
     for place in sorted(places):
         log.by_group.setdefault(places[place].group_id, []).append(places[place])
     return log
@@ -181,7 +184,9 @@ def same_record(ours_key: bytes, ours_value: bytes | None, theirs: LoggedRecord,
         return False
     version = value_version(theirs.value)
     # The recorded value must also be exactly what our encoder makes of it.
-    return _encode(recorded, version) == theirs.value and _encode(aligned, version) == _encode(_sorted(recorded), version)
+    return _encode(recorded, version) == theirs.value and _encode(aligned, version) == _encode(
+        _sorted(recorded), version
+    )
 
 
 def _aligned(ours: Value | None, recorded: Value | None, tolerance_ms: int) -> Value | None:

@@ -88,9 +88,15 @@ class RecordingReport(Struct, kw_only=True):
             lines, damaged = self.counts.lines, self.counts.damaged_lines
             what = f"no group requests in {counted(lines, 'line')}, {damaged:,} of which cannot be read"
             return f"Nothing was verified: {what}. Is it a broker's request log (kafka.request.logger) at DEBUG?"
-        for side, compared in (("offsets log has records", self.records), ("coordinator log has entries", self.log_entries)):
+        for side, compared in (
+            ("offsets log has records", self.records),
+            ("coordinator log has entries", self.log_entries),
+        ):
             if compared is not None and not compared.total:
-                return f"Nothing of it was verified: the {side} of none of these groups in the time of the request log. Is it of another time zone?"
+                return (
+                    f"Nothing of it was verified: the {side} of none of these groups in the time of the request log. "
+                    "Is it of another time zone?"
+                )
         return None
 
     def summary(self) -> str:
@@ -107,8 +113,9 @@ class RecordingReport(Struct, kw_only=True):
         counts = self.counts
         yield from (f"doubtful: {doubt}" for doubt in self.doubts)
         yield (
-            f"{counts.lines} lines: {counts.group_requests} requests of the group protocol, {counts.other_requests} others, "
-            f"{counts.other_lines} that are no requests, {counts.damaged_lines} that cannot be read; {self.groups} groups"
+            f"{counts.lines} lines: {counts.group_requests} requests of the group protocol, {counts.other_requests} "
+            f"others, {counts.other_lines} that are no requests, {counts.damaged_lines} that cannot be read; "
+            f"{self.groups} groups"
         )
         for letter in self.dead_letters[:LETTERS_SHOWN]:
             yield f"  {letter.file}, line {letter.line_number}: {letter.detail}"
@@ -137,9 +144,9 @@ def verify_recording(
 ) -> RecordingReport:
     """Replay a request log (one file or several, plain or gzip) and compare.
 
-    `offsets`: the broker's records of `__consumer_offsets`, as JSON lines. `coordinator_log`: what its group coordinator
-    logged. `config`: settings of the broker by Kafka's names; what is not given is inferred or Kafka's default.
-    `time_zone`: that of the logs. `progress` gets the bytes read so far and in all.
+    `offsets`: the broker's records of `__consumer_offsets`, as JSON lines. `coordinator_log`: what its group
+    coordinator logged. `config`: settings of the broker by Kafka's names; what is not given is inferred or Kafka's
+    default. `time_zone`: that of the logs. `progress` gets the bytes read so far and in all.
 
     Raises ValueError for settings or an offsets file that make no sense, OSError for files that cannot be read.
     """

@@ -25,7 +25,9 @@ _DURATION_MAX_MS = 1e12
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 """Control characters that no logger writes: tabs, ends of lines and the escape of colours are text."""
 _PIECES_OF_A_REQUEST = (b"(kafka.request.logger)", b'"requestHeader":', b'"responseQueueTimeMs":')
-_CUT_BEFORE_THE_REQUEST = re.compile(rb"\[?\d[\d:,. TZ+-]*\]?\s*(\[[^]]*\]?\s*)?([A-Z]+\s*)?(\[[^]]*\]?\s*)?(C[a-z]* ?[a-z]*)?")
+_CUT_BEFORE_THE_REQUEST = re.compile(
+    rb"\[?\d[\d:,. TZ+-]*\]?\s*(\[[^]]*\]?\s*)?([A-Z]+\s*)?(\[[^]]*\]?\s*)?(C[a-z]* ?[a-z]*)?"
+)
 """A time, perhaps a level and a thread, perhaps the first letters of `Completed request:`, and no more."""
 _CUT_MAX_BYTES = 300
 
@@ -129,10 +131,13 @@ _decode_metadata = msgspec.json.Decoder(_MetadataResponse).decode
 _decode_glimpse = msgspec.json.Decoder(_Glimpse).decode
 
 
-def read_line(line: bytes, file_index: int, line_number: int, time_zone: tzinfo, not_before_us: int = 0) -> ReadLine | None:
+def read_line(
+    line: bytes, file_index: int, line_number: int, time_zone: tzinfo, not_before_us: int = 0
+) -> ReadLine | None:
     """Read one line of a log; None if it is no completed request. Raises `LineError` if it is a damaged one.
 
-    `not_before_us`: of a time that comes twice, where summer time ends, the one that is meant does not go back behind this.
+    `not_before_us`: of a time that comes twice, where summer time ends, the one that is meant does not go back behind
+    this.
     """
     start = line.find(MARK)
     if start < 0:

@@ -140,7 +140,7 @@ class ConnectionOrder:
     def _is_repeated(self, request: LoggedRequest) -> bool:
         """Equal lines have equal keys, so they come one behind the other."""
         last, self._last = self._last, request
-        return last is not None and _same(last, request)
+        return last is not None and _content(last) == _content(request)
 
     def _push(self, request: LoggedRequest) -> None:
         heapq.heappush(self._waiting, (_by_arrival(request), request))
@@ -205,7 +205,7 @@ def _delayed(request: LoggedRequest, until_us: int) -> LoggedRequest:
     return replace(request, arrival_us=until_us, handled_us=max(request.handled_us, until_us))
 
 
-def _same(one: LoggedRequest, other: LoggedRequest) -> bool:
-    return (one.request, one.response, one.connection, one.correlation_id, one.logged_us, one.arrival_us, one.client_id) == (
-        other.request, other.response, other.connection, other.correlation_id, other.logged_us, other.arrival_us, other.client_id,
+def _content(line: LoggedRequest) -> tuple[object, ...]:
+    return (
+        line.request, line.response, line.connection, line.correlation_id, line.logged_us, line.arrival_us, line.client_id,
     )  # fmt: skip

@@ -18,7 +18,10 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def unpacked(raw: IO[bytes]) -> ByteStream:
-    """A plain or gzip file, to be read as plain. Raises OSError for a pipe: files are looked at before they are read."""
+    """A plain or gzip file, to be read as plain.
+
+    Raises OSError for a pipe: files are looked at before they are read.
+    """
     if not raw.seekable():
         raise OSError(errno.ESPIPE, "a pipe cannot be read here; write it to a file first", str(raw.name))
     compressed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC

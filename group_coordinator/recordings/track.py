@@ -1,7 +1,8 @@
 """Whether a replay still knows what the group is, or tells a story of its own.
 
 A single answer may differ and the group be the same. Where the broker says that it began another generation than the
-replay did, or goes on with a member that is gone here, what the replay tells is wrong since the last answer that agreed.
+replay did, or goes on with a member that is gone here, what the replay tells is wrong since the last answer that
+agreed.
 """
 
 from __future__ import annotations

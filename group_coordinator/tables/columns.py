@@ -1,4 +1,7 @@
-"""The columns of each table, made from the row classes: names, types, meanings. One place for Arrow, Spark and the reference."""
+"""The columns of each table, made from the row classes: names, types, meanings.
+
+One place for Arrow, Spark and the reference.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The tables of a whole history in files, without Spark: Delta tables or Parquet directories, as the Spark writers make them."""
+"""The tables of a whole history in files, without Spark: Delta tables or Parquet directories, as the Spark writers
+make them."""
 
 from __future__ import annotations
 

@@ -121,7 +121,10 @@ class GroupTables(GroupFold):
         return [*self._state.members.values(), *self._ownership.rows(group_id, self.epoch), *running]
 
     def pack(self) -> tuple[bytes, bytes]:
-        """What must be kept until the next records come; take the rows before. Two blobs: commits leave the second as it is."""
+        """What must be kept until the next records come; take the rows before.
+
+        Two blobs: commits leave the second as it is.
+        """
         assert not self._added
         assert not self._changed
         body = self._packed_body if self._body is None else _VERSION + _encode(self._body)
@@ -257,7 +260,8 @@ class GroupTables(GroupFold):
             self._change(self._rebalance.row)
             self._rebalance, self._rebalance_changed = None, False
 
-    # ---------------------------------------------------------------------------------------------------- single records
+    # ---------------------------------------------------------------------------------------------------- single
+    # records
 
     def offsets_committed(self, record: OffsetsCommitted) -> None:
         self._added += commit_rows(record)

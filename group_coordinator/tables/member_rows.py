@@ -113,7 +113,10 @@ class MemberRows:
             self._changed(replace(member, ended_ms=at_ms, ended_by="unknown", lived_ms=lived_ms, last_seq=seq))
 
     def keeps_partitions(self, member_id: str, protocol_name: str | None) -> bool:
-        """Whether the member keeps what it owns when it rejoins. `protocol_name`: the one in force, if it is not known."""
+        """Whether the member keeps what it owns when it rejoins.
+
+        `protocol_name`: the one in force, if it is not known.
+        """
         member = self.members.get(member_id)
         protocols = member.protocols if member is not None and member.protocols is not None else (protocol_name,)
         return bool(protocols) and all(name in COOPERATIVE_PROTOCOLS for name in protocols)

@@ -36,8 +36,8 @@ class Event(Row, frozen=True, kw_only=True):
     """Every record of the history, once, with its cause in columns."""
 
     events_partition: int
-    """Partition of the events topic that the group lives on. Part of the key: a request that was sent to a wrong partition
-    is refused there, under the numbers of that partition."""
+    """Partition of the events topic that the group lives on. Part of the key: a request that was sent to a wrong
+    partition is refused there, under the numbers of that partition."""
     type: str
     """What happened: `member_expired`, `rebalance_started` ..."""
     time_ms: Moment
@@ -148,7 +148,8 @@ class Rebalance(Row, frozen=True, kw_only=True):
     members: int | None = None
     """How many members were in when the join phase ended."""
     partitions: int | None = None
-    """How many partitions were assigned; null where none were, or the assignment is not one of the consumer protocol."""
+    """How many partitions were assigned; null where none were, or the assignment is not one of the consumer
+    protocol."""
     last_seq: int
     """The history record that last changed this row."""
 
@@ -157,11 +158,12 @@ OwnershipEnd = Literal["rejoined", "revoked", "left", "expired", "dropped", "rep
 
 
 class Ownership(Row, frozen=True, kw_only=True):
-    """One partition owned by one member without a break. The time between two rows of a partition is time without owner.
+    """One partition owned by one member without a break. Between two rows of a partition, nobody owns it.
 
-    It begins with the leader's assignment. It ends when the member is gone or the next assignment does not have it; and,
-    with an eager assignor, already when the member rejoins: such a client gives up everything before it sends JoinGroup.
-    Members that offer only `cooperative-sticky` (or `stream`, Kafka Streams) keep what they have through a rebalance.
+    It begins with the leader's assignment. It ends when the member is gone or the next assignment does not have it;
+    and, with an eager assignor, already when the member rejoins: such a client gives up everything before it sends
+    JoinGroup. Members that offer only `cooperative-sticky` (or `stream`, Kafka Streams) keep what they have through a
+    rebalance.
     """
 
     topic: str
@@ -185,8 +187,8 @@ class Ownership(Row, frozen=True, kw_only=True):
     duration_ms: int | None = None
     """How long it was."""
     ended_by: OwnershipEnd | None = None
-    """`rejoined`: given up for a rebalance. `revoked`: the next assignment did not have it. `left`, `expired`, `dropped`,
-    `replaced`: what became of the owner. `group_empty`, `unknown`: the history does not say more."""
+    """`rejoined`: given up for a rebalance. `revoked`: the next assignment did not have it. `left`, `expired`,
+    `dropped`, `replaced`: what became of the owner. `group_empty`, `unknown`: the history does not say more."""
     end_seq: int | None = None
     """`seq` of the record that ended it: in `events`, and in `cause_seqs` of the rebalance that it led to."""
     end_rebalance: int | None = None

@@ -1,7 +1,8 @@
 """History records in Spark -> rows of all tables, by the pure fold: as a stream with state, or as a batch.
 
-Rows of all tables come in one DataFrame (`ROWS_SCHEMA`): name of the table, day, and the row as JSON. `table_rows` makes
-columns of it. Flat text crosses from Python to the JVM faster than nested columns, and one operator feeds all tables.
+Rows of all tables come in one DataFrame (`ROWS_SCHEMA`): name of the table, day, and the row as JSON. `table_rows`
+makes columns of it. Flat text crosses from Python to the JVM faster than nested columns, and one operator feeds all
+tables.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ from group_coordinator.tables.layout import WHOLE_HISTORY, Format, TablesError, 
 from group_coordinator.tables.rows import TABLES, Table
 
 DELTA_SESSION_SETTINGS = {
-    # Delta's parser loses the parameters of a query (`:name`) unless Spark binds them the old way (delta-io/delta #7640).
+    # Delta's parser loses the parameters of a query (`:name`) unless Spark binds them the old way (delta-io/delta
+    # #7640).
     "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
     # Delta reads its own log with a Spark job; 50 tasks, the default, are for logs a thousand times as large.
     "spark.databricks.delta.snapshotPartitions": "2",
@@ -31,7 +32,8 @@ DELTA_SESSION_SETTINGS = {
 
 _TRANSACTION = "spark.databricks.delta.write"
 APPLICATION_ID = "group-coordinator.tables"
-"""Names the writer in Delta's transaction log: there is one checkpoint for a directory of tables, so one name will do."""
+"""Names the writer in Delta's transaction log: there is one checkpoint for a directory of tables, so one name will
+do."""
 
 
 class Sink(Protocol):
@@ -171,7 +173,8 @@ def _properties(table: Table) -> dict[str, str]:
     return {
         # Small batches make small files: Delta joins them when a day has many.
         "delta.autoOptimize.autoCompact": "true",
-        # Least and greatest values only of what is searched by: gathering them for every column costs more than the write.
+        # Least and greatest values only of what is searched by: gathering them for every column costs more than the
+        # write.
         "delta.dataSkippingStatsColumns": ",".join(dict.fromkeys((*table.key, table.day_of))),
     }
 

@@ -1,4 +1,5 @@
-"""The tables with Spark: `start_tables_query` from the history topic, exactly once; `write_tables_batch` from a whole history.
+"""The tables with Spark: `start_tables_query` from the history topic, exactly once; `write_tables_batch` from a whole
+history.
 
 Exactly once: the fold's state and the topic's offsets are in the checkpoint; a batch that was not committed there is
 made again, gives the same rows (the fold is a function of its state and the records), and the sink takes the same batch

@@ -1,7 +1,9 @@
-"""How the clients of a group lived, read from a log of events: when each came, what it wanted, when it was silent, how it ended.
+"""How the clients of a group lived, read from a log of events: when each came, what it wanted, when it was silent, how
+it ended.
 
-A life is that of a process with one member, over all member ids that it was given. The log has only what clients sent, so
-it is handed to the coordinator once more: its answers say who was told what, and who is the same client under a new id.
+A life is that of a process with one member, over all member ids that it was given. The log has only what clients sent,
+so it is handed to the coordinator once more: its answers say who was told what, and who is the same client under a new
+id.
 """
 
 from __future__ import annotations
@@ -95,7 +97,8 @@ class GroupLog(Struct, frozen=True, kw_only=True):
 
 
 def group_log(records: Iterable[Record], group_id: str, ahead_max_ms: int) -> GroupLog:
-    """Take what is this group's, and its clock, out of records of an events topic. Raises LifeError when there is nothing.
+    """Take what is this group's, and its clock, out of records of an events topic. Raises LifeError when there is
+    nothing.
 
     `ahead_max_ms`: see `schemas.ticks.read_tick`.
     """
@@ -108,7 +111,9 @@ def group_log(records: Iterable[Record], group_id: str, ahead_max_ms: int) -> Gr
         ends[partition] = max(ends.get(partition, 0), time_ms)
         if record.key is None:
             try:
-                ticks.setdefault(partition, []).append((time_ms, read_tick(record.value, record.timestamp_ms, ahead_max_ms)))
+                ticks.setdefault(partition, []).append(
+                    (time_ms, read_tick(record.value, record.timestamp_ms, ahead_max_ms))
+                )
             except EventError:
                 continue
         elif record.key == key:
@@ -203,7 +208,10 @@ class _Reader:
             if isinstance(event, RequestEvent):
                 self._request(event)
             elif isinstance(event, RecordedEvent) and not isinstance(event.said, RecordedLeader):
-                raise LifeError("This recording does not tell all of the group's life, so nobody knows what would have been otherwise.")
+                raise LifeError(
+                    "This recording does not tell all of the group's life, so nobody knows what would have been "
+                    "otherwise."
+                )
             self._coordinator.handle(event)
             self._answers(event.timestamp_ms)
         if not self._lives:
@@ -211,7 +219,10 @@ class _Reader:
         for life in self._lives:
             self._conclude(life)
         return Lives(
-            lives=tuple(self._lives), commits=tuple(self._commits), strangers=tuple(self._strangers), partition_counts=self._counts
+            lives=tuple(self._lives),
+            commits=tuple(self._commits),
+            strangers=tuple(self._strangers),
+            partition_counts=self._counts,
         )
 
     # ------------------------------------------------------------------------------------------------------- requests
@@ -244,7 +255,9 @@ class _Reader:
 
     def _join(self, event: RequestEvent, request: JoinGroupRequest) -> Life:
         if request.protocol_type != CONSUMER:
-            raise LifeError(f"Only groups of consumers can be played again; this one is of type {request.protocol_type!r}.")
+            raise LifeError(
+                f"Only groups of consumers can be played again; this one is of type {request.protocol_type!r}."
+            )
         time_ms = event.timestamp_ms
         topics, rack_id = _subscription(request)
         life = self._by_member.get(request.member_id) if request.member_id else self._returned(event, request)
@@ -258,7 +271,9 @@ class _Reader:
                 assignors=tuple(each.name for each in request.protocols),
                 rack_id=rack_id,
                 session_timeout_ms=request.session_timeout_ms,
-                rebalance_timeout_ms=request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else request.session_timeout_ms,
+                rebalance_timeout_ms=request.rebalance_timeout_ms
+                if request.rebalance_timeout_ms >= 0
+                else request.session_timeout_ms,
                 begins_ms=time_ms,
                 last_sign_ms=time_ms,
             )
@@ -280,7 +295,11 @@ class _Reader:
         """Who joins without an id: a client that has lost its own, or (None) a new one."""
         envelope, instance_id = event.envelope, request.group_instance_id
         for life in reversed(self._lives):
-            same = (life.client_id, life.client_host, life.instance_id) == (envelope.client_id, envelope.client_host, instance_id)
+            same = (life.client_id, life.client_host, life.instance_id) == (
+                envelope.client_id,
+                envelope.client_host,
+                instance_id,
+            )
             if not same or life.ends_ms is not None:
                 continue
             if life.is_lost or life.stalled_since_ms is not None:
@@ -291,7 +310,12 @@ class _Reader:
 
     def _leave(self, each: LeaveGroupMember, time_ms: int, event: RequestEvent) -> None:
         life = self._by_member.get(each.member_id) or next(
-            (life for life in reversed(self._lives) if each.group_instance_id and life.instance_id == each.group_instance_id), None
+            (
+                life
+                for life in reversed(self._lives)
+                if each.group_instance_id and life.instance_id == each.group_instance_id
+            ),
+            None,
         )
         if life is None or life.ends_ms is not None:
             self._strangers.append(event)
@@ -357,7 +381,11 @@ class _Reader:
         life.silences = [each for each in life.pauses if each[1] - each[0] > long_ms]
         if life.stalled_since_ms is not None:
             life.stalls.append((life.stalled_since_ms, self._log.ends_ms + 1))
-        elif life.ends_ms is None and not life.waiting and self._log.ends_ms - life.last_sign_ms > max(long_ms, life.session_timeout_ms // 2):
+        elif (
+            life.ends_ms is None
+            and not life.waiting
+            and self._log.ends_ms - life.last_sign_ms > max(long_ms, life.session_timeout_ms // 2)
+        ):
             life.ends_ms = life.last_sign_ms + 1
 
 

@@ -1,8 +1,9 @@
 """What if: the clients of a recorded group live their lives again, under other settings.
 
-A log cannot simply be replayed under other settings: what a client sends is its answer to what it was told. So each client
-of the log is played by a member that does what Kafka's consumer does (`group_coordinator.members.member`). It comes, falls silent, stalls and
-leaves when the recorded one did; when it rejoins, syncs and beats follows from what it is told now.
+A log cannot simply be replayed under other settings: what a client sends is its answer to what it was told. So each
+client of the log is played by a member that does what Kafka's consumer does (`group_coordinator.members.member`). It
+comes, falls silent, stalls and leaves when the recorded one did; when it rejoins, syncs and beats follows from what it
+is told now.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def play(
     `config` is what the log was coordinated with.
     """
     if len(log.events) > REQUESTS_MAX:
-        raise LifeError(f"The group has {len(log.events):,} requests in this log; up to {REQUESTS_MAX:,} can be played again.")
+        raise LifeError(
+            f"The group has {len(log.events):,} requests in this log; up to {REQUESTS_MAX:,} can be played again."
+        )
     _require(config, assignors, session_timeout_ms, assignor)
     found = read_lives(log, config)
     instance_ids = _instance_ids(found.lives) if static_members else [life.instance_id for life in found.lives]
@@ -58,14 +61,24 @@ def play(
     ]
     own = config if initial_delay_ms is None else replace(config, group_initial_rebalance_delay_ms=initial_delay_ms)
     stage = _Stage(log, own, found)
-    stage.run([_Player(stage, life, each, number, assignors) for number, (life, each) in enumerate(zip(found.lives, cast, strict=True))])
+    stage.run(
+        [
+            _Player(stage, life, each, number, assignors)
+            for number, (life, each) in enumerate(zip(found.lives, cast, strict=True))
+        ]
+    )
     return stage.history
 
 
-def _require(config: GroupConfig, assignors: Mapping[str, Assignor], session_timeout_ms: int | None, assignor: str | None) -> None:
+def _require(
+    config: GroupConfig, assignors: Mapping[str, Assignor], session_timeout_ms: int | None, assignor: str | None
+) -> None:
     least, most = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if session_timeout_ms is not None and not least <= session_timeout_ms <= most:
-        raise LifeError(f"A session timeout must lie between {least / 1000:g} s and {most / 1000:g} s: the coordinator would refuse it.")
+        raise LifeError(
+            f"A session timeout must lie between {least / 1000:g} s and {most / 1000:g} s: the coordinator would "
+            "refuse it."
+        )
     if assignor is not None and assignor not in assignors:
         raise LifeError(f"There is no assignor {assignor!r} here; there are {', '.join(assignors)}.")
 
@@ -147,7 +160,8 @@ class _Stage:
             self._senders[envelope.request_id] = sender
         self._offset += 1
         clock_ms = self._log.clock.at(self.now_ms)
-        self._coordinator.handle(RequestEvent(self._offset, clock_ms, self.now_ms, envelope, request))  # type: ignore[arg-type]
+        event = RequestEvent(self._offset, clock_ms, self.now_ms, envelope, request)  # type: ignore[arg-type]
+        self._coordinator.handle(event)
         self._deliver()
 
     def _next_ms(self) -> int | None:
@@ -170,7 +184,9 @@ class _Stage:
 class _Player:
     """One client: a member, and the life that it leads."""
 
-    def __init__(self, stage: _Stage, life: Life, config: MemberConfig, number: int, assignors: Mapping[str, Assignor]) -> None:
+    def __init__(
+        self, stage: _Stage, life: Life, config: MemberConfig, number: int, assignors: Mapping[str, Assignor]
+    ) -> None:
         self.life = life
         self._stage = stage
         self._config = config
@@ -203,8 +219,10 @@ class _Player:
             self._stage.at(until_ms, partial(self.receive, answer))
         elif self._lives:
             envelope = ResponseEnvelope(
-                request_id=answer.request_id, group_id=answer.group_id, epoch=answer.epoch, seq=answer.seq, api=answer.api,
-                api_version=answer.api_version, answers_offset=answer.answers_offset, time_ms=answer.time_ms, body=Raw(b"{}"),
+                request_id=answer.request_id, group_id=answer.group_id, epoch=answer.epoch, seq=answer.seq,
+                api=answer.api,
+                api_version=answer.api_version, answers_offset=answer.answers_offset, time_ms=answer.time_ms,
+                body=Raw(b"{}"),
             )  # fmt: skip
             self._member.receive(envelope, answer.response, self._stage.now_ms)
             self._act()
@@ -247,9 +265,17 @@ class _Player:
     def _plan_poll(self) -> None:
         """The next poll: soon where it moves something on, else only to say that the application lives."""
         member = self._member
-        waits = member.is_rejoining or member.state is not MemberState.STABLE or member.generation_id != self._told_generation
+        waits = (
+            member.is_rejoining
+            or member.state is not MemberState.STABLE
+            or member.generation_id != self._told_generation
+        )
         least_ms, most_ms = _POLL_MS
-        pause_ms = min(max(2 * self.life.reaction_ms, least_ms), most_ms) if waits else max(self._config.max_poll_interval_ms // 3, least_ms)
+        pause_ms = (
+            min(max(2 * self.life.reaction_ms, least_ms), most_ms)
+            if waits
+            else max(self._config.max_poll_interval_ms // 3, least_ms)
+        )
         at_ms = self._stage.now_ms + pause_ms
         if self._lives and (self._poll_ms is None or at_ms < self._poll_ms):
             self._poll_ms = at_ms
@@ -300,7 +326,9 @@ class _Player:
 
     def _set_alarm(self) -> None:
         due_ms = self._member.next_deadline_ms()
-        if due_ms is not None and (self._wake_ms is None or due_ms < self._wake_ms or self._wake_ms < self._stage.now_ms):
+        if due_ms is not None and (
+            self._wake_ms is None or due_ms < self._wake_ms or self._wake_ms < self._stage.now_ms
+        ):
             self._wake_ms = due_ms
             self._stage.at(due_ms, self._wake)
 

@@ -1,8 +1,8 @@
 """Kafka's messages on the wire, by their definitions: read and written in every version.
 
 A message is read as a dictionary of its fields by their names in snake case, an array as a tuple, a uuid as its 16
-bytes. A tagged field is there when it was on the wire; tags that the definition does not have are skipped. Structs to be
-written may be dictionaries, where a missing field has Kafka's default, or objects with the fields as attributes.
+bytes. A tagged field is there when it was on the wire; tags that the definition does not have are skipped. Structs to
+be written may be dictionaries, where a missing field has Kafka's default, or objects with the fields as attributes.
 Lengths and counts are checked against what is left of the input (`schemas.wire`), and messages nest no deeper than
 their definition.
 """

@@ -15,8 +15,8 @@ _log = logging.getLogger(__name__)
 def spared(what: str) -> Iterator[None]:
     """Leave out a step when a name that it needs is gone. `what` names it, for the log.
 
-    A class that a JVM lacks cannot be called (TypeError), as py4j takes its name for a package's. A JVM that is gone is no such
-    case: its Py4JNetworkError or ConnectionError is passed on.
+    A class that a JVM lacks cannot be called (TypeError), as py4j takes its name for a package's. A JVM that is gone is
+    no such case: its Py4JNetworkError or ConnectionError is passed on.
     """
     try:
         yield

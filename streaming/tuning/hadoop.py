@@ -31,16 +31,18 @@ def tune_hadoop(spark: SparkSession) -> None:
 
 
 def _set_permissions_in_process(java: Any, configuration: Any) -> None:
-    """Hadoop keeps one file system for all `file:` paths of a user in a JVM: have it make ours. Executors elsewhere have their own.
+    """Hadoop keeps one file system for all `file:` paths of a user in a JVM: have it make ours. Executors elsewhere
+    have their own.
 
     Only what goes through `FileSystem` gets it, as checkpoints with `FileSystemBasedCheckpointFileManager` do; Spark's
-    default manager goes through `FileContext`. A local file system that the user chose stays, and a second call changes nothing. What was to
-    be deleted when the one before is closed (`deleteOnExit`) is deleted now.
+    default manager goes through `FileContext`. A local file system that the user chose stays, and a second call changes
+    nothing. What was to be deleted when the one before is closed (`deleteOnExit`) is deleted now.
     """
     root = java.java.net.URI.create("file:///")
     if configuration.get("fs.file.impl") or configuration.getBoolean("fs.file.impl.disable.cache", False):
         return
-    cached = java.org.apache.hadoop.fs.FileSystem.get(root, configuration)  # in Spark's distribution it is one of Hive's
+    # in Spark's distribution it is one of Hive's
+    cached = java.org.apache.hadoop.fs.FileSystem.get(root, configuration)
     if cached.getClass().getName() == _LOCAL_FILES:
         return
     compiler = java.org.codehaus.janino.SimpleCompiler()  # Spark's own, for the code that it generates

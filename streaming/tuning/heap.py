@@ -18,13 +18,15 @@ LARGE_BATCH_MS = 2_000
 GROWN_BYTES = 128 * 1_048_576
 """A heap that has less free is not worth a collection, which stops everything for some tenths of a second."""
 WAIT_MIN_S, WAIT_MAX_S = 60.0, 120.0
-"""Between two collections. A query that needs the heap again and again has it: the wait doubles each time it has grown anew."""
+"""Between two collections. A query that needs the heap again and again has it: the wait doubles each time it has
+grown anew."""
 
 
 class Heap:
     """The heap is collected when it is more than twice what was alive, and no large batch has come for a while.
 
-    It is compared with what was alive, not with its size after a collection: that one may have come in the midst of a batch.
+    It is compared with what was alive, not with its size after a collection: that one may have come in the midst of a
+    batch.
     """
 
     def __init__(self, spark: SparkSession, *, is_on: bool = True) -> None:

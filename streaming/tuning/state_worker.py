@@ -1,13 +1,13 @@
 """Spark's Python worker, without pandas where a `StateFunction` is called.
 
-For each key that a batch touches, PySpark 4.2.0 converts every column by itself, concatenates them to a frame, and makes one-row
-frames of the state; that is most of what a key costs. Here an Arrow batch is taken apart once for all its keys, and put
-together once. What goes over the wire to the JVM is the same (`ApplyInPandasWithStateSerializer` describes it), as are
-the values: a test compares both ways.
+For each key that a batch touches, PySpark 4.2.0 converts every column by itself, concatenates them to a frame, and
+makes one-row frames of the state; that is most of what a key costs. Here an Arrow batch is taken apart once for all its
+keys, and put together once. What goes over the wire to the JVM is the same (`ApplyInPandasWithStateSerializer`
+describes it), as are the values: a test compares both ways.
 
-`install` replaces three names of `pyspark.worker`. Only `streaming.tuning.worker_daemon` imports this module, in the one version of
-Spark whose inside it knows, and goes on without it where a name is missing: Spark removes `ApplyInPandasWithStateSerializer` in 4.3
-(SPARK-58243). Without `install` Spark calls the same function in its own way.
+`install` replaces three names of `pyspark.worker`. Only `streaming.tuning.worker_daemon` imports this module, in the
+one version of Spark whose inside it knows, and goes on without it where a name is missing: Spark removes
+`ApplyInPandasWithStateSerializer` in 4.3 (SPARK-58243). Without `install` Spark calls the same function in its own way.
 """
 
 from __future__ import annotations
@@ -35,7 +35,14 @@ BATCH_RECORDS = 10_000
 _VALUE = 2
 """The place of a state's value in its row."""
 _COUNT = pa.struct([("dataCount", pa.int32()), ("stateCount", pa.int32())])
-_STATE = pa.struct([("properties", pa.string()), ("keyRowAsUnsafe", pa.binary()), ("object", pa.binary()), ("oldTimeoutTimestamp", pa.int64())])
+_STATE = pa.struct(
+    [
+        ("properties", pa.string()),
+        ("keyRowAsUnsafe", pa.binary()),
+        ("object", pa.binary()),
+        ("oldTimeoutTimestamp", pa.int64()),
+    ]
+)
 
 _pickler: Any = CPickleSerializer()
 _worker: Any = pyspark.worker
@@ -132,7 +139,8 @@ def _objects(column: pa.Array[Any]) -> list[Any]:
 
 
 def _batch(outputs: Outputs, states: list[tuple[Any, ...]], schema: StructType) -> pa.RecordBatch:
-    """Three structs side by side, filled up with nulls to the same length: how many outputs and states, these, and those."""
+    """Three structs side by side, filled up with nulls to the same length: how many outputs and states, these, and
+    those."""
     data = output_columns(outputs)
     counts = len(data[0]), len(states)
     rows = max(1, *counts)
@@ -144,7 +152,8 @@ def _batch(outputs: Outputs, states: list[tuple[Any, ...]], schema: StructType) 
 
 def _struct(columns: Iterable[tuple[Any, ...]], struct: pa.StructType, rows: int) -> pa.StructArray:
     filled = [
-        pa.array(values + (None,) * (rows - len(values)), field.type) for values, field in zip(columns, struct, strict=True)
+        pa.array(values + (None,) * (rows - len(values)), field.type)
+        for values, field in zip(columns, struct, strict=True)
     ]
     return pa.StructArray.from_arrays(filled, fields=list(struct))
 

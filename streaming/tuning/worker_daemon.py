@@ -45,7 +45,10 @@ def preload() -> None:
 
 
 def patch_workers() -> str | None:
-    """Have workers call the operator without pandas, unless it is switched off. Returns why they cannot; None if they can."""
+    """Have workers call the operator without pandas, unless it is switched off.
+
+    Returns why they cannot; None if they can.
+    """
     if os.environ.get(PATCH_VARIABLE, "true").lower() in _FALSE:
         return None
     try:
