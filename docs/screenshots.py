@@ -1,7 +1,7 @@
 """Pictures of the dashboard's pages, taken from a running demo: `make screenshots` writes docs/images/.
 
-Needs Chromium (`CHROMIUM` names another one) and what the demo needs. It looks when the story has had its crash, its deploy
-and its flapping member.
+Needs Chromium (`CHROMIUM` names another one) and what the demo needs. It looks when the story has had its crash, its
+deploy and its flapping member.
 """
 
 from __future__ import annotations
@@ -102,14 +102,26 @@ def main() -> None:
     parser.add_argument("--address", help="of a dashboard that runs already, in place of a demo")
     parser.add_argument("--only", nargs="*", choices=[picture.name for picture in PICTURES])
     arguments = parser.parse_args()
-    path = next((found for name in (os.environ.get("CHROMIUM"), "chromium", "google-chrome") if name and (found := shutil.which(name))), None)
+    path = next(
+        (
+            found
+            for name in (os.environ.get("CHROMIUM"), "chromium", "google-chrome")
+            if name and (found := shutil.which(name))
+        ),
+        None,
+    )
     if path is None:
         sys.exit("There is no Chromium here.")
     from playwright.sync_api import sync_playwright
 
     demo = None
     if arguments.address is None:
-        demo = subprocess.Popen([sys.executable, "-m", "group_coordinator.command_line.main", "demo"], stdout=subprocess.PIPE, text=True, start_new_session=True)
+        demo = subprocess.Popen(
+            [sys.executable, "-m", "group_coordinator.command_line.main", "demo"],
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
     try:
         address = arguments.address or address_of(demo)  # type: ignore[arg-type]
         if demo is not None:

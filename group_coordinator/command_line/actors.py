@@ -1,4 +1,5 @@
-"""The demo's actors: real members of `group_coordinator/members/`, each in a thread, that consume real records and can be made to fail."""
+"""The demo's actors: real members of `group_coordinator/members/`, each in a thread, that consume real records and
+can be made to fail."""
 
 from __future__ import annotations
 
@@ -32,7 +33,10 @@ class Actor:
         commits_itself: bool = False,
         **settings: Any,
     ) -> None:
-        """`settings`: of `group_coordinator.members.config.MemberConfig`. `commits_itself`: by hand after each record, with metadata."""
+        """`settings`: of `group_coordinator.members.config.MemberConfig`.
+
+        `commits_itself`: by hand after each record, with metadata.
+        """
         self.name = name
         self.group_id = group_id
         self.records = 0

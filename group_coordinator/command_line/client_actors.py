@@ -1,4 +1,5 @@
-"""The demo's unmodified Kafka clients, of three libraries, behind the gateway: actors as those of `group_coordinator/members/`."""
+"""The demo's unmodified Kafka clients, of three libraries, behind the gateway: actors as those of
+`group_coordinator/members/`."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ _CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 class ClientActor:
     """One consumer of a library. `start` and `end` it as often as you like: each start is a new member."""
 
-    def __init__(self, bootstrap_servers: str, group_id: str, name: str, topic: str, times_ms: Mapping[str, int]) -> None:
+    def __init__(
+        self, bootstrap_servers: str, group_id: str, name: str, topic: str, times_ms: Mapping[str, int]
+    ) -> None:
         """`times_ms`: settings by Kafka's names, without the unit at their end."""
         self.name = name
         self.group_id = group_id
@@ -113,7 +116,9 @@ class JavaActor(ClientActor):
             (process.kill if how == "crash" else process.terminate)()
 
     def _consume(self) -> None:
-        properties = [part for key, value in self._settings.items() for part in ("--command-property", f"{key}={value}")]
+        properties = [
+            part for key, value in self._settings.items() for part in ("--command-property", f"{key}={value}")
+        ]
         class_path = os.pathsep.join(map(str, tools_jars()))
         command = [str(find_java()), *_JAVA_OPTIONS, "-cp", class_path, _CONSOLE_CONSUMER, "--topic", self._topic]
         # Should this process be killed, the consumer ends at its next record: nobody reads it.

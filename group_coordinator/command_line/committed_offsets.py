@@ -112,7 +112,9 @@ def _add(found: CommittedOffsets, row: list[str], wanted: tuple[str, ...], line:
         if wanted and group_id not in wanted:
             return
     else:
-        raise CsvError(f"line {line} has {len(cells)} columns, but must be topic,partition,offset or group,topic,partition,offset")
+        raise CsvError(
+            f"line {line} has {len(cells)} columns, but must be topic,partition,offset or group,topic,partition,offset"
+        )
     partition = _number(numbers[0], "partition", PARTITION_MAX, line)
     offset = _number(numbers[1], "offset", OFFSET_MAX, line)
     partitions = found.setdefault(group_id, {})

@@ -37,7 +37,9 @@ def dashboard(
     directory: Annotated[
         Path | None, typer.Option("--from", metavar="DIR", help="What a replay wrote. [default: the live topics]")
     ] = None,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen. Anything but this machine needs a token.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where to listen. Anything but this machine needs a token.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="PORT", min=0, max=PORT_MAX, help="0: a free one.")] = DEFAULT_PORT,
     token: Annotated[
         str | None,
@@ -67,7 +69,9 @@ def dashboard(
     play = what_if.of_topics(config) if directory is None else what_if.of_directory(directory, config)
     with stop_requested() as asked:
         try:
-            server = start_server(source, host, port, token, settings=dashboard_settings(config, memory_mib), what_if=play)
+            server = start_server(
+                source, host, port, token, settings=dashboard_settings(config, memory_mib), what_if=play
+            )
         except SourceError as problem:
             raise CommandError(str(problem), WRONG_USE if directory is not None else 1) from problem
         with server:

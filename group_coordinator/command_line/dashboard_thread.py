@@ -18,7 +18,9 @@ def host_and_port(text: str) -> tuple[str, int]:
     """`HOST:PORT`, `[::1]:PORT`, `:PORT` (this machine only). Raises CommandError."""
     host, _, port = text.rpartition(":")
     if not port.isdigit() or int(port) > 65_535:
-        raise CommandError(f"{text!r} is no address: write HOST:PORT, for example {DEFAULT_ADDRESS} or 0.0.0.0:8450.", WRONG_USE)
+        raise CommandError(
+            f"{text!r} is no address: write HOST:PORT, for example {DEFAULT_ADDRESS} or 0.0.0.0:8450.", WRONG_USE
+        )
     return host.strip("[]") or "127.0.0.1", int(port)
 
 

@@ -50,13 +50,18 @@ class DemoView:
             style = "yellow" if is_story else ""
             self._events.append(Text(printable(text), style=style, no_wrap=True, overflow="ellipsis"))
 
-    def show(self, elapsed_s: float, status: str, snapshots: Mapping[str, GroupSnapshot], records: Mapping[str, int]) -> None:
+    def show(
+        self, elapsed_s: float, status: str, snapshots: Mapping[str, GroupSnapshot], records: Mapping[str, int]
+    ) -> None:
         """How things stand: the status line, the groups, and how many records each client has consumed."""
         if self._live is not None:
             table = _table(snapshots.values(), records)
             room = max(self._console.height - table.row_count - _OTHER_LINES, _EVENTS_SHOWN_AT_LEAST)
             events: Sequence[RenderableType] = list(self._events)[-room:]
-            footer = Text("Yellow: what the story does. The rest: what the coordinator made of it. Ctrl-C ends the demo.", style="dim")
+            footer = Text(
+                "Yellow: what the story does. The rest: what the coordinator made of it. Ctrl-C ends the demo.",
+                style="dim",
+            )
             self._live.update(Group(Text(status, style="bold"), table, "", *events, footer), refresh=True)
         elif elapsed_s >= self._next_line_s:
             self._next_line_s += LINE_INTERVAL_S
@@ -66,9 +71,15 @@ class DemoView:
 
 
 def _table(snapshots: Collection[GroupSnapshot], records: Mapping[str, int]) -> Table:
-    table = Table("GROUP", "STATE", "GENERATION", "MEMBER", "PARTITIONS", "RECORDS", box=None, pad_edge=False, header_style="bold")
+    table = Table(
+        "GROUP", "STATE", "GENERATION", "MEMBER", "PARTITIONS", "RECORDS", box=None, pad_edge=False, header_style="bold"
+    )
     for each in sorted(snapshots, key=lambda snapshot: snapshot.group_id):
-        first = [printable(each.group_id), Text(each.state, style=_STYLES.get(each.state, "yellow")), str(each.generation_id)]
+        first = [
+            printable(each.group_id),
+            Text(each.state, style=_STYLES.get(each.state, "yellow")),
+            str(each.generation_id),
+        ]
         rows = [
             [
                 f"{printable(member.client_id)}{' *' if member.member_id == each.leader_id else ''}",

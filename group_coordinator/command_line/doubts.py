@@ -40,5 +40,7 @@ def kept(paths: Iterable[Path]) -> tuple[str, ...]:
         except FileNotFoundError:
             continue
         except msgspec.DecodeError as problem:
-            raise CommandError(f"{note}, which tells what is doubtful about {path.name}, cannot be read: {problem}.") from problem
+            raise CommandError(
+                f"{note}, which tells what is doubtful about {path.name}, cannot be read: {problem}."
+            ) from problem
     return tuple(dict.fromkeys(found))

@@ -27,7 +27,8 @@ class CommandError(RuntimeError):
 
 
 EXPECTED = (
-    CommandError, ConfigError, EmbeddedKafkaError, GatewayError, JarsError, JavaError, KafkaException, OSError, TopicError,
+    CommandError, ConfigError, EmbeddedKafkaError, GatewayError, JarsError, JavaError, KafkaException, OSError,
+    TopicError,
     TopicReadError,
 )  # fmt: skip
 
@@ -36,14 +37,18 @@ HIDDEN = "********"
 """In place of the value of a property."""
 _HIDDEN_CHARACTERS_MIN = 5
 _NO_SECRET = re.compile(
-    r"true|false|none|https?|pem|(sasl_)?(plaintext|ssl)|plain|scram-sha-(256|512)|[\d.]{1,5}[kmgt]?b?|local\[[\d*]+\]", re.IGNORECASE
+    r"true|false|none|https?|pem|(sasl_)?(plaintext|ssl)|plain|scram-sha-(256|512)|[\d.]{1,5}[kmgt]?b?|local\[[\d*]+\]",
+    re.IGNORECASE,
 )
 """Values whose words a message needs."""
 _hidden: set[str] = set()
 
 
 def hide(values: Iterable[str]) -> None:
-    """From now on no message of `told` repeats these: values of properties, of which some are passwords. Libraries do repeat them."""
+    """From now on no message of `told` repeats these: values of properties, of which some are passwords.
+
+    Libraries do repeat them.
+    """
     _hidden.update(each for each in values if len(each) >= _HIDDEN_CHARACTERS_MIN and not _NO_SECRET.fullmatch(each))
 
 

@@ -36,9 +36,12 @@ def explain(
         int | None, typer.Option(metavar="N", help="The rebalance that led to this generation. [default: the last one]")
     ] = None,
     directory: Annotated[
-        Path | None, typer.Option("--from", metavar="DIR", help="What a replay wrote. [default: the live history topic]")
+        Path | None,
+        typer.Option("--from", metavar="DIR", help="What a replay wrote. [default: the live history topic]"),
     ] = None,
-    utc: Annotated[bool, typer.Option("--utc", help="Times in UTC. [default: the local time zone, or that of TZ]")] = False,
+    utc: Annotated[
+        bool, typer.Option("--utc", help="Times in UTC. [default: the local time zone, or that of TZ]")
+    ] = False,
 ) -> None:
     """Why did this group rebalance? The chain of causes in plain words, step by step.
 
@@ -78,7 +81,9 @@ def _of_topic(config: StreamingConfig) -> Iterator[History]:
         try:
             yield decode_history(value)
         except msgspec.DecodeError as problem:
-            raise CommandError(f"{message.topic()}, offset {message.offset()}: not a history record ({problem}).") from problem
+            raise CommandError(
+                f"{message.topic()}, offset {message.offset()}: not a history record ({problem})."
+            ) from problem
 
 
 def _of_group(records: Iterable[History], group_id: str, others: dict[str, None]) -> Iterator[History]:
@@ -97,7 +102,8 @@ def _of_generation(found: list[Rebalance], generation: int) -> Rebalance:
             return each
     known = sorted({each.generation_id for each in found})
     raise CommandError(
-        f"No rebalance of '{printable(found[0].started.group_id)}' led to generation {generation}; there are {known[0]} to {known[-1]}."
+        f"No rebalance of '{printable(found[0].started.group_id)}' led to generation {generation}; there are "
+        f"{known[0]} to {known[-1]}."
     )
 
 

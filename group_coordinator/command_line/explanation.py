@@ -19,7 +19,8 @@ def explanation(rebalance: Rebalance, zone: tzinfo = UTC) -> Iterator[str]:
     started = rebalance.started
     yield (
         f"Group {started.group_id}, rebalance to generation {rebalance.generation_id}, "
-        f"{words.day(started.timestamp_ms, zone)} {words.clock(started.timestamp_ms, zone)} ({zone.tzname(None) or 'local time'})"
+        f"{words.day(started.timestamp_ms, zone)} {words.clock(started.timestamp_ms, zone)} "
+        f"({zone.tzname(None) or 'local time'})"
     )
     yield f"Why: {words.because(started)}."
     yield f"How it ended: {_end(rebalance)}."
@@ -60,7 +61,11 @@ def _waiting(rebalance: Rebalance, waited: list[WaitedFor]) -> Iterator[str]:
         if each.joined_ms is not None:
             joined = f"after {words.duration(each.joined_ms - start_ms)}"
         else:
-            joined = "never" if each.gone_ms is None else f"never: {each.fate} after {words.duration(each.gone_ms - start_ms)}"
+            joined = (
+                "never"
+                if each.gone_ms is None
+                else f"never: {each.fate} after {words.duration(each.gone_ms - start_ms)}"
+            )
         took = "" if each.told_ms is None or each.joined_ms is None else words.duration(each.joined_ms - each.told_ms)
         mark = "slowest" if each.is_slowest and len(waited) > 1 else ""
         rows.append((words.name(each.member_id), told, joined, took, mark))
@@ -73,7 +78,13 @@ def _owners(before: Ownership, after: Ownership) -> Iterator[str]:
         yield "No partition had an owner before, and none has one since."
         return
     table = [
-        (each.topic, words.ranges(each.partitions), _owner(each.before), _owner(each.after), "moved" if _has_moved(each) else "")
+        (
+            each.topic,
+            words.ranges(each.partitions),
+            _owner(each.before),
+            _owner(each.after),
+            "moved" if _has_moved(each) else "",
+        )
         for each in found
     ]
     yield from aligned(("TOPIC", "PARTITIONS", "OWNER BEFORE", "OWNER SINCE", ""), table[:OWNER_ROWS_SHOWN])
@@ -89,7 +100,8 @@ def _owner(member_id: str | None) -> str:
 
 
 def _has_moved(move: Move) -> bool:
-    """By the names that are shown: two lives of one member that read the same are told apart in the table of members."""
+    """By the names that are shown: two lives of one member that read the same are told apart in the table of
+    members."""
     return _owner(move.before) != _owner(move.after)
 
 

@@ -1,4 +1,5 @@
-"""How far the log of a broker could be followed, in sentences; and its settings, which a replay of the events needs too."""
+"""How far the log of a broker could be followed, in sentences; and its settings, which a replay of the events needs
+too."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def agreement(following: Following) -> str:
         not_compared.update(group.not_compared)
     aside = "; ".join(f"{count} {why}" for why, count in not_compared.items())
     return (
-        f"Followed the broker's log: {compared - differing} of {words.count(compared, 'answer')} as the broker gave them, {differing} differ, "
+        f"Followed the broker's log: {compared - differing} of {words.count(compared, 'answer')} as the broker gave "
+        f"them, {differing} differ, "
         f"{not_compared.total()} cannot be compared" + (f" ({aside})." if aside else ".")
     )
 
@@ -38,28 +40,44 @@ def doubts(following: Following, zone: tzinfo) -> tuple[str, ...]:
     """Where what is told may not be what the broker did."""
     found = [sentence for group in following.groups for sentence in _of_group(group, zone)]
     rest = len(found) - GROUPS_SHOWN
-    shown = found[:GROUPS_SHOWN] + ([f"... and {words.count(rest, 'sentence')} more of this kind: verify recording has them"] if rest > 0 else [])
+    shown = found[:GROUPS_SHOWN] + (
+        [f"... and {words.count(rest, 'sentence')} more of this kind: verify recording has them"] if rest > 0 else []
+    )
     return (*following.settings.contradicted, *shown)
 
 
 def _of_group(group: FollowedGroup, zone: tzinfo) -> Iterator[str]:
     if not group.parts:
-        yield f"group {group.group_id}: it is older than the log, which never tells who its members are; {words.count(len(group.requests), 'request')} not shown"
+        yield (
+            f"group {group.group_id}: it is older than the log, which never tells who its members are; "
+            f"{words.count(len(group.requests), 'request')} not shown"
+        )
     for part, following in zip(group.parts, [*group.parts[1:], None], strict=False):
         if part is group.parts[0] and part.beginning is not None:
             known = f"{_moment(part.said[0].clock_ms, zone)} (generation {part.beginning.group.generation_id})"
             yield f"group {group.group_id}: it is older than the log; what it was before {known} is not known"
         if part.gap is not None:
             until = "the end" if following is None else f"{_moment(following.said[0].clock_ms, zone)}"
-            yield f"group {group.group_id}: what it was from {_moment(part.gap_from_ms, zone)} to {until} is not known: {part.gap.reason}"
+            yield (
+                f"group {group.group_id}: what it was from {_moment(part.gap_from_ms, zone)} to {until} is not known: "
+                f"{part.gap.reason}"
+            )
     apis = Counter(each.where.split(" ")[0] for each in group.differing)
     if apis:
         which = words.listed([f"{count} of {api}" for api, count in apis.items()])
-        yield f"group {group.group_id}: {words.count(apis.total(), 'answer')} of {group.compared} not as the broker gave them ({which})"
+        yield (
+            f"group {group.group_id}: {words.count(apis.total(), 'answer')} of {group.compared} not as the broker "
+            f"gave them ({which})"
+        )
     inferred = [step for part in group.parts for step in part.result.steps if step.inferred is not None]
     if inferred:
-        which = words.listed([f"{step.inferred} at {_moment(step.effect_us // 1000, zone)}" for step in inferred], _INFERRED_SHOWN)
-        yield f"group {group.group_id}: {words.count(len(inferred), 'request')} not in the log, inferred from what follows ({which})"
+        which = words.listed(
+            [f"{step.inferred} at {_moment(step.effect_us // 1000, zone)}" for step in inferred], _INFERRED_SHOWN
+        )
+        yield (
+            f"group {group.group_id}: {words.count(len(inferred), 'request')} not in the log, inferred from what "
+            f"follows ({which})"
+        )
 
 
 def _moment(time_ms: int, zone: tzinfo) -> str:

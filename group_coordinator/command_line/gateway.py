@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 @with_settings(*names(GatewaySettings), of=GatewaySettings, panels=PANELS)
 def gateway(
     settings: Resolved[GatewaySettings],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved settings, each with its source, and end.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the resolved settings, each with its source, and end.")
+    ] = False,
 ) -> None:
     """Let unmodified Kafka clients join groups that the coordinator runs: they bootstrap here instead of at a broker.
 
-    Group requests (JoinGroup, Heartbeat, OffsetCommit ...) become events for the coordinator, whose answers go back to the
-    client; all else goes on to the brokers, untouched. There must be a coordinator, or have been one: `group-coordinator
-    run` on the same `--topic-prefix`. It may be restarted while clients are connected, and so may the gateway: no group
-    rebalances for it. Several gateways share the load without knowing of each other.
+    Group requests (JoinGroup, Heartbeat, OffsetCommit ...) become events for the coordinator, whose answers go back to
+    the client; all else goes on to the brokers, untouched. There must be a coordinator, or have been one:
+    `group-coordinator run` on the same `--topic-prefix`. It may be restarted while clients are connected, and so may
+    the gateway: no group rebalances for it. Several gateways share the load without knowing of each other.
 
     It ends at Ctrl-C or SIGTERM with exit code 0, and with 1 and the cause when it cannot go on.
 
@@ -39,7 +41,7 @@ def gateway(
     Examples:
 
         group-coordinator gateway --bootstrap-servers broker:9092
-        group-coordinator gateway --listen 0.0.0.0:9192 --advertised-host gateway.example --authorization-rules rules.txt
+        group-coordinator gateway --listen 0.0.0.0:9192 --advertised-host gw.example --authorization-rules rules.txt
         group-coordinator gateway --config-file gateway.toml --metrics-port 9095
         kafka-console-consumer.sh --bootstrap-server 127.0.0.1:9192 --group g --topic t
     """

@@ -17,7 +17,14 @@ _ANSWERS = ("answer_timeout_ms", "hands_out_member_ids", "answers_heartbeats", "
 
 PANELS = {
     "Clients": ("listen", "advertised_host", "routes", "tls_certificate", "tls_key", "authorization_rules"),
-    "Kafka": ("bootstrap_servers", "upstream", "kafka", "coordinator_bootstrap_servers", "coordinator_kafka", "topic_prefix"),
+    "Kafka": (
+        "bootstrap_servers",
+        "upstream",
+        "kafka",
+        "coordinator_bootstrap_servers",
+        "coordinator_kafka",
+        "topic_prefix",
+    ),
     "Answers": _ANSWERS,
     "Bounds": _BOUNDS,
     "Operations": ("metrics_port", "metrics_host", "log_format", "log_level"),
@@ -38,15 +45,17 @@ class ProxySettings(_Bounds):  # type: ignore[misc, valid-type]
     """What a gateway and a tap have in common."""
 
     listen: str = "127.0.0.1:9192"
-    """Where clients bootstrap, HOST:PORT. The broker with node id N is at the port that follows by N + 1. Port 0: any free ones."""
+    """Where clients bootstrap, HOST:PORT. The broker with node id N is at the port that follows by N + 1. Port 0:
+    any free ones."""
     advertised_host: str | None = None
     """The host that clients are told. Default: the one that is listened on."""
     kafka: dict[str, str] = Field(default_factory=dict)
     """Properties of the gateway's own Kafka clients with Java's names, for TLS and SASL (`security.protocol`,
     `sasl.jaas.config` ...). Clients' connections go on to the brokers by the same `security.protocol`."""
     routes: dict[str, str] = Field(default_factory=dict)
-    """Where each broker has a listener of its own that advertises the gateway, one HOST:PORT=HOST:PORT a broker: the port to
-    listen on, and that listener. Nothing is rewritten then. Default: a port for each broker, and addresses are rewritten."""
+    """Where each broker has a listener of its own that advertises the gateway, one HOST:PORT=HOST:PORT a broker: the
+    port to listen on, and that listener. Nothing is rewritten then. Default: a port for each broker, and addresses
+    are rewritten."""
     tls_certificate: str | None = None
     """A certificate chain (PEM file) to show to clients. Default: clients speak plain text."""
     tls_key: str | None = None
@@ -54,7 +63,8 @@ class ProxySettings(_Bounds):  # type: ignore[misc, valid-type]
     metrics_port: Port = 0
     """Port of the endpoint with /metrics (Prometheus), /health/live and /health/ready. 0: there is none."""
     metrics_host: str = "127.0.0.1"
-    """Address that the endpoint listens on. It has no password: beyond this machine let only a trusted network reach it."""
+    """Address that the endpoint listens on. It has no password: beyond this machine let only a trusted network reach
+    it."""
     log_format: Literal["text", "json"] = "text"
     """Form of the log on standard error: lines for people, or one JSON object a line."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -73,7 +83,10 @@ class ProxySettings(_Bounds):  # type: ignore[misc, valid-type]
     def problems(self) -> list[str]:
         """What is wrong, one sentence for each mistake."""
         found = properties_problems(self.kafka)
-        for name, text in [("listen", self.listen), *(("routes", each) for pair in self.routes.items() for each in pair)]:
+        for name, text in [
+            ("listen", self.listen),
+            *(("routes", each) for pair in self.routes.items() for each in pair),
+        ]:
             try:
                 _parse_address(text)
             except ValueError:
@@ -112,8 +125,8 @@ class GatewaySettings(_Answers):  # type: ignore[misc, valid-type]
     topic_prefix: str = "coordinator"
     """What the names of the coordinator's topics begin with, as of `run`."""
     authorization_rules: str | None = None
-    """A file with lines `PRINCIPAL GROUP allow|deny`; the first that fits decides. Default: clients on this machine may use
-    every group, others none."""
+    """A file with lines `PRINCIPAL GROUP allow|deny`; the first that fits decides. Default: clients on this machine
+    may use every group, others none."""
 
     @property
     def brokers(self) -> str:

@@ -35,9 +35,13 @@ from streaming.topics import admin_client
 @with_settings(*CONNECTION)
 def groups(
     settings: Settings,
-    group: Annotated[str | None, typer.Option("--group", metavar="ID", help="Describe this group: partitions, owners, lag.")] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="ID", help="Describe this group: partitions, owners, lag.")
+    ] = None,
     members: Annotated[bool, typer.Option("--members", help="Of --group: its members and what they hold.")] = False,
-    state: Annotated[bool, typer.Option("--state", help="Of --group: its state. Without --group: the state of all.")] = False,
+    state: Annotated[
+        bool, typer.Option("--state", help="Of --group: its state. Without --group: the state of all.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
 ) -> None:
     """List groups, or describe one: what `kafka-consumer-groups` shows, for groups of this coordinator.
@@ -67,7 +71,13 @@ def groups(
             lines = iter([json_with_offsets(found, offsets, bounds)])
         else:
             _warn(found)
-            lines = member_lines(found) if members else state_lines(found) if state else partition_lines(found, offsets, bounds)
+            lines = (
+                member_lines(found)
+                if members
+                else state_lines(found)
+                if state
+                else partition_lines(found, offsets, bounds)
+            )
     for text in lines:
         say(text)
 
@@ -84,7 +94,9 @@ def read_snapshots(config: StreamingConfig) -> list[GroupSnapshot]:
         try:
             snapshot = decode_snapshot(value)
         except msgspec.DecodeError as problem:
-            raise CommandError(f"{message.topic()}, offset {message.offset()}: not a group of ours ({problem}).") from problem
+            raise CommandError(
+                f"{message.topic()}, offset {message.offset()}: not a group of ours ({problem})."
+            ) from problem
         before = latest.get(group_id)
         if before is None or (before.epoch, before.seq) <= (snapshot.epoch, snapshot.seq):
             latest[group_id] = snapshot

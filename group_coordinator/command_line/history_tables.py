@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 INTERVAL_S = 60
 """From one batch of the tables to the next: what a merge into Delta costs is not paid every second."""
 _SMALL_BATCHES = {
-    # A minute's rows are few: compiling the many statements of a batch would take longer than running them, and it is the
-    # coordinator's cores that it would take.
+    # A minute's rows are few: compiling the many statements of a batch would take longer than running them, and it is
+    # the coordinator's cores that it would take.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }

@@ -18,7 +18,11 @@ class LiveGroups:
     """`poll` it; `snapshots` has the groups as they are now, `on_history` gets each record of history."""
 
     def __init__(
-        self, config: StreamingConfig, *, with_history: bool, on_history: Callable[[History], None] = lambda record: None
+        self,
+        config: StreamingConfig,
+        *,
+        with_history: bool,
+        on_history: Callable[[History], None] = lambda record: None,
     ) -> None:
         self.snapshots: dict[str, GroupSnapshot] = {}
         self._on_history = on_history

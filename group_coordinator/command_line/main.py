@@ -71,7 +71,9 @@ verifications.command("history")(verify.history)
 app.command("groups")(groups.groups)
 app.command("explain")(explain.explain)
 app.command("dashboard")(dashboard.dashboard)
-app.add_typer(committed, name="offsets", help="Committed offsets as of any moment, out of this coordinator and onto a cluster.")
+app.add_typer(
+    committed, name="offsets", help="Committed offsets as of any moment, out of this coordinator and onto a cluster."
+)
 committed.command("export")(offsets.export)
 committed.command("import")(offsets.load)
 

@@ -36,7 +36,9 @@ from schemas.wire import DecodeError
 from streaming.config import StreamingConfig
 
 Pair = tuple[bytes, bytes | None]
-Groups = Annotated[list[str] | None, typer.Option("--group", metavar="ID", help="Of this group only; repeatable. [default: all]")]
+Groups = Annotated[
+    list[str] | None, typer.Option("--group", metavar="ID", help="Of this group only; repeatable. [default: all]")
+]
 
 
 @with_settings(*CONNECTION)
@@ -44,12 +46,20 @@ def export(
     settings: Settings,
     group: Groups = None,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="TIME", help="As of this moment: a date and time, or milliseconds since 1970. [default: now]")
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help="As of this moment: a date and time, or milliseconds since 1970. [default: now]",
+        ),
     ] = None,
     replayed: Annotated[
-        Path | None, typer.Option("--replayed", metavar="DIR", help="From the output of `replay --out DIR`, not from the topics.")
+        Path | None,
+        typer.Option("--replayed", metavar="DIR", help="From the output of `replay --out DIR`, not from the topics."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write to this file. [default: standard output]")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write to this file. [default: standard output]")
+    ] = None,
 ) -> None:
     """Committed offsets as CSV that `kafka-consumer-groups --reset-offsets --from-file` takes.
 
@@ -68,7 +78,9 @@ def export(
     chosen = of_groups(found, group or ())
     absent = [each for each in group or () if each not in chosen]
     if absent:
-        raise CommandError(f"Consumer group '{printable(absent[0])}' had no committed offsets{f' at {at}' if at else ''}.")
+        raise CommandError(
+            f"Consumer group '{printable(absent[0])}' had no committed offsets{f' at {at}' if at else ''}."
+        )
     for line in doubts.lines(() if replayed is None else doubts_of(replayed)):
         say(line, error=True)  # standard output is for the data
     text = to_csv(chosen, with_group=len(group or ()) != 1)
@@ -85,7 +97,9 @@ def load(
     settings: Settings,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV as `export` writes it.")],
     group: Groups = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this, what would change is shown.")] = False,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Do it. Without this, what would change is shown.")
+    ] = False,
 ) -> None:
     """Committed offsets from CSV onto a cluster, by its admin API: any Kafka, or this coordinator through its gateway.
 
@@ -149,8 +163,12 @@ class _Topics:
         begins = True
         for message in read_topic(self._config.client_properties, self._topics.history):
             if begins and (message.offset() or 0) > 0 and message.timestamp()[1] > at_ms:
-                since = datetime.fromtimestamp(message.timestamp()[1] / 1_000).astimezone().isoformat(timespec="seconds")
-                raise CommandError(f"{self._topics.history} begins at {since}: what was committed before that moment is known no more.")
+                since = (
+                    datetime.fromtimestamp(message.timestamp()[1] / 1_000).astimezone().isoformat(timespec="seconds")
+                )
+                raise CommandError(
+                    f"{self._topics.history} begins at {since}: what was committed before that moment is known no more."
+                )
             begins = False
             yield message.value() or b""
 

@@ -51,8 +51,8 @@ class Target:
     def plan(self, offsets: CommittedOffsets) -> Plan:
         """Look at the cluster; nothing is changed.
 
-        As kafka-consumer-groups does: a group must have no members, and an offset that its log does not reach, or has no
-        more, is moved to the end or the start of the log.
+        As kafka-consumer-groups does: a group must have no members, and an offset that its log does not reach, or has
+        no more, is moved to the end or the start of the log.
         """
         problems = [problem for group_id in offsets if (problem := self._why_not(group_id))]
         partitions = {partition for each in offsets.values() for partition in each}
@@ -79,7 +79,11 @@ class Target:
             if problem.args[0].code() in _NO_GROUP:
                 return {}
             raise
-        return {(each.topic, each.partition): each.offset for each in found if each.offset != OFFSET_INVALID and each.error is None}
+        return {
+            (each.topic, each.partition): each.offset
+            for each in found
+            if each.offset != OFFSET_INVALID and each.error is None
+        }
 
     def apply(self, changes: list[Change]) -> list[str]:
         """Commit the offsets; what was refused, a sentence each."""
@@ -97,7 +101,9 @@ class Target:
                 refused.append(f"Group '{group_id}': {_text(problem.args[0])}.")
                 continue
             refused += [
-                f"Group '{group_id}', {each.topic}-{each.partition}: {_text(each.error)}." for each in answers if each.error is not None
+                f"Group '{group_id}', {each.topic}-{each.partition}: {_text(each.error)}."
+                for each in answers
+                if each.error is not None
             ]
         return refused
 
@@ -113,13 +119,17 @@ class Target:
         if found.state in _IDLE:
             return None
         members = len(found.members or ())
-        return f"Group '{group_id}' is {found.state.name.lower().replace('_', ' ')} with {members} members: stop them first."
+        return (
+            f"Group '{group_id}' is {found.state.name.lower().replace('_', ' ')} with {members} members: stop them "
+            "first."
+        )
 
     def _log_ranges(self, partitions: set[Partition]) -> dict[Partition, tuple[int, int]]:
         """Start and end of the logs of those partitions that exist."""
         topics = self._admin.list_topics(timeout=TIMEOUT_S).topics
         there = [each for each in sorted(partitions) if each[0] in topics and each[1] in topics[each[0]].partitions]
-        starts, ends = (self._log_offsets(there, spec) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))  # type: ignore[no-untyped-call]
+        starts = self._log_offsets(there, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        ends = self._log_offsets(there, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {each: (starts[each], ends[each]) for each in there}
 
     def _log_offsets(self, partitions: list[Partition], spec: OffsetSpec) -> dict[Partition, int]:

@@ -1,4 +1,5 @@
-"""Settings as flags: one option for each field of `StreamingConfig` or of another such class, made from its documentation.
+"""Settings as flags: one option for each field of `StreamingConfig` or of another such class, made from its
+documentation.
 
 A command that is decorated with `with_settings` gets a `Settings` as its first argument: the loaded configuration, and
 where each of its values comes from.
@@ -39,7 +40,10 @@ TABLE_FLAGS = ("--kafka", "--spark")
 DASHBOARD_TOKEN_VARIABLE = f"{ENVIRONMENT_PREFIX}DASHBOARD_TOKEN"
 _OTHER_VARIABLES = (DASHBOARD_TOKEN_VARIABLE, f"{ENVIRONMENT_PREFIX}CACHE", f"{ENVIRONMENT_PREFIX}IVY_SETTINGS")
 """Of ours, but no settings of a class."""
-_OF_KUBERNETES = re.compile(r"_(SERVICE_HOST=|SERVICE_PORT(_\w+)?=|PORT(_\d+_(TCP|UDP|SCTP))?=\w+://|PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=)")
+_OF_KUBERNETES = re.compile(
+    r"_(SERVICE_HOST=|SERVICE_PORT(_\w+)?=|PORT(_\d+_(TCP|UDP|SCTP))?=\w+://"
+    r"|PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=)"
+)
 """A pod gets variables for every service around it, whose name may begin as ours do. They tell by their values, too."""
 
 Panels = Mapping[str, tuple[str, ...]]
@@ -64,8 +68,10 @@ class Resolved(Struct, Generic[C], frozen=True):
     """Where each field's value comes from."""
 
     def lines(self) -> Iterator[str]:
-        """The configuration in the form of --config-file, each line with its source. No value of a table of properties is in it:
-        whatever its name is, it may be a password."""
+        """The configuration in the form of --config-file, each line with its source.
+
+        No value of a table of properties is in it: whatever its name is, it may be a password.
+        """
         rows = []
         tables: dict[str, dict[str, str]] = {}
         for name, source in self.sources.items():
@@ -93,7 +99,10 @@ def load(flags: Mapping[str, Any], file: Path | None) -> Settings:
 
 
 def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resolved[C]:
-    """The settings from flags that were given (not None), the environment, a TOML file and defaults. Raises ConfigError."""
+    """The settings from flags that were given (not None), the environment, a TOML file and defaults.
+
+    Raises ConfigError.
+    """
     given = {name: value for name, value in flags.items() if value is not None and value != []}
     for name in given.keys() & {name for name, field in kind.model_fields.items() if _is_table(field.annotation)}:
         if isinstance(given[name], list):
@@ -101,7 +110,12 @@ def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resol
     _require_known_variables()
     in_file = {} if file is None else read_file(file)
     config = kind.load_from(given, in_file, file)
-    hide(text for name in kind.model_fields if isinstance(table := getattr(config, name), dict) for text in table.values())
+    hide(
+        text
+        for name in kind.model_fields
+        if isinstance(table := getattr(config, name), dict)
+        for text in table.values()
+    )
     in_environment = {name.lower() for name in os.environ}
     sources: dict[str, Source] = {}
     for name in _all_names(kind):
@@ -115,7 +129,10 @@ def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resol
 
 
 def _require_known_variables() -> None:
-    """A variable that is misspelt would be passed over. One machine may have those of several commands. Raises ConfigError."""
+    """A variable that is misspelt would be passed over.
+
+    One machine may have those of several commands. Raises ConfigError.
+    """
     known = {name.upper() for kind in (StreamingConfig, GatewaySettings, TapSettings) for name in kind.model_fields}
     known.update(name.removeprefix(ENVIRONMENT_PREFIX) for name in _OTHER_VARIABLES)
     wrong = []
@@ -167,7 +184,9 @@ def _file_parameter() -> inspect.Parameter:
         help="Settings in TOML, by the names of the options below (with underscores).",
         rich_help_panel="Settings",
     )
-    return inspect.Parameter(FILE_OPTION, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotated(Path | None, option))
+    return inspect.Parameter(
+        FILE_OPTION, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotated(Path | None, option)
+    )
 
 
 def _parameter(settings: type[DocumentedSettings], name: str, panels: Panels) -> inspect.Parameter:
@@ -218,7 +237,10 @@ def _pairs(name: str, texts: list[str]) -> dict[str, str]:
 
 
 def _insist_on_a_pair(name: str, text: str) -> None:
-    """Raises ConfigError. What is no pair is repeated only where it is like the name of a property: it may be a password."""
+    """Raises ConfigError.
+
+    What is no pair is repeated only where it is like the name of a property: it may be a password.
+    """
     if "=" in text:
         return
     said = only_a_name(text)
@@ -227,7 +249,8 @@ def _insist_on_a_pair(name: str, text: str) -> None:
 
 
 def insist_on_pairs(arguments: Sequence[str]) -> None:
-    """That a pair stands behind every flag of a table, before anything else is said of a command line that has `NAME VALUE` there.
+    """That a pair stands behind every flag of a table, before anything else is said of a command line that has `NAME
+    VALUE` there.
 
     Raises ConfigError.
     """

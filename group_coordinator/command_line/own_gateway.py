@@ -43,7 +43,11 @@ class OwnGateway:
             return
         from group_coordinator.gateway.server import Gateway  # it takes its time to import
 
-        clusters: dict[str, object] = {"bootstrap_servers": config.bootstrap_servers, "kafka": config.kafka, "topic_prefix": config.topic_prefix}
+        clusters: dict[str, object] = {
+            "bootstrap_servers": config.bootstrap_servers,
+            "kafka": config.kafka,
+            "topic_prefix": config.topic_prefix,
+        }
         gateway = Gateway(self._settings(clusters).gateway_config)
         operations.metrics.registry.register(GatewayCollector(gateway.metrics))
         try:

@@ -24,7 +24,8 @@ _POLL_S = 0.2
 def serve(
     settings: ProxySettings, voice: Voice, proxy: ProxyServer, introduce: Callable[[], None], line: Callable[[], str]
 ) -> None:
-    """Start it, say so by `introduce`, and now and then how it is going by `line`; until somebody asks for the end, or a failure."""
+    """Start it, say so by `introduce`, and now and then how it is going by `line`; until somebody asks for the end,
+    or a failure."""
     with ExitStack() as stack:
         asked = stack.enter_context(stop_requested())
         if settings.metrics_port:

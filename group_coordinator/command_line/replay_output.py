@@ -18,7 +18,10 @@ KeyAndValue = tuple[bytes | None, bytes | None]
 
 
 def read_output_files(directory: Path, name: str) -> Iterator[KeyAndValue]:
-    """Key and value of each record of `name` (`history`, `offsets` ...), in order. Raises CommandError where there is no such file."""
+    """Key and value of each record of `name` (`history`, `offsets` ...), in order.
+
+    Raises CommandError where there is no such file.
+    """
     lines, table = directory / f"{name}.jsonl", directory / f"{name}.parquet"
     if lines.exists():
         return _json_lines(lines)

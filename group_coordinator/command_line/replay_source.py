@@ -1,4 +1,5 @@
-"""Where a replay's events come from: files of events, one topic, or the request log of a broker, which is made into events."""
+"""Where a replay's events come from: files of events, one topic, or the request log of a broker, which is made into
+events."""
 
 from __future__ import annotations
 
@@ -50,12 +51,16 @@ def replay_source(
         return ReplaySource(topic=names[0])
     absent = [name for name, path in zip(names, paths, strict=True) if not path.is_file()]
     if absent:
-        raise CommandError(f"{absent[0]} is no file" + (" (and only one topic can be replayed at a time)." if len(names) > 1 else "."))
+        raise CommandError(
+            f"{absent[0]} is no file" + (" (and only one topic can be replayed at a time)." if len(names) > 1 else ".")
+        )
     are_events = {path.name.endswith(_EVENT_SUFFIXES) for path in paths}
     if are_events == {True}:
         return _of_events(paths, given)
     if are_events == {True, False}:
-        raise CommandError("Files of events (.jsonl, .parquet) and request logs cannot be replayed together.", WRONG_USE)
+        raise CommandError(
+            "Files of events (.jsonl, .parquet) and request logs cannot be replayed together.", WRONG_USE
+        )
     return _of_request_logs(paths, scratch, out, time_zone, given, shown_zone)
 
 

@@ -1,7 +1,8 @@
 """How a command is asked to end: SIGINT of Ctrl-C, SIGTERM of a supervisor, SIGHUP of a terminal that was closed.
 
 Supervisors and terminals send them to all processes of a command. Those that it started do not hear them
-(`streaming.session`, `streaming.tuning.worker_daemon`, `group_coordinator.embedded_kafka`): this process ends them in order.
+(`streaming.session`, `streaming.tuning.worker_daemon`, `group_coordinator.embedded_kafka`): this process ends them in
+order.
 """
 
 from __future__ import annotations

@@ -84,7 +84,9 @@ class Story:
 
     def _clicks(self) -> Plot:
         """One member flaps: it comes and goes, and each time the other one has to rejoin too."""
-        steady, flapper = self._started(*(self._actor("clicks", each, "clicks", _EAGER) for each in ("steady", "flapping")))
+        steady, flapper = self._started(
+            *(self._actor("clicks", each, "clicks", _EAGER) for each in ("steady", "flapping"))
+        )
         while True:
             yield self._stable(steady, flapper)
             yield 10
@@ -100,7 +102,9 @@ class Story:
         """A static member bounces: back within its session timeout, it keeps its partitions, and nobody rebalances."""
         a, b = self._started(
             *(
-                self._actor("ledger", each, "payments", _EAGER, group_instance_id=f"ledger-{each}", session_timeout_ms=15_000)
+                self._actor(
+                    "ledger", each, "payments", _EAGER, group_instance_id=f"ledger-{each}", session_timeout_ms=15_000
+                )
                 for each in "ab"
             )
         )
@@ -135,11 +139,14 @@ class Story:
         """Unmodified clients of three libraries in one group; one is killed, one leaves."""
         kinds = {"librdkafka": LibrdkafkaActor, "kafka-python": KafkaPythonActor, "java": JavaActor}
         team = [
-            kind(self._gateway, "invoices", f"invoices-{library}", "invoices", _CLIENTS_MS) for library, kind in kinds.items()
+            kind(self._gateway, "invoices", f"invoices-{library}", "invoices", _CLIENTS_MS)
+            for library, kind in kinds.items()
         ]
         rdkafka, python, java = team
         yield 6
-        self._tell("invoices: real Kafka clients join by the gateway: librdkafka, kafka-python, Apache Kafka's own for Java")
+        self._tell(
+            "invoices: real Kafka clients join by the gateway: librdkafka, kafka-python, Apache Kafka's own for Java"
+        )
         self._start(*team)
         while True:
             yield self._stable(*team)
@@ -171,12 +178,23 @@ class Story:
 
         def is_so() -> bool:
             group = self._snapshots.get(group_id)
-            return group is not None and group.state == GroupState.STABLE and sorted(each.client_id for each in group.members) == names
+            return (
+                group is not None
+                and group.state == GroupState.STABLE
+                and sorted(each.client_id for each in group.members) == names
+            )
 
         return is_so
 
     def _actor(
-        self, group_id: str, name: str, topic: str, assignors: tuple[str, ...], *, commits_itself: bool = False, **settings: object
+        self,
+        group_id: str,
+        name: str,
+        topic: str,
+        assignors: tuple[str, ...],
+        *,
+        commits_itself: bool = False,
+        **settings: object,
     ) -> Actor:
         return Actor(
             self._host,

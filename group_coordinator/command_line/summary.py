@@ -141,12 +141,14 @@ class Summary:
 
     def _group_table(self) -> Iterator[str]:
         header = (
-            "GROUP", "STATE", "GENERATION", "REBALANCES", "REBALANCING", "JOINED", "LEFT", "EXPIRED", "DROPPED", "COMMITS", "REFUSED",
+            "GROUP", "STATE", "GENERATION", "REBALANCES", "REBALANCING", "JOINED", "LEFT", "EXPIRED", "DROPPED",
+            "COMMITS", "REFUSED",
         )  # fmt: skip
         busiest = sorted(self.groups.items(), key=lambda item: (-item[1].rebalances.total(), item[0]))
         rows = [
             (
-                group_id, _STATE_NAMES.get(each.state, each.state), each.generation_id, each.rebalances.total(), words.duration(each.rebalancing_ms),
+                group_id, _STATE_NAMES.get(each.state, each.state), each.generation_id, each.rebalances.total(),
+                words.duration(each.rebalancing_ms),
                 each.joined, each.left, each.expired, each.dropped, each.commits, each.refused,
             )
             for group_id, each in busiest[:GROUPS_SHOWN]

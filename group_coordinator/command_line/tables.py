@@ -24,7 +24,9 @@ def err() -> Console:
 
 def _console(*, stderr: bool) -> Console:
     is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=None if is_terminal else _PLAIN_WIDTH)
+    return Console(
+        stderr=stderr, highlight=False, markup=False, emoji=False, width=None if is_terminal else _PLAIN_WIDTH
+    )
 
 
 def say(text: str = "", *, error: bool = False) -> None:

@@ -14,15 +14,24 @@ _FORM = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 def parse_duration_s(text: str) -> int:
     """Seconds. A bare number is seconds. Raises CommandError for anything else, and for nothing at all."""
     found = _FORM.fullmatch(f"{text}s" if text.isdecimal() else text)
-    seconds = sum(int(number or 0) * unit for number, unit in zip(found.groups(), _UNITS_S.values(), strict=True)) if found else 0
+    seconds = (
+        sum(int(number or 0) * unit for number, unit in zip(found.groups(), _UNITS_S.values(), strict=True))
+        if found
+        else 0
+    )
     if seconds == 0:
         raise CommandError(f"{text!r} is no duration; write for example 90s, 5m or 1h30m.", WRONG_USE)
     return seconds
 
 
 def parse_moment_ms(option: str, text: str) -> int:
-    """A date and time, local where it names no zone, or milliseconds since 1970. Raises CommandError, which names the option."""
+    """A date and time, local where it names no zone, or milliseconds since 1970.
+
+    Raises CommandError, which names the option.
+    """
     try:
         return int(text) if text.isdigit() else int(datetime.fromisoformat(text).timestamp() * 1_000)
     except ValueError:
-        raise CommandError(f"{option} {text}: write a date and time such as 2026-11-21T14:00+01:00.", WRONG_USE) from None
+        raise CommandError(
+            f"{option} {text}: write a date and time such as 2026-11-21T14:00+01:00.", WRONG_USE
+        ) from None

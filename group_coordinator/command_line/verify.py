@@ -50,15 +50,20 @@ def history(
 
 
 def recording(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="The request log of one broker, plain or gzip.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="The request log of one broker, plain or gzip.")
+    ],
     offsets: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The broker's records of __consumer_offsets (JSONL), compared too.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The broker's records of __consumer_offsets (JSONL), compared too."),
     ] = None,
     coordinator_log: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What the broker's group coordinator logged: rebalances, causes, times.")
+        Path | None,
+        typer.Option(metavar="FILE", help="What the broker's group coordinator logged: rebalances, causes, times."),
     ] = None,
     config: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of the broker, by Kafka's name. [default: inferred]")
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A setting of the broker, by Kafka's name. [default: inferred]"),
     ] = None,
     time_zone: TimeZone = "UTC",
     show: Shown = DIFFERENCES_SHOWN,
@@ -67,7 +72,8 @@ def recording(
 
     Settings of the broker that are not given are inferred from its answers, and printed. A line's time is when the
     answer was sent; inside a millisecond an order is searched for that reproduces the answers. The exit code is 1 if
-    anything differs, or nothing could be compared; the last line is `N requests, N equal, N differ, N cannot be compared (why)`.
+    anything differs, or nothing could be compared; the last line is `N requests, N equal, N differ, N cannot be
+    compared (why)`.
 
     Examples:
 

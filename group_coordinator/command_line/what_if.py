@@ -1,4 +1,5 @@
-"""What the dashboard's *What if* plays: a group's log of events, from the events topic or from where a replay read it."""
+"""What the dashboard's *What if* plays: a group's log of events, from the events topic or from where a replay read
+it."""
 
 from __future__ import annotations
 
@@ -91,10 +92,13 @@ def _records(config: StreamingConfig, topic: str, partition: int) -> Iterator[Re
     messages = read_topic(config.client_properties, topic, [partition])
     for message in islice(messages, RECORDS_MAX):
         key, value = message.key(), message.value()
-        yield Record(partition=partition, offset=message.offset(), timestamp_ms=message.timestamp()[1], key=key, value=value)
+        yield Record(
+            partition=partition, offset=message.offset(), timestamp_ms=message.timestamp()[1], key=key, value=value
+        )
     if next(messages, None) is not None:
         raise CommandError(
-            f"Partition {partition} of {topic} has more than {RECORDS_MAX:,} events. Replay the stretch that matters, and look at that."
+            f"Partition {partition} of {topic} has more than {RECORDS_MAX:,} events. Replay the stretch that matters, "
+            "and look at that."
         )
 
 

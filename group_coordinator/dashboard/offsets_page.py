@@ -35,7 +35,8 @@ class Commits:
                 if row.rewind:
                     self.rewinds.append(
                         {"t": row.committed_ms, "topic": row.topic, "partition": row.partition,
-                         "from": row.previous_offset, "to": row.offset, "by": row.member_id, "client": row.client_id, "host": row.client_host,
+                         "from": row.previous_offset, "to": row.offset, "by": row.member_id, "client": row.client_id,
+                         "host": row.client_host,
                          "generation": row.generation_id, "offset": row.request_offset}
                     )  # fmt: skip
 

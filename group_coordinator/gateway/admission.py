@@ -39,7 +39,9 @@ class Admission:
         own = self._taken.get(who, 0)
         fits = self.bytes + weight <= self._bytes_max and (own == 0 or own + weight <= self._connection_bytes_max)
         is_first = next(iter(self._waiting), who) is who
-        if not (own == 0 and (weight <= LIGHT_BYTES or self.bytes == 0)) and not (fits and (is_first or weight <= LIGHT_BYTES)):
+        if not (own == 0 and (weight <= LIGHT_BYTES or self.bytes == 0)) and not (
+            fits and (is_first or weight <= LIGHT_BYTES)
+        ):
             self._waiting.setdefault(who)
             return False
         self._taken[who] = own + weight

@@ -12,7 +12,10 @@ _LARGE_BYTES = 524_288
 
 
 def give_free_memory_back() -> None:
-    """Let large buffers be mappings of their own, and threads share their arenas. Where the C library is not glibc it does nothing."""
+    """Let large buffers be mappings of their own, and threads share their arenas.
+
+    Where the C library is not glibc it does nothing.
+    """
     if not sys.platform.startswith("linux"):
         return
     with suppress(OSError, AttributeError):

@@ -12,7 +12,8 @@ _KEPT_MAX = 20_000
 UNKNOWN_BYTES = 16_384
 """Taken for a group of which nothing is known."""
 _ASKED_BYTES = 1_048_576
-"""Taken while the first answer is awaited: where one question may cost little before it is known, a thousand may not."""
+"""Taken while the first answer is awaited: where one question may cost little before it is known, a thousand may
+not."""
 
 
 class AnswerSizes:

@@ -83,8 +83,8 @@ def parse_rules(text: str, topic_prefix: str = "") -> tuple[Rule, ...]:
         name = words[-2]
         if is_topic and "*" not in name and not name.startswith(f"{topic_prefix}."):
             raise RulesError(
-                f"line {number}: {name!r} is no topic of the coordinator, whose names begin with {topic_prefix + '.'!r}; "
-                "who may use other topics is for the brokers to say"
+                f"line {number}: {name!r} is no topic of the coordinator, whose names begin with "
+                f"{topic_prefix + '.'!r}; who may use other topics is for the brokers to say"
             )
         rules.append(Rule(_pattern(words[0]), _pattern(name), _VERDICTS[words[-1]], is_topic))
     return tuple(rules)

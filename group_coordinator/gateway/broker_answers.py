@@ -1,4 +1,5 @@
-"""The broker's answers on one connection: in the order of what was forwarded, changed on their way where that is wanted."""
+"""The broker's answers on one connection: in the order of what was forwarded, changed on their way where that is
+wanted."""
 
 from __future__ import annotations
 

@@ -29,7 +29,10 @@ class BrokerTopics:
         self._loop = loop
 
     def ask(self, names: list[str], on_answers: Callable[[Answers], None]) -> None:
-        """Ask for topics. None is made by asking. `on_answers` is called once, later; without a name for which there is no answer."""
+        """Ask for topics.
+
+        None is made by asking. `on_answers` is called once, later; without a name for which there is no answer.
+        """
         try:
             futures = self._admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S)
         except (KafkaException, ValueError) as problem:

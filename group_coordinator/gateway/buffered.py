@@ -36,7 +36,13 @@ class Buffered:
     """One gateway has one account of its buffers. The caller supplies the time."""
 
     def __init__(
-        self, bytes_max: int, request_timeout_s: float, now_s: Callable[[], float], *, honest_s: float = 0.001, where: str = "here"
+        self,
+        bytes_max: int,
+        request_timeout_s: float,
+        now_s: Callable[[], float],
+        *,
+        honest_s: float = 0.001,
+        where: str = "here",
     ) -> None:
         """`honest_s`: how long it does not count how long something lies. `where`: in words, where it lies."""
         self._honest_s = honest_s
@@ -78,7 +84,11 @@ class Buffered:
 
     def _make_room(self) -> None:
         now_s = self._now_s()
-        by_weight = sorted(self._held.items(), key=lambda each: each[1].bytes * (now_s - each[1].since_s + self._honest_s), reverse=True)
+        by_weight = sorted(
+            self._held.items(),
+            key=lambda each: each[1].bytes * (now_s - each[1].since_s + self._honest_s),
+            reverse=True,
+        )
         before = self.bytes
         gone = 0
         for holder, held in by_weight:
@@ -86,5 +96,10 @@ class Buffered:
                 break
             gone += 1
             self.forget(holder)
-            holder.give_up(f"no room: {held.bytes} bytes lie {self._where} for it, and {before} for all, where {self._bytes_max} may")
-        _log.warning("%d bytes of requests and answers that did not move on were too many: %d connections closed", before, gone)
+            holder.give_up(
+                f"no room: {held.bytes} bytes lie {self._where} for it, and {before} for all, where {self._bytes_max} "
+                "may"
+            )
+        _log.warning(
+            "%d bytes of requests and answers that did not move on were too many: %d connections closed", before, gone
+        )

@@ -112,7 +112,9 @@ class CheckedCommits:
             on_answer(_answer(request, topics, OffsetCommitResponse()))
         else:
             sent = replace(event, request=replace(request, topics=accepted))
-            self._coordinator.ask(sent, lambda answer: on_answer(_answer(request, topics, cast(OffsetCommitResponse, answer))))
+            self._coordinator.ask(
+                sent, lambda answer: on_answer(_answer(request, topics, cast(OffsetCommitResponse, answer)))
+            )
 
 
 def _size(event: GroupEvent) -> int:

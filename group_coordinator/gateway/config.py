@@ -92,7 +92,8 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     """How a gateway is run. `problems()` says what is wrong with it, one sentence each."""
 
     listen: Address = Address("127.0.0.1", 9192)
-    """Where clients bootstrap. The broker with node id N is at the port that follows by N + 1; port 0: any free ports."""
+    """Where clients bootstrap. The broker with node id N is at the port that follows by N + 1; port 0: any free
+    ports."""
     advertised_host: str | None = None
     """The host that clients are told; None: the one that is listened on."""
     bootstrap_servers: str
@@ -106,14 +107,15 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     """librdkafka's properties for it; None: the same."""
     topic_prefix: str = "coordinator"
     routes: tuple[Route, ...] = ()
-    """Where the brokers have a listener of their own for the gateway, which advertises the gateway's addresses: nothing is
-    rewritten then. Empty: the gateway has a port for each broker and rewrites addresses."""
+    """Where the brokers have a listener of their own for the gateway, which advertises the gateway's addresses:
+    nothing is rewritten then. Empty: the gateway has a port for each broker and rewrites addresses."""
     tls_certificate: Path | None = None
     """A certificate chain (PEM) for clients; None: clients speak plain text."""
     tls_key: Path | None = None
     """Its key; None: it is in the same file."""
     authorization_rules: Path | None = None
-    """See `group_coordinator.gateway.authorization`; None: clients on this machine may use every group and others none."""
+    """See `group_coordinator.gateway.authorization`; None: clients on this machine may use every group and others
+    none."""
     bounds: Bounds = field(default_factory=Bounds)
     connections_max: Annotated[int, Meta(ge=1, description=(
         "Connections of clients. For a further one, one is closed that has been silent for 10 s and waits for "
@@ -165,7 +167,9 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
         if self.advertised_host is None and not self.routes and self.listen.host in ("", "0.0.0.0", "::"):
             found.append(f"{self.listen} is every address of this machine: say by which host clients are to reach it.")
         if self.answer_timeout_ms < 1_000:
-            found.append(f"answer_timeout_ms is {self.answer_timeout_ms}, but a coordinator needs 1000 at the very least.")
+            found.append(
+                f"answer_timeout_ms is {self.answer_timeout_ms}, but a coordinator needs 1000 at the very least."
+            )
         mechanism = self.client_properties.get("sasl.mechanism", self.client_properties.get("sasl.mechanisms", "PLAIN"))
         if self.speaks_sasl and mechanism.upper() in ("GSSAPI", "OAUTHBEARER"):
             found.append(f"SASL {mechanism} does not pass through a gateway that must know who the client is.")

@@ -73,9 +73,16 @@ class EventsClient:
     """The client sends events and hands out their answers."""
 
     def __init__(
-        self, config: GatewayConfig, metrics: GatewayMetrics, sizes: AnswerSizes, on_failure: Callable[[GatewayError], None]
+        self,
+        config: GatewayConfig,
+        metrics: GatewayMetrics,
+        sizes: AnswerSizes,
+        on_failure: Callable[[GatewayError], None],
     ) -> None:
-        """`sizes` learns how long answers are. `on_failure`: called, in any thread, when events can be written or answers be read no more."""
+        """`sizes` learns how long answers are.
+
+        `on_failure`: called, in any thread, when events can be written or answers be read no more.
+        """
         self._sizes = sizes
         self._on_failure = on_failure
         self._config = config
@@ -344,8 +351,12 @@ def partition_counts(properties: dict[str, str], topics: list[str]) -> dict[str,
     try:
         metadata = AdminClient({"log_level": "3", **properties}).list_topics(timeout=_METADATA_TIMEOUT_S)
     except KafkaException as problem:
-        raise GatewayError(f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}.") from problem
+        raise GatewayError(
+            f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}."
+        ) from problem
     absent = [topic for topic in topics if topic not in metadata.topics]
     if absent:
-        raise GatewayError(f"There is no topic {' and no topic '.join(absent)}: start the coordinator first, it creates its topics.")
+        raise GatewayError(
+            f"There is no topic {' and no topic '.join(absent)}: start the coordinator first, it creates its topics."
+        )
     return {topic: len(metadata.topics[topic].partitions) for topic in topics}

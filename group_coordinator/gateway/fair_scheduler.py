@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 SLICE_S = 0.005
-"""How long the loop works for those with much to do before it looks what else has come. A piece that takes longer is finished."""
+"""How long the loop works for those with much to do before it looks what else has come. A piece that takes longer is
+finished."""
 
 
 class FairScheduler:

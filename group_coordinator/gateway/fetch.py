@@ -1,7 +1,8 @@
-"""Topics taken out of a Fetch, and put into its answer as refused: records are never looked at. Source: Kafka's Fetch, v4 to v18.
+"""Topics taken out of a Fetch, and put into its answer as refused: records are never looked at. Source: Kafka's Fetch,
+v4 to v18.
 
-A Fetch without them is a request of its own, not one of a fetch session (KIP-227): the broker's session would not know them,
-and so nobody would be told again.
+A Fetch without them is a request of its own, not one of a fetch session (KIP-227): the broker's session would not know
+them, and so nobody would be told again.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ def refused(version: int, payload: bytes, mentions: list[tuple[Mention, int]]) -
         assert mention.field.struct is not None
         asked = decode_struct(mention.field.struct, version, flexible, payload[mention.begin : mention.end])
         partitions = tuple(
-            {"partition_index": each["partition"], "error_code": error_code, **_NOTHING_FETCHED} for each in asked["partitions"]
+            {"partition_index": each["partition"], "error_code": error_code, **_NOTHING_FETCHED}
+            for each in asked["partitions"]
         )
         named: dict[str, object] = {name: asked[name] for name in ("topic", "topic_id") if name in asked}
         parts.append(encode_struct(answered, version, flexible, named | {"partitions": partitions}))
@@ -84,7 +86,8 @@ def refused(version: int, payload: bytes, mentions: list[tuple[Mention, int]]) -
 
 
 def put_in(version: int, topics: bytes, count: int, beginning: bytes) -> bytes:
-    """The beginning of the broker's answer, its length included, with further topics; a refusal as a whole stays as it is."""
+    """The beginning of the broker's answer, its length included, with further topics; a refusal as a whole stays as
+    it is."""
     flexible = is_flexible(RESPONSE, version)
     at = LENGTH.size + response_body_start(RESPONSE, version) + INT32.size
     if version >= _SESSIONS:

@@ -27,8 +27,11 @@ class FilteredRequests:
         answer: Callable[[RequestHead, bytes], None],
         rewrite_of: Callable[[RequestHead], Rewrite | None],
     ) -> None:
-        """`gate` None: all goes on as it comes. `forward` makes a place for an answer, `send` gives the broker a request, `answer` answers one at once; `rewrite_of`: what
-        else is to be done with an answer."""
+        """`gate` None: all goes on as it comes.
+
+        `forward` makes a place for an answer, `send` gives the broker a request, `answer` answers one at once;
+        `rewrite_of`: what else is to be done with an answer.
+        """
         self.undecided_bytes = 0
         """Of the client's last request, while it waits for the broker to say which topics it names."""
         self.items_passed = 0

@@ -135,7 +135,8 @@ class FrameSplitter:
         return bytes(self._buffer[begin:end])
 
     def piece(self, bytes_max: int | None = None) -> bytes:
-        """Take what is here of the frame that is let through, its length included, `bytes_max` of it at the most; perhaps nothing."""
+        """Take what is here of the frame that is let through, its length included, `bytes_max` of it at the most;
+        perhaps nothing."""
         if not self._left:
             size = self._size()
             if size is None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from group_coordinator.gateway.digests import digest
 
 KEPT_MAX = 100_000
-"""Some 200 bytes each. An id is used within the milliseconds in which its client hears of it; to push it out before, a flood would
-have to ask for all of these meanwhile."""
+"""Some 200 bytes each. An id is used within the milliseconds in which its client hears of it; to push it out before,
+a flood would have to ask for all of these meanwhile."""
 _KEPT_MS = 300_000
 """As long as a new member may wait for its first join phase."""
 

@@ -95,7 +95,8 @@ class Ports:
         port = self._config.listen.port + 1 + node_id
         if port > PORT_MAX:
             raise GatewayError(
-                f"Broker {node_id} would be at port {port}: choose a lower port than {self._config.listen.port} to listen on."
+                f"Broker {node_id} would be at port {port}: choose a lower port than {self._config.listen.port} to "
+                "listen on."
             )
         return port
 

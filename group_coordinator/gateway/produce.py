@@ -95,7 +95,9 @@ class ProduceTopics:
             except (IndexError, struct.error):
                 break  # more of it is needed
             if self.items > _DENSE_ITEMS_MAX + self._bytes // _SPARSE_BYTES:
-                raise DecodeError(f"a Produce of {self.items} topics and partitions in its first {self._bytes} bytes", at)
+                raise DecodeError(
+                    f"a Produce of {self.items} topics and partitions in its first {self._bytes} bytes", at
+                )
         held_from = min(at, len(data)) if at < len(data) else len(data)
         self._held, self._left = data[held_from:], max(at - len(data), 0)
         return self._changed(data[:held_from])

@@ -31,7 +31,8 @@ _LOOK_INTERVAL_S = 30.0
 _LOOK_DELAY_S = 1.0
 _SWEEP_INTERVAL_S = 1.0
 _SILENT_S = 10.0
-"""Who has said nothing for so long, and waits for nothing, gives way where there are too many connections. Members beat every 3 s."""
+"""Who has said nothing for so long, and waits for nothing, gives way where there are too many connections. Members
+beat every 3 s."""
 _LOOKED_AT_MAX = 20
 """Connections that are looked at for each one too many."""
 _REQUEST_BYTES = 2_048
@@ -130,7 +131,8 @@ class ProxyServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # -------------------------------------------------------------------------------------------- for who derives from it
+    # -------------------------------------------------------------------------------------------- for who derives from
+    # it
 
     async def _begin(self, ports: Ports) -> None:
         """Runs before clients are let in."""
@@ -149,7 +151,8 @@ class ProxyServer:
         # No more than half of it: else it would wait until nothing at all is under way.
         return min(_REQUEST_BYTES + _DECODED_FACTOR * pending.size, self._config.bounds.under_way_bytes_max // 2)
 
-    # ------------------------------------------------------------------------------------------------------ the event loop
+    # ------------------------------------------------------------------------------------------------------ the event
+    # loop
 
     def _run(self) -> None:
         try:
@@ -160,13 +163,19 @@ class ProxyServer:
     async def _serve(self) -> None:
         stop = asyncio.Event()
         look_now = asyncio.Event()
-        ports = Ports(self._config, self._accept, tls.client_side(self._config), tls.broker_side(self._config), look_now.set)
+        ports = Ports(
+            self._config, self._accept, tls.client_side(self._config), tls.broker_side(self._config), look_now.set
+        )
         tasks: list[asyncio.Task[None]] = []
         loop = asyncio.get_running_loop()
         bounds = self._config.bounds
         buffered = Buffered(bounds.buffered_bytes_max, bounds.request_timeout_ms / 1_000, loop.time)
         passing = Buffered(
-            bounds.passing_bytes_max, bounds.request_timeout_ms / 1_000, loop.time, honest_s=_HONEST_REQUEST_S, where="at brokers"
+            bounds.passing_bytes_max,
+            bounds.request_timeout_ms / 1_000,
+            loop.time,
+            honest_s=_HONEST_REQUEST_S,
+            where="at brokers",
         )
         room = Admission(bounds.under_way_bytes_max, bounds.under_way_bytes_max // _CONNECTION_SHARE)
         self._shared = SharedResources(FairScheduler(loop), room, buffered, passing, self._weigh)
@@ -176,7 +185,10 @@ class ProxyServer:
             await self._begin(ports)
             ports.are_present(await asyncio.to_thread(self._find_brokers))
             ports.open()
-            tasks += [asyncio.create_task(self._keep_looking(ports, look_now)), asyncio.create_task(_keep_sweeping(buffered, passing))]
+            tasks += [
+                asyncio.create_task(self._keep_looking(ports, look_now)),
+                asyncio.create_task(_keep_sweeping(buffered, passing)),
+            ]
             self._ready.set()
             await stop.wait()
         finally:
@@ -234,7 +246,9 @@ class ProxyServer:
         try:
             brokers = self._admin.list_topics(timeout=_METADATA_TIMEOUT_S).brokers
         except KafkaException as problem:
-            raise GatewayError(f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}.") from problem
+            raise GatewayError(
+                f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}."
+            ) from problem
         return [(node_id, Address(str(broker.host), int(broker.port))) for node_id, broker in brokers.items()]
 
     async def _keep_looking(self, ports: Ports, look_now: asyncio.Event) -> None:

@@ -116,5 +116,6 @@ class PublishedGroups:
         elif not self._has_said_so:
             self._has_said_so = True
             _log.warning(
-                "there are more groups than find room in listed_bytes_max (%d bytes): ListGroups does not name all", self._bytes_max
+                "there are more groups than find room in listed_bytes_max (%d bytes): ListGroups does not name all",
+                self._bytes_max,
             )

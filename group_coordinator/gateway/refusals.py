@@ -40,7 +40,8 @@ def _fetch_group(group: OffsetFetchRequestGroup, error_code: ErrorCode) -> Offse
         OffsetFetchResponseTopic(
             name=topic.name,
             partitions=tuple(
-                OffsetFetchResponsePartition(partition_index=index, error_code=error_code) for index in topic.partition_indexes
+                OffsetFetchResponsePartition(partition_index=index, error_code=error_code)
+                for index in topic.partition_indexes
             ),
         )
         for topic in group.topics or ()

@@ -55,7 +55,8 @@ Reply = Callable[[GroupResponse], None]
 
 _MEMBER_ID_REQUIRED_VERSION = 4
 _WEIGHED_MAX = 100
-"""Of so many groups of a request the answers are reckoned with; of more, each is asked when there is room for its answer."""
+"""Of so many groups of a request the answers are reckoned with; of more, each is asked when there is room for its
+answer."""
 _UNVOUCHED_VERSION = _MEMBER_ID_REQUIRED_VERSION - 1
 
 
@@ -245,7 +246,9 @@ class RequestRouter:
         self._coordinator.ask(event, context.reply)
 
     def _asks_for_member_id_only(self, version: int, request: JoinGroupRequest) -> bool:
-        return self._hands_out_member_ids and version >= _MEMBER_ID_REQUIRED_VERSION and request.group_instance_id is None
+        return (
+            self._hands_out_member_ids and version >= _MEMBER_ID_REQUIRED_VERSION and request.group_instance_id is None
+        )
 
     # --------------------------------------------------------------------------------------------- without the groups
 
@@ -255,7 +258,9 @@ class RequestRouter:
         node = brokers.of(group_id)
         if node is None:
             return _no_coordinator(group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return Coordinator(key=group_id, node_id=node.node_id, host=node.address.host, port=node.address.port, error_message="")
+        return Coordinator(
+            key=group_id, node_id=node.node_id, host=node.address.host, port=node.address.port, error_message=""
+        )
 
     def _list(self, context: _RequestContext, request: ListGroupsRequest, node_id: int | None) -> ListGroupsResponse:
         """Return the groups of this broker: admin tools ask all brokers and merge their answers."""

@@ -74,7 +74,8 @@ def rewrite_api_versions(payload: bytes, version: int, ours: Versions, *, taps: 
 
 
 def refuse_api_versions(correlation_id: int, ours: Versions) -> bytes:
-    """UNSUPPORTED_VERSION for a version of ApiVersions that is not known yet: says which are, in the layout of version 0."""
+    """UNSUPPORTED_VERSION for a version of ApiVersions that is not known yet: says which are, in the layout of
+    version 0."""
     known = {int(OtherApi.API_VERSIONS): ours[OtherApi.API_VERSIONS]}
     return INT32.pack(correlation_id) + INT16.pack(ErrorCode.UNSUPPORTED_VERSION) + _encode_apis(known, flexible=False)
 

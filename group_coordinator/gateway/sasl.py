@@ -29,7 +29,16 @@ class SaslSession:
     An answer is that to the request before it: nothing else must be read from the client while `awaits_answer`.
     """
 
-    __slots__ = ("_claimed", "_ends_s", "_mechanism", "_now_s", "_rounds_left", "awaits_answer", "has_begun", "principal")
+    __slots__ = (
+        "_claimed",
+        "_ends_s",
+        "_mechanism",
+        "_now_s",
+        "_rounds_left",
+        "awaits_answer",
+        "has_begun",
+        "principal",
+    )
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self.principal: str | None = None

@@ -40,7 +40,10 @@ _log = logging.getLogger(__name__)
 
 
 class Gateway(ProxyServer):
-    """Kafka clients in, events out. `stop` costs nobody its place in a group: clients come back to another or a new one."""
+    """Kafka clients in, events out.
+
+    `stop` costs nobody its place in a group: clients come back to another or a new one.
+    """
 
     def __init__(self, config: GatewayConfig) -> None:
         super().__init__(config)
@@ -79,7 +82,9 @@ class Gateway(ProxyServer):
             async with asyncio.timeout(_ASSIGNMENTS_TIMEOUT_S):
                 await are_read.wait()  # who is told that the gateway is ready may list the groups
         except TimeoutError:
-            raise GatewayError(f"The groups could not be read within {_ASSIGNMENTS_TIMEOUT_S:.0f} s: is Kafka there?") from None
+            raise GatewayError(
+                f"The groups could not be read within {_ASSIGNMENTS_TIMEOUT_S:.0f} s: is Kafka there?"
+            ) from None
 
     async def _finish(self) -> None:
         self._events.stop_watching()
@@ -126,7 +131,11 @@ class Gateway(ProxyServer):
             handover.when_taken(are_read.set)
 
         self._assignments = TopicFollower(
-            properties, "gateway", take, on_caught_up=complete, on_failure=lambda problem: self.give_up(reading_ended(problem))
+            properties,
+            "gateway",
+            take,
+            on_caught_up=complete,
+            on_failure=lambda problem: self.give_up(reading_ended(problem)),
         )
         try:
             self._assignments.start(from_beginning=partitions)
@@ -134,7 +143,9 @@ class Gateway(ProxyServer):
             raise GatewayError(str(problem)) from problem
 
 
-def run_gateway(config: GatewayConfig, stop: threading.Event, on_ready: Callable[[Gateway], None] = lambda gateway: None) -> None:
+def run_gateway(
+    config: GatewayConfig, stop: threading.Event, on_ready: Callable[[Gateway], None] = lambda gateway: None
+) -> None:
     """Run a gateway until `stop` is set. Raises GatewayError."""
     with Gateway(config) as gateway:
         on_ready(gateway)

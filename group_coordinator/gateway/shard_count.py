@@ -55,7 +55,8 @@ class ShardCount:
             return self._count
 
     def _problem(self) -> str | None:
-        asked = {TopicPartition(self._topic, number): OffsetSpec.latest() for number in range(self._count)}  # type: ignore[no-untyped-call]
+        end = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(self._topic, number): end for number in range(self._count)}
         futures = self._admin.list_offsets(asked, request_timeout=_TIMEOUT_S)
         try:
             ends = {each.partition: future.result(_TIMEOUT_S + 1.0).offset for each, future in futures.items()}

@@ -52,7 +52,8 @@ class TapOutput(Protocol):
 
 
 class FilesOutput:
-    """Two files of records (`schemas.records_file`): the events, and beside them, in `NAME.answers`, what brokers answered."""
+    """Two files of records (`schemas.records_file`): the events, and beside them, in `NAME.answers`, what brokers
+    answered."""
 
     def __init__(self, path: Path) -> None:
         """Raises GatewayError for a file that is there already, or cannot be made."""
@@ -89,7 +90,13 @@ class TopicsOutput:
         self._events = f"{prefix}.events"
         self._responses = f"{prefix}.responses"
         self._producer = Producer(
-            {**properties, "enable.idempotence": "true", "linger.ms": "20", "delivery.report.only.error": True, "on_delivery": _insist}
+            {
+                **properties,
+                "enable.idempotence": "true",
+                "linger.ms": "20",
+                "delivery.report.only.error": True,
+                "on_delivery": _insist,
+            }
         )
 
     def event(self, event: TappedEvent) -> None:
@@ -181,7 +188,10 @@ class Tap(ProxyServer):
         super().__init__(config)
         self._ours = accepted_versions(rewrites_addresses=not config.routes, taps=True)
         self._output = output
-        self._log = TapLog(lambda event: self._write(partial(output.event, event)), lambda answer: self._write(partial(output.answer, answer)))
+        self._log = TapLog(
+            lambda event: self._write(partial(output.event, event)),
+            lambda answer: self._write(partial(output.answer, answer)),
+        )
         self.recording_failure: str | None = None
         """Why nothing is written any more; clients do not feel it."""
         self._flusher: asyncio.TimerHandle | None = None
@@ -222,7 +232,12 @@ class Tap(ProxyServer):
 
     def _machine(self, locate: Locate | None) -> Connection:
         return TapConnection(
-            self._ours, locate, self._config.bounds, self.note, requires_sasl=self._config.speaks_sasl, now_s=time.monotonic
+            self._ours,
+            locate,
+            self._config.bounds,
+            self.note,
+            requires_sasl=self._config.speaks_sasl,
+            now_s=time.monotonic,
         )
 
     def note(self, pending: PendingRequest) -> Tapped | None:

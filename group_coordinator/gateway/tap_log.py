@@ -1,8 +1,9 @@
-"""A tap's log, without sockets and files: group requests in the order of their arrival, with ticks, and what was answered.
+"""A tap's log, without sockets and files: group requests in the order of their arrival, with ticks, and what was
+answered.
 
 A request for several groups becomes an event for each. Events are put out when they are answered, in the order in which
-they came: a new member's JoinGroup must say which id the broker gave out, so that a replay gives out the same; and what a
-broker refused because it did not (yet) coordinate the group, its coordinator never saw, so it is no event.
+they came: a new member's JoinGroup must say which id the broker gave out, so that a replay gives out the same; and what
+a broker refused because it did not (yet) coordinate the group, its coordinator never saw, so it is no event.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ from schemas.messages import (
 
 _WAITING_MAX = 100_000
 _WAITING_BYTES_MAX = 67_108_864
-"""Requests that wait for the answer to an earlier one, by their bytes on the wire. Beyond it the earliest are put out as they are."""
+"""Requests that wait for the answer to an earlier one, by their bytes on the wire. Beyond it the earliest are put
+out as they are."""
 _NOT_THE_COORDINATOR = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
@@ -203,7 +205,10 @@ def _one_per_group(pending: PendingRequest) -> list[tuple[str, Request]]:
         case DescribeGroupsRequest() as request:
             return [(group_id, replace(request, groups=(group_id,))) for group_id in request.groups]
         case DeleteGroupsRequest() as request:
-            return [(group_id, replace(request, groups_names=(group_id,))) for group_id in dict.fromkeys(request.groups_names)]
+            return [
+                (group_id, replace(request, groups_names=(group_id,)))
+                for group_id in dict.fromkeys(request.groups_names)
+            ]
         case OffsetFetchRequest() as request:
             return [(group.group_id, replace(request, groups=(group,))) for group in request.groups]
         case request:

@@ -25,7 +25,9 @@ def broker_side(config: GatewayConfig) -> ssl.SSLContext | None:
         return None
     properties = config.client_properties
     try:
-        context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"), cadata=properties.get("ssl.ca.pem"))
+        context = ssl.create_default_context(
+            cafile=properties.get("ssl.ca.location"), cadata=properties.get("ssl.ca.pem")
+        )
         if "ssl.certificate.location" in properties:
             context.load_cert_chain(
                 properties["ssl.certificate.location"],

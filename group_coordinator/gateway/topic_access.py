@@ -1,6 +1,8 @@
-"""The coordinator's own topics, which clients may not name: all whose name begins with its prefix, unless a rule allows it.
+"""The coordinator's own topics, which clients may not name: all whose name begins with its prefix, unless a rule allows
+it.
 
-One for a gateway. A topic that is named by its id is looked up: ids never change their topic, so what was heard once is kept.
+One for a gateway. A topic that is named by its id is looked up: ids never change their topic, so what was heard once is
+kept.
 """
 
 from __future__ import annotations

@@ -68,7 +68,10 @@ class TopicCache:
         call_later: Callable[[float, Callable[[], None]], object],
         now_s: Callable[[], float],
     ) -> None:
-        """`ask`: ask the brokers; the answers come once, later. `call_later`: after so many seconds, in the same thread."""
+        """`ask`: ask the brokers; the answers come once, later.
+
+        `call_later`: after so many seconds, in the same thread.
+        """
         self._ask = ask
         self._call_later = call_later
         self._now_s = now_s
@@ -100,7 +103,10 @@ class TopicCache:
         return verdicts
 
     def look_up(self, wanted: Mapping[str, int], on_known: Callable[[Answers], None]) -> bool:
-        """Have the brokers asked; `on_known` is called once, later. False: too many names wait to be asked for already."""
+        """Have the brokers asked; `on_known` is called once, later.
+
+        False: too many names wait to be asked for already.
+        """
         verdicts: dict[str, Verdict] = {}
         missing: set[str] = set()
         for name, partition in wanted.items():

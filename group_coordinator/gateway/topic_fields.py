@@ -18,7 +18,8 @@ from schemas.wire import INT16, INT32, STRING_SIZE_MAX, DecodeError
 
 _UUID_SIZE = 16
 _FIXED_SIZES = {
-    "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "float64": 8, "uuid": _UUID_SIZE,
+    "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "float64": 8,
+    "uuid": _UUID_SIZE,
 }  # fmt: skip
 _ANY = 2**62
 _NO_ID = bytes(_UUID_SIZE)
@@ -52,7 +53,17 @@ class Mention(Struct, frozen=True, gc=False):
 class _Found:
     """The fields found in one item, and all mentions so far."""
 
-    __slots__ = ("array", "id_at", "items_left", "mentions", "name", "name_at", "resource_type", "topic_id", "topics_max")
+    __slots__ = (
+        "array",
+        "id_at",
+        "items_left",
+        "mentions",
+        "name",
+        "name_at",
+        "resource_type",
+        "topic_id",
+        "topics_max",
+    )
 
     def __init__(self, items_max: int, topics_max: int) -> None:
         self.items_left = items_max
@@ -83,7 +94,8 @@ def find_topics(
 ) -> list[Mention]:
     """The topics that a message names whose body begins at `start`, in its order.
 
-    Raises `DecodeError`, also where its arrays have more than `items_max` items together, or it names topics more than `topics_max` times. There may be more behind the message, which brokers do not look at: librdkafka sends it.
+    Raises `DecodeError`, also where its arrays have more than `items_max` items together, or it names topics more than
+    `topics_max` times. There may be more behind the message, which brokers do not look at: librdkafka sends it.
     """
     found = _Found(items_max, topics_max)
     try:
@@ -102,7 +114,8 @@ def names_topics(message: str) -> bool:
 
 def _names_topics(struct: StructDefinition) -> bool:
     return any(
-        _is_name(field) or _is_id(field) or (field.struct is not None and _names_topics(field.struct)) for field in struct.fields
+        _is_name(field) or _is_id(field) or (field.struct is not None and _names_topics(field.struct))
+        for field in struct.fields
     )
 
 

@@ -41,12 +41,14 @@ _LISTS = frozenset(
 """Those whose answers have topics that were not asked for."""
 _METADATA_BY_ID = 12
 _ITEMS_MAX = 100_000
-"""Most topics, partitions and settings together that one request may have: to walk through them is work for the one loop."""
+"""Most topics, partitions and settings together that one request may have: to walk through them is work for the one
+loop."""
 _TOPICS_MAX = 25_000
 """Most topics that one request may name: each is looked at by itself."""
 _STOPPED_MAX = 2_000
 _STOPPED_BYTES_MAX = 65_536
-"""Most topics that are refused in one request, and their bytes with partitions and all: they are taken apart and put together again."""
+"""Most topics that are refused in one request, and their bytes with partitions and all: they are taken apart and put
+together again."""
 
 Stopped = list[tuple[Mention, Verdict]]
 Heard = Mapping[bytes, str | None]
@@ -106,7 +108,9 @@ class TopicFilter:
         start = body_start(message, head, payload)
         found = find_topics(message, head.api_version, payload, start, _ITEMS_MAX, _TOPICS_MAX)
         verdicts = [(mention, self._verdict(principal, mention, heard)) for mention in found]
-        asked = tuple(dict.fromkeys(each.topic_id for each, verdict in verdicts if each.topic_id and verdict is Verdict.ASK))
+        asked = tuple(
+            dict.fromkeys(each.topic_id for each, verdict in verdicts if each.topic_id and verdict is Verdict.ASK)
+        )
         if asked:
             return _question(head, asked)
         stopped: Stopped = [(mention, verdict) for mention, verdict in verdicts if verdict is not Verdict.PASS]
@@ -114,7 +118,9 @@ class TopicFilter:
         if head.api_key == OtherApi.FETCH:
             return _without(head, payload, start, [each for each in stopped if fetch.is_asked_for(each[0])])
         masked, masks = _masked(payload, stopped)
-        return Passage(payload=masked, rewrite=self.reveal(head, principal, masks) if masks else self._hide(head, principal))
+        return Passage(
+            payload=masked, rewrite=self.reveal(head, principal, masks) if masks else self._hide(head, principal)
+        )
 
     def hear(self, question: Question, payload: bytes) -> Heard:
         """Read a broker's answer to a question. Raises `DecodeError`."""
@@ -129,7 +135,9 @@ class TopicFilter:
         """Lets a Produce through whose topics begin there."""
 
         def mask(name: bytes) -> bytes | None:
-            if not name.startswith(self._access.mark) or not self._access.refuses(principal, name.decode("utf-8", "replace")):
+            if not name.startswith(self._access.mark) or not self._access.refuses(
+                principal, name.decode("utf-8", "replace")
+            ):
                 return None
             return _NO_LETTER.encode() + name[1:]
 
@@ -198,7 +206,9 @@ def _insist_on_few(stopped: Stopped) -> None:
     size = sum(mention.end - mention.begin for mention, _ in stopped)
     if len(stopped) > _STOPPED_MAX or size > _STOPPED_BYTES_MAX:
         begin = stopped[0][0].begin
-        raise DecodeError(f"{len(stopped)} topics, {size} bytes of the request, would have to be refused one by one", begin)
+        raise DecodeError(
+            f"{len(stopped)} topics, {size} bytes of the request, would have to be refused one by one", begin
+        )
 
 
 def _code(verdict: Verdict) -> int:

@@ -1,6 +1,7 @@
 """Group requests and responses on the wire, and our messages (`schemas.message_versions`).
 
-Topic ids (OffsetCommit and OffsetFetch v10) do not occur here: `group_coordinator.gateway.versions` does not offer them.
+Topic ids (OffsetCommit and OffsetFetch v10) do not occur here: `group_coordinator.gateway.versions` does not offer
+them.
 """
 
 from __future__ import annotations

@@ -41,10 +41,14 @@ _LAST_BEFORE_TOPIC_IDS = 9
 """From version 10 on commits and fetches name topics by id only, and ids are known to brokers only."""
 _LAST_BEFORE_SHARE_GROUPS = 5
 
-GROUP_APIS: dict[int, str] = {int(api.key): name for name, api in APIS.items()} | {int(ApiKey.LIST_GROUPS): "ListGroups"}
+GROUP_APIS: dict[int, str] = {int(api.key): name for name, api in APIS.items()} | {
+    int(ApiKey.LIST_GROUPS): "ListGroups"
+}
 """The APIs that the gateway answers, or takes notice of, by key."""
 
-GROUP_VERSIONS: dict[int, tuple[int, int]] = {int(api.key): (api.min_version, api.max_version) for api in APIS.values()} | {
+GROUP_VERSIONS: dict[int, tuple[int, int]] = {
+    int(api.key): (api.min_version, api.max_version) for api in APIS.values()
+} | {
     int(ApiKey.LIST_GROUPS): (0, 5),
     int(ApiKey.OFFSET_COMMIT): (2, _LAST_BEFORE_TOPIC_IDS),
     int(ApiKey.OFFSET_FETCH): (1, _LAST_BEFORE_TOPIC_IDS),
@@ -98,12 +102,13 @@ _PASSED: dict[int, int] = {
     OtherApi.LIST_CONFIG_RESOURCES: 1,
     OtherApi.DESCRIBE_TOPIC_PARTITIONS: 0,
 }
-"""APIs that go through, and the last version in which no address hides. Left out, and so hidden from clients: 25 and 28, offsets
-in transactions (they would have to be atomic with the broker's transaction); 68 to 71 and 76 to 92, other kinds of groups."""
+"""APIs that go through, and the last version in which no address hides. Left out, and so hidden from clients: 25 and
+28, offsets in transactions (they would have to be atomic with the broker's transaction); 68 to 71 and 76 to 92,
+other kinds of groups."""
 
 _UNLIMITED: dict[int, int] = {OtherApi.PRODUCE: 12, OtherApi.FETCH: 18, OtherApi.DESCRIBE_QUORUM: 2}
-"""The last known versions where the brokers themselves name the gateway's addresses. Produce 13 names topics by id, in the midst of
-bulk data, where a broker cannot be asked first which topics they are."""
+"""The last known versions where the brokers themselves name the gateway's addresses. Produce 13 names topics by id,
+in the midst of bulk data, where a broker cannot be asked first which topics they are."""
 
 TOPIC_APIS: dict[int, str] = {
     OtherApi.PRODUCE: "Produce",
@@ -145,7 +150,8 @@ _FIRST_KNOWN: dict[int, int] = {
 """The first version in which the topics of a message are found: Kafka 4 took away the older ones."""
 
 HIDDEN_FEATURES = frozenset({"group.version", "share.version", "streams.version", "transaction.version"})
-"""Finalized features that rest on what is hidden: the new group protocols; transactions of version 2 begin in Produce 12."""
+"""Finalized features that rest on what is hidden: the new group protocols; transactions of version 2 begin in
+Produce 12."""
 
 _PASSED_BY_A_TAP: dict[int, int] = {
     25: 4,  # AddOffsetsToTxn

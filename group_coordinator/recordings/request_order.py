@@ -207,5 +207,6 @@ def _delayed(request: LoggedRequest, until_us: int) -> LoggedRequest:
 
 def _content(line: LoggedRequest) -> tuple[object, ...]:
     return (
-        line.request, line.response, line.connection, line.correlation_id, line.logged_us, line.arrival_us, line.client_id,
+        line.request, line.response, line.connection, line.correlation_id, line.logged_us, line.arrival_us,
+        line.client_id,
     )  # fmt: skip
