@@ -27,7 +27,8 @@ def test_core_is_as_fast_as_committed(workload: Workload) -> None:
 
 def test_a_slower_core_warns() -> None:
     was = committed.Committed(
-        python=committed.python_version(), workloads={"w": committed.CommittedWorkload(share=0.3, outputs=0, checksum=0)}
+        python=committed.python_version(),
+        workloads={"w": committed.CommittedWorkload(share=0.3, outputs=0, checksum=0)},
     )
     with pytest.warns(UserWarning, match=r"w: 3\.0 times as slow as committed"):
         warn_if_slower("w", was, committed.CommittedWorkload(share=0.1, outputs=0, checksum=0))

@@ -21,7 +21,9 @@ def samples(count: int = 120, seed: int = 1, **last_over_first: float) -> list[S
         sample: Sample = {"t_s": WARM_UP_S + 10.0 * number}
         for name in MUST_BE_FLAT:
             growth = 1 + (last_over_first.get(name, 1.0) - 1) * number / count
-            sample[name] = LEVELS.get(name, 200.0) * growth * dice.uniform(0.9, 1.1) * (3 if dice.random() < 0.05 else 1)
+            sample[name] = (
+                LEVELS.get(name, 200.0) * growth * dice.uniform(0.9, 1.1) * (3 if dice.random() < 0.05 else 1)
+            )
         found.append(sample)
     return [{"t_s": 0.0, **dict.fromkeys(MUST_BE_FLAT, 0.0)}, *found]
 

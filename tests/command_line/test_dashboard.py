@@ -28,8 +28,13 @@ RECORDING = Path(__file__).parents[1] / "fixtures" / "recordings" / "crash.reque
 def replayed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a replay of a broker's request log wrote: outputs, tables, report."""
     directory = tmp_path_factory.mktemp("replayed")
-    arguments = ["--in-process", "--out", "out", "--tables", "tables", "--tables-format", "parquet", "--report", "report.html"]
-    arguments = [argument if argument.startswith("-") or argument == "parquet" else str(directory / argument) for argument in arguments]
+    arguments = [
+        "--in-process", "--out", "out", "--tables", "tables", "--tables-format", "parquet", "--report", "report.html",
+    ]  # fmt: skip
+    arguments = [
+        argument if argument.startswith("-") or argument == "parquet" else str(directory / argument)
+        for argument in arguments
+    ]
     result = CliRunner().invoke(app, ["replay", str(RECORDING), *arguments])
     assert result.exit_code == 0, result.output
     assert f"group-coordinator dashboard --from {directory / 'out'}" in result.output
@@ -46,7 +51,9 @@ def test_a_replay_writes_the_tables(replayed: Path) -> None:
 def test_what_was_replayed_is_played_again(replayed: Path) -> None:
     play = what_if.of_directory(replayed / "out", StreamingConfig())
     assert play is not None
-    triggers = Counter(each.trigger for each in map(decode_history, play("crash", Change())) if isinstance(each, RebalanceStarted))
+    triggers = Counter(
+        each.trigger for each in map(decode_history, play("crash", Change())) if isinstance(each, RebalanceStarted)
+    )
     assert triggers == {"member_joined": 2, "member_expired": 1, "member_left": 3}
     with pytest.raises(ValueError, match="no request of group nobodys"):
         play("nobodys", Change())

@@ -18,7 +18,9 @@ from tests.command_line.processes import START_TIMEOUT_S, command, session_of, w
 pytestmark = pytest.mark.end_to_end
 
 
-def test_run_fails_with_the_cause_when_its_query_does(tmp_path: Path, kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:
+def test_run_fails_with_the_cause_when_its_query_does(
+    tmp_path: Path, kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str
+) -> None:
     arguments = (
         "run", "--bootstrap-servers", kafka.bootstrap_servers, "--topic-prefix", topic_prefix, "--checkpoint", str(tmp_path / "checkpoint"),
         "--tick-interval-ms", "200", "--responses-partitions", "1", "--offsets-partitions", "1",
@@ -42,7 +44,9 @@ def test_the_demo_tells_its_story_and_leaves_nothing_behind(tmp_path: Path, kafk
     text = (tmp_path / "out").read_text()
     assert re.search(r"payments: generation 1 because payments-\w-[0-9a-f]{8} joined the empty group", text)
     assert ">> payments-b is killed" in text
-    assert re.search(r"invoices: generation 1 because invoices-[\w-]+ joined the empty group", text), "real clients, by the gateway"
+    assert re.search(r"invoices: generation 1 because invoices-[\w-]+ joined the empty group", text), (
+        "real clients, by the gateway"
+    )
     assert re.search(r"^GROUP +STATE ", text, re.MULTILINE)
     history = re.search(r"explain --group payments --from (\S+)$", text, re.MULTILINE)
     assert history is not None
@@ -58,7 +62,19 @@ def test_the_demo_tells_its_story_and_leaves_nothing_behind(tmp_path: Path, kafk
 def foreign_modules(tmp_path: Path) -> Path:
     """A directory with modules of a user that are called as ours, or as Python's own."""
     directory = tmp_path / "work"
-    for name in ("schemas", "streaming", "tables", "gateway", "dashboard", "members", "operations", "json", "types", "signal", "pandas"):
+    for name in (
+        "schemas",
+        "streaming",
+        "tables",
+        "gateway",
+        "dashboard",
+        "members",
+        "operations",
+        "json",
+        "types",
+        "signal",
+        "pandas",
+    ):
         directory.mkdir(exist_ok=True)
         (directory / f"{name}.py").write_text('raise AssertionError("somebody else\'s module")\n')
     for name in ("recordings", "coordinator_state", "pyspark"):
@@ -73,7 +89,9 @@ def test_modules_in_the_working_directory_do_no_harm(tmp_path: Path, foreign_mod
     assert "Replayed " in (tmp_path / "out").read_text()
 
 
-def test_a_replay_through_the_streaming_query_writes_what_one_without_spark_does(tmp_path: Path, kafka_jars: Path) -> None:
+def test_a_replay_through_the_streaming_query_writes_what_one_without_spark_does(
+    tmp_path: Path, kafka_jars: Path
+) -> None:
     for name, flag in (("streaming", "--streaming"), ("plain", "--in-process")):
         with command(tmp_path, "replay", str(REQUEST_LOG), flag, "--out", str(tmp_path / name)) as process:
             assert process.wait(START_TIMEOUT_S) == 0, (tmp_path / "err").read_text()

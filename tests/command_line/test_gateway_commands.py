@@ -33,7 +33,15 @@ def consume(bootstrap_servers: str, group: str, topic: str, count: int) -> list[
     for number in range(count):
         producer.produce(topic, str(number))
     assert producer.flush(20) == 0
-    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group, "client.id": "one", "log_level": "0", "auto.offset.reset": "earliest"})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": group,
+            "client.id": "one",
+            "log_level": "0",
+            "auto.offset.reset": "earliest",
+        }
+    )
     consumer.subscribe([topic])
     found: list[str] = []
     for _ in range(600):
@@ -66,7 +74,9 @@ def test_settings_become_the_gateways() -> None:
     config = settings.gateway_config
     assert (str(config.listen), config.brokers_speak_tls, config.bounds.held_bytes_max) == ("[::1]:9192", True, 7)
     assert (config.connections_max, config.answers_heartbeats, str(config.routes[0].broker)) == (3, True, "b:2")
-    assert config.coordinator_client_properties == {"bootstrap.servers": "c:1"}, "the other cluster has its own properties"
+    assert config.coordinator_client_properties == {"bootstrap.servers": "c:1"}, (
+        "the other cluster has its own properties"
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,7 +115,10 @@ def test_wrong_use_is_told_before_anything_starts(arguments: tuple[str, ...], to
 
 @pytest.mark.end_to_end
 def test_a_gateway_without_a_coordinator_says_so(kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path) -> None:
-    arguments = ("gateway", "--bootstrap-servers", kafka.bootstrap_servers, "--topic-prefix", topic_prefix, "--listen", "127.0.0.1:0")
+    arguments = (
+        "gateway", "--bootstrap-servers", kafka.bootstrap_servers, "--topic-prefix", topic_prefix, "--listen",
+        "127.0.0.1:0",
+    )  # fmt: skip
     with command(tmp_path, *arguments) as process:
         assert process.wait(STOP_TIMEOUT_S) == 1
     assert "start the coordinator first, it creates its topics." in (tmp_path / "err").read_text()

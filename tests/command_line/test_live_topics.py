@@ -30,7 +30,12 @@ def call(kafka: EmbeddedKafka, *arguments: str) -> tuple[int, str, str]:
 def prefix(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> str:
     """Topics with three groups: one stable with offsets, one rebalancing, one gone; and the records that they consume."""
     config = StreamingConfig.load(
-        {"bootstrap_servers": kafka.bootstrap_servers, "topic_prefix": topic_prefix, "offsets_partitions": 3, "responses_partitions": 1}
+        {
+            "bootstrap_servers": kafka.bootstrap_servers,
+            "topic_prefix": topic_prefix,
+            "offsets_partitions": 3,
+            "responses_partitions": 1,
+        }
     )
     ensure_topics(admin, config.topic_settings)
     topic = f"{topic_prefix}-consumed"
@@ -129,7 +134,9 @@ def test_explain_on_the_live_topic(kafka: EmbeddedKafka, prefix: str) -> None:
 
 def test_a_request_log_goes_onto_a_topic(kafka: EmbeddedKafka, topic_prefix: str) -> None:
     topic = f"{topic_prefix}.events"
-    exit_code, stdout, _ = call(kafka, "import", "kafka-request-log", str(REQUEST_LOG), "--topic", topic, "--shards", "2")
+    exit_code, stdout, _ = call(
+        kafka, "import", "kafka-request-log", str(REQUEST_LOG), "--topic", topic, "--shards", "2"
+    )
     assert exit_code == 0
     assert f"ticks to {topic}." in stdout
     exit_code, _, stderr = call(kafka, "import", "kafka-request-log", str(REQUEST_LOG), "--topic", "no-such-topic")

@@ -26,14 +26,18 @@ NOTHING: dict[str, bytes] = {
     "UTF-16": "[2026-11-21 12:45:15,885] DEBUG Completed request:{}\n".encode("utf-16"),
     "Kafka before 2.8": b"[2026-11-21 12:45:15,885] DEBUG Completed request:RequestHeader(apiKey=HEARTBEAT) -- {},response:{} (kafka.request.logger)\n",
     "a broken gzip": CHURN.read_bytes()[:30],
-    "fetches only": b"".join(line for line in gzip.decompress(CHURN.read_bytes()).splitlines(keepends=True) if b'"FETCH"' in line),
+    "fetches only": b"".join(
+        line for line in gzip.decompress(CHURN.read_bytes()).splitlines(keepends=True) if b'"FETCH"' in line
+    ),
 }
 
 
 def story(text: str) -> list[str]:
     """What a replay tells: without times, which are told apart, and without what stands above."""
     start = text.index("GROUP ")
-    return [re.sub(r"\d\d:\d\d:\d\d", "", line) for line in text[start:].splitlines() if not line.startswith("Replayed")]
+    return [
+        re.sub(r"\d\d:\d\d:\d\d", "", line) for line in text[start:].splitlines() if not line.startswith("Replayed")
+    ]
 
 
 @pytest.mark.parametrize("content", NOTHING.values(), ids=NOTHING)
@@ -107,7 +111,9 @@ def test_doubts_go_with_the_events(tmp_path: Path) -> None:
 
 def test_a_line_of_a_gigabyte_is_one_damaged_line(tmp_path: Path) -> None:
     file = tmp_path / "request.log"
-    file.write_bytes(gzip.compress(gzip.decompress(CHURN.read_bytes()) + b"x" * (40 * 1024 * 1024) + b"\n", compresslevel=1))
+    file.write_bytes(
+        gzip.compress(gzip.decompress(CHURN.read_bytes()) + b"x" * (40 * 1024 * 1024) + b"\n", compresslevel=1)
+    )
     result = call("replay", file, "--in-process")
     assert result.exit_code == 0
     assert "1 x the line has 41,943,041 bytes" in result.stdout.splitlines()[1]

@@ -57,7 +57,11 @@ def test_the_version() -> None:
         (("replay", REQUEST_LOG, "--in-process", "--time-zone", "Mars/Base"), 2, "There is no time zone 'Mars/Base'"),
         (("demo", "--duration", "never"), 2, "'never' is no duration; write for example 90s, 5m or 1h30m."),
         (("import", "kafka-request-log", REQUEST_LOG), 2, "Name either --out FILE or --topic NAME."),
-        (("import", "kafka-request-log", "/nowhere.log", "--out", "/tmp/x"), 1, "/nowhere.log: No such file or directory"),
+        (
+            ("import", "kafka-request-log", "/nowhere.log", "--out", "/tmp/x"),
+            1,
+            "/nowhere.log: No such file or directory",
+        ),
         (("verify", "history", "/nowhere.jsonl"), 1, "/nowhere.jsonl: No such file or directory"),
         (("verify", "history", Path(__file__)), 1, "not a recorded history"),
         (("verify", "recording", REQUEST_LOG, "--config", "colour=blue"), 1, "colour is no setting that matters here"),
@@ -107,7 +111,9 @@ def test_verify_history_finds_what_is_different(tmp_path: Path) -> None:
 def test_verify_recording_agrees() -> None:
     result = call("verify", "recording", REQUEST_LOG, "--offsets", FIXTURES / "recordings" / "chaos-a.offsets.jsonl.gz")
     assert result.exit_code == 0, result.output
-    assert re.fullmatch(r"(\d+) requests, \d+ equal, 0 differ, \d+ cannot be compared( \(.+\))?", result.stdout.splitlines()[-1])
+    assert re.fullmatch(
+        r"(\d+) requests, \d+ equal, 0 differ, \d+ cannot be compared( \(.+\))?", result.stdout.splitlines()[-1]
+    )
 
 
 def test_verify_recording_finds_what_is_different(tmp_path: Path) -> None:
@@ -133,7 +139,13 @@ def test_from_a_request_log_to_an_explanation(tmp_path: Path) -> None:
 
     replayed = call("replay", events, "--in-process", "--out", out, "--utc")
     assert replayed.exit_code == 0, replayed.output
-    for title in ("GROUP", "REBALANCES", "Members that went", "Slowest rebalances", "Ask why: group-coordinator explain"):
+    for title in (
+        "GROUP",
+        "REBALANCES",
+        "Members that went",
+        "Slowest rebalances",
+        "Ask why: group-coordinator explain",
+    ):
         assert title in replayed.stdout
     assert {path.name for path in out.iterdir()} == {
         "responses.jsonl", "assignments.jsonl", "offsets.jsonl", "history.jsonl", "dead-letters.jsonl",
@@ -178,7 +190,10 @@ def test_other_settings_than_the_broker_s_are_told_to_be_what_if() -> None:
     assert "Followed the broker's log: 348 of 348 answers as the broker gave them, 0 differ" in as_it_was
     other = call("replay", REQUEST_LOG, "--in-process", "--group-initial-rebalance-delay-ms", "500").stdout
     assert other.splitlines()[0] == doubts.HEADLINE
-    assert "group.initial.rebalance.delay.ms = 500 is given, and the broker's answers say 1500: what is told is what if" in other
+    assert (
+        "group.initial.rebalance.delay.ms = 500 is given, and the broker's answers say 1500: what is told is what if"
+        in other
+    )
 
 
 def test_events_are_replayed_with_the_settings_of_the_broker_that_they_are_of(tmp_path: Path) -> None:
@@ -251,7 +266,10 @@ def test_no_mistake_repeats_a_value_of_a_property(command: tuple[str, ...], text
     assert SECRET not in text_of(result)
 
 
-@pytest.mark.parametrize("value", ['{{"ssl.key.password": 1{}}}', '"{}"', '["{}"]', "{}", '{{"a": {{"b": "{}"}}}}', '{{"sasl.jaas.config": "{}'])
+@pytest.mark.parametrize(
+    "value",
+    ['{{"ssl.key.password": 1{}}}', '"{}"', '["{}"]', "{}", '{{"a": {{"b": "{}"}}}}', '{{"sasl.jaas.config": "{}'],
+)
 @pytest.mark.parametrize("name", ["KAFKA", "SPARK"])
 def test_no_mistake_in_the_environment_repeats_a_value(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"GROUP_COORDINATOR_{name}", value.format(SECRET))
@@ -274,7 +292,9 @@ def test_no_mistake_in_the_environment_repeats_a_value(name: str, value: str, mo
         ("--shards", "x", "--kafka", "sasl.jaas.config", "{}"),
     ],
 )
-@pytest.mark.parametrize("command", [("run", "--dry-run"), ("gateway", "--dry-run"), ("groups",), ("offsets", "export"), ("replay", "f")])
+@pytest.mark.parametrize(
+    "command", [("run", "--dry-run"), ("gateway", "--dry-run"), ("groups",), ("offsets", "export"), ("replay", "f")]
+)
 def test_a_pair_without_an_equals_sign_is_not_repeated(command: tuple[str, ...], written: tuple[str, ...]) -> None:
     result = call(*command, *(each.format(SECRET) for each in written))
     assert (result.exit_code, SECRET in text_of(result)) == (2, False), text_of(result)
@@ -283,7 +303,9 @@ def test_a_pair_without_an_equals_sign_is_not_repeated(command: tuple[str, ...],
 def test_a_name_with_dots_outside_quotes_is_explained(tmp_path: Path) -> None:
     file = tmp_path / "coordinator.toml"
     file.write_text('[kafka]\nsasl.mechanism = "PLAIN"\n')
-    assert 'a name with dots stands in quotes, as in "sasl.mechanism" = "PLAIN"' in text_of(call("run", "--config-file", file))
+    assert 'a name with dots stands in quotes, as in "sasl.mechanism" = "PLAIN"' in text_of(
+        call("run", "--config-file", file)
+    )
 
 
 HOSTILE_GROUPS = ["\x1b]0;owned\x07", "\x1b[2J", "a\r\nERROR forged line", "\x9b31mred", "\u202egnp"]
@@ -308,15 +330,22 @@ def test_no_control_character_of_a_log_reaches_the_terminal(group: str, tmp_path
     assert min(groups) in text_of(explained)
 
 
-@pytest.mark.parametrize("arguments", [("groups",), ("explain", "--group", "g"), ("offsets", "export"), ("dashboard", "--port", "0")])
-def test_a_kafka_that_does_not_answer_is_told_with_its_address(arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "arguments", [("groups",), ("explain", "--group", "g"), ("offsets", "export"), ("dashboard", "--port", "0")]
+)
+def test_a_kafka_that_does_not_answer_is_told_with_its_address(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("group_coordinator.kafka_topics.errors.TIMEOUT_S", 0.5)
     result = call(*arguments, "--bootstrap-servers", "127.0.0.1:1")
     assert result.exit_code == 1
     assert "Kafka at 127.0.0.1:1 does not answer within 0.5 s" in text_of(result)
 
 
-@pytest.mark.parametrize(("arguments", "told"), [(("rum",), "run"), (("run", "--shardz", "2"), "--shard"), (("verify", "recordings"), "recording")])
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(("rum",), "run"), (("run", "--shardz", "2"), "--shard"), (("verify", "recordings"), "recording")],
+)
 def test_a_misspelt_command_or_flag_is_told_with_the_nearest(arguments: tuple[str, ...], told: str) -> None:
     result = call(*arguments)
     assert result.exit_code == 2

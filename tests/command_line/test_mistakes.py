@@ -111,7 +111,9 @@ EVENT = '{"partition":0,"offset":1,"timestamp_ms":1,"key":"g","value":"x"}\n'
         (("dashboard", "--from", "HERE", "--port", "TAKEN"), "Cannot listen on 127.0.0.1, port"),
     ],
 )
-def test_a_place_that_cannot_be_used(arguments: tuple[str | Path, ...], told: str, tmp_path: Path, taken_port: str) -> None:
+def test_a_place_that_cannot_be_used(
+    arguments: tuple[str | Path, ...], told: str, tmp_path: Path, taken_port: str
+) -> None:
     (tmp_path / "events.jsonl").write_text(EVENT)
     (tmp_path / "history.jsonl").touch()
     named: dict[str, str | Path] = {"EVENTS": tmp_path / "events.jsonl", "HERE": tmp_path, "TAKEN": taken_port}

@@ -25,7 +25,10 @@ def test_flag_over_environment_over_file_over_default(tmp_path: Path, monkeypatc
 
 
 def test_what_a_dry_run_prints_is_a_settings_file_but_for_values_of_properties(tmp_path: Path) -> None:
-    flags = {"kafka": ["client.id=me"], "spark": ["spark.driver.memory=2g"], "topic_prefix": 'odd "prefix"', "shards": 2, "shard": 1}
+    flags = {
+        "kafka": ["client.id=me"], "spark": ["spark.driver.memory=2g"], "topic_prefix": 'odd "prefix"', "shards": 2,
+        "shard": 1,
+    }  # fmt: skip
     settings = options.load(flags, None)
     printed = "\n".join(settings.lines())
     file = tmp_path / "resolved.toml"
@@ -38,7 +41,10 @@ def test_what_a_dry_run_prints_is_a_settings_file_but_for_values_of_properties(t
 
 def test_each_value_has_its_source_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROUP_COORDINATOR_SHARDS", "4")
-    lines = {line.split(" = ")[0]: line.rpartition("#")[2].strip() for line in options.load({"shuffle_partitions": 3}, None).lines()}
+    lines = {
+        line.split(" = ")[0]: line.rpartition("#")[2].strip()
+        for line in options.load({"shuffle_partitions": 3}, None).lines()
+    }
     assert (lines["shards"], lines["shuffle_partitions"], lines["master"]) == ("environment", "flag", "default")
 
 
@@ -69,14 +75,18 @@ def test_a_pair_that_is_none_is_told() -> None:
         ("GROUP_COORDINATOR_DASHBORD_TOKEN", "DASHBOARD_TOKEN"),
     ],
 )
-def test_a_variable_that_is_misspelt_is_told_with_the_nearest_name(name: str, nearest: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_that_is_misspelt_is_told_with_the_nearest_name(
+    name: str, nearest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(name, "hush")
     with pytest.raises(ConfigError) as caught:
         options.load({}, None)
     assert str(caught.value) == f"The environment has {name}, which is no setting. Did you mean {nearest}?"
 
 
-def test_variables_of_other_commands_and_of_kubernetes_are_none_of_our_business(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_other_commands_and_of_kubernetes_are_none_of_our_business(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name, value in {
         "GROUP_COORDINATOR_LISTEN": "127.0.0.1:1",
         "GROUP_COORDINATOR_CACHE": "/tmp",

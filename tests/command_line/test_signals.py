@@ -119,7 +119,10 @@ def test_a_coordinator_that_is_killed_leaves_nothing_behind(tmp_path: Path, kafk
 def wait_for_workers(process: subprocess.Popen[str], *, program: str = "worker_daemon", count: int = 2) -> None:
     """Until a batch has called Python, by the daemon and a worker."""
     wait_until(
-        lambda: sum(program in line for line in session_of(process)) >= count, START_TIMEOUT_S, f"no {program} has started", interval_s=0.1
+        lambda: sum(program in line for line in session_of(process)) >= count,
+        START_TIMEOUT_S,
+        f"no {program} has started",
+        interval_s=0.1,
     )
 
 
@@ -178,8 +181,9 @@ def terminal(*arguments: str) -> Iterator[Terminal]:
         fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
 
     process = subprocess.Popen(
-        [sys.executable, "-m", "group_coordinator.command_line.main", *arguments], stdin=slave, stdout=slave, stderr=slave, text=True, preexec_fn=take_terminal
-    )
+        [sys.executable, "-m", "group_coordinator.command_line.main", *arguments], stdin=slave, stdout=slave,
+        stderr=slave, text=True, preexec_fn=take_terminal,
+    )  # fmt: skip
     os.close(slave)
     opened = Terminal(process, master)
     try:
@@ -200,7 +204,10 @@ def test_a_coordinator_whose_terminal_is_closed_ends_in_order(tmp_path: Path, ka
         assert opened.process.wait(STOP_TIMEOUT_S) == 0
     assert_nothing_left(opened.process)
     checkpoint = tmp_path / "kafka" / "checkpoint" / "shard-0"
-    begun, ended = ({path.name for path in (checkpoint / name).iterdir() if path.name.isdecimal()} for name in ("offsets", "commits"))
+    begun, ended = (
+        {path.name for path in (checkpoint / name).iterdir() if path.name.isdecimal()}
+        for name in ("offsets", "commits")
+    )
     assert begun == ended, "it stopped between two batches"
 
 

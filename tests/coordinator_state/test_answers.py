@@ -193,7 +193,9 @@ def test_the_matrix_has_every_request_in_every_state_once() -> None:
     assert Counter((request, state) for request, state, _ in CASES) == Counter(product(REQUESTS, STATES))
 
 
-@pytest.mark.parametrize(("request_name", "state", "expected"), CASES, ids=[f"{name}-{state}" for name, state, _ in CASES])
+@pytest.mark.parametrize(
+    ("request_name", "state", "expected"), CASES, ids=[f"{name}-{state}" for name, state, _ in CASES]
+)
 def test_answer(request_name: str, state: str, expected: str) -> None:
     group = group_in(state)
     outputs = REQUESTS[request_name](group)

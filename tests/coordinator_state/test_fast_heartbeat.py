@@ -77,6 +77,8 @@ def test_a_heartbeat_of_a_stable_group_takes_the_fast_way(monkeypatch: pytest.Mo
     coordinator.advance_to(group.now_ms)
     monkeypatch.setattr(GroupCoordinator, "handle_in_full", lambda self, event: pytest.fail("a step was taken"))
     request = HeartbeatRequest(group_id="g", generation_id=generation_id, member_id="a")
-    envelope = RequestEnvelope(request_id="h", reply_partition=0, api="Heartbeat", api_version=4, client_id="c", body=Raw())
+    envelope = RequestEnvelope(
+        request_id="h", reply_partition=0, api="Heartbeat", api_version=4, client_id="c", body=Raw()
+    )
     coordinator.handle(RequestEvent(group.offset + 1, group.now_ms, group.now_ms, envelope, request))
     assert len(coordinator.take_outputs()) == 1

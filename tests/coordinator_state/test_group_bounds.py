@@ -109,7 +109,10 @@ def of_version_1(group: Group | None) -> tuple[bytes, bytes]:
     """The blobs that version 1 of the state had of a group."""
     assert group is not None
     body = classic_group(group)
-    fields = {name: getattr(body if name in ClassicGroup.__struct_fields__ else group, name) for name in OldGroup.__struct_fields__}
+    fields = {
+        name: getattr(body if name in ClassicGroup.__struct_fields__ else group, name)
+        for name in OldGroup.__struct_fields__
+    }
     membership = msgspec.msgpack.decode(msgspec.msgpack.encode(OldGroup(**fields | {"offsets": None})))
     return b"\x01" + msgspec.msgpack.encode(membership[:-1]), b"\x01" + encode_group(group)[1][1:]
 

@@ -174,7 +174,10 @@ def test_commits_tell_what_they_replace() -> None:
     group.stable("a")
     group.commit("a", 1, {("t", 0): 10})
     committed = one(group.commit("a", 1, {("t", 0): 7, ("t", 1): 3}), OffsetsCommitted)
-    assert [(each.partition, each.offset, each.previous_offset) for each in committed.offsets] == [(0, 7, 10), (1, 3, None)]
+    assert [(each.partition, each.offset, each.previous_offset) for each in committed.offsets] == [
+        (0, 7, 10),
+        (1, 3, None),
+    ]
 
 
 def test_the_end_of_a_group_is_told_with_its_reason() -> None:

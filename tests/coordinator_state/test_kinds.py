@@ -100,7 +100,9 @@ class ToyGroup(Struct, array_like=True, tag="toy"):
 
     def describe(self, group_id: str) -> DescribedGroup:
         members = tuple(
-            DescribedGroupMember(member_id=each, client_id="", client_host="", member_metadata=b"", member_assignment=b"")
+            DescribedGroupMember(
+                member_id=each, client_id="", client_host="", member_metadata=b"", member_assignment=b""
+            )
             for each in self.members
         )
         return DescribedGroup(group_id=group_id, group_state=self.state_name, protocol_type="toy", members=members)
@@ -241,7 +243,9 @@ def test_its_own_requests_and_timers_are_handled_by_its_kind() -> None:
     assert group.join("a") == JoinGroupResponse(generation_id=1, member_id="a")
     group.sleep(MINUTE_MS - 1)
     assert group.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="a"), 4) == HeartbeatResponse()
-    refused = group.ask(SyncGroupRequest(group_id="g", generation_id=1, member_id="a", protocol_type="", protocol_name=""))
+    refused = group.ask(
+        SyncGroupRequest(group_id="g", generation_id=1, member_id="a", protocol_type="", protocol_name="")
+    )
     assert refused.error_code is ErrorCode.INVALID_REQUEST  # type: ignore[attr-defined]
     group.sleep(MINUTE_MS - 1)
     assert group.group.body.members == {"a": 1}  # type: ignore[union-attr]
@@ -283,7 +287,9 @@ def test_a_classic_group_stays_one_beside_it() -> None:
     coordinator = GroupCoordinator("g", GroupConfig())
     offset = OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
     request = OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="t", partitions=(offset,)),))
-    envelope = RequestEnvelope(request_id="r", reply_partition=0, api="OffsetCommit", api_version=9, client_id="c", body=Raw())
+    envelope = RequestEnvelope(
+        request_id="r", reply_partition=0, api="OffsetCommit", api_version=9, client_id="c", body=Raw()
+    )
     coordinator.handle(RequestEvent(1, 1_000_000, 1_000_000, envelope, request))
     assert coordinator.group is not None
     group = ToyHarness(coordinator.group)

@@ -55,13 +55,19 @@ def test_a_group_that_is_known_goes_on_from_its_join_phase() -> None:
     assert group.retention["t"].count == 1
     coordinator.take_outputs()
     coordinator.advance_to(NOW_MS + 6_000)  # nobody is heard: both expire, and the group is written as empty
-    assert [type(each).__name__ for each in of_type(coordinator.outputs, history.MemberExpired)] == ["MemberExpired"] * 2
+    assert [type(each).__name__ for each in of_type(coordinator.outputs, history.MemberExpired)] == [
+        "MemberExpired"
+    ] * 2
     assert of_type(coordinator.outputs, LogRecord)
 
 
 def test_what_was_known_before_is_replaced() -> None:
     coordinator = heard(KNOWN)
-    coordinator.handle(RecordedEvent(20, NOW_MS + 1, NOW_MS + 1, replace(KNOWN, generation_id=9, leader_id="a", members=(member("a"),))))
+    coordinator.handle(
+        RecordedEvent(
+            20, NOW_MS + 1, NOW_MS + 1, replace(KNOWN, generation_id=9, leader_id="a", members=(member("a"),))
+        )
+    )
     group = coordinator.group
     assert group is not None
     assert (group.epoch, classic_group(group).generation_id, list(classic_group(group).members)) == (20, 9, ["a"])

@@ -71,7 +71,9 @@ def test_who_joins_for_the_first_time_and_who_was_handed_an_id_are_given_their_t
     (gone,) = [each for each in group.sleep(1) if isinstance(each, PendingMemberRemoved)]
     assert gone.member_id == "handed-out"
     waiting = GroupHarness()
-    waiting.stable("m", rebalance_timeout_ms=3 * NEW_MEMBER_JOIN_TIMEOUT_MS, session_timeout_ms=2 * NEW_MEMBER_JOIN_TIMEOUT_MS)
+    waiting.stable(
+        "m", rebalance_timeout_ms=3 * NEW_MEMBER_JOIN_TIMEOUT_MS, session_timeout_ms=2 * NEW_MEMBER_JOIN_TIMEOUT_MS
+    )
     waiting.add("new")
     waiting.sleep(NEW_MEMBER_JOIN_TIMEOUT_MS - 1)
     waiting.renew_sessions()
@@ -137,5 +139,8 @@ def test_a_renewal_at_the_present_of_a_group_that_is_there_already_is_one_as_eve
         group.sleep(SESSION_MS - 1)
     moved.renew_sessions(moved.now_ms - 5_000)
     plain.renew_sessions()
-    ends_ms = [[(each.time_ms, each.last_heard_ms) for each in group.sleep(SESSION_MS) if isinstance(each, MemberExpired)] for group in (moved, plain)]
+    ends_ms = [
+        [(each.time_ms, each.last_heard_ms) for each in group.sleep(SESSION_MS) if isinstance(each, MemberExpired)]
+        for group in (moved, plain)
+    ]
     assert ends_ms[0] == ends_ms[1] != []

@@ -49,7 +49,12 @@ def test_offsets_of_the_deleted_topic_go_whether_stored_with_its_id_or_without_o
         ("t", 1, None, 6),
         ("t", 2, None, 7),
     ]
-    assert (told.cause.kind, told.cause.offset, told.cause.api, told.caused_by) == ("topics_deleted", group.offset, None, None)
+    assert (told.cause.kind, told.cause.offset, told.cause.api, told.caused_by) == (
+        "topics_deleted",
+        group.offset,
+        None,
+        None,
+    )
     assert [each.seq for each in outputs] == list(range(outputs[0].seq, outputs[0].seq + len(outputs))), "without gaps"
 
 
@@ -75,7 +80,9 @@ def test_several_ids_of_one_name_and_several_topics_in_one_event() -> None:
     group.commit(offsets={("t", 1): 2}, topic_ids={"t": NEW})
     outputs = group.delete_topics(("v", OTHER), ("t", OLD), ("t", NEW), ("a", None), ("unheard of", OLD))
     assert stored(group) == {}
-    assert tombstones(outputs) == [OffsetCommitKey("g", topic, number) for topic, number in (("a", 3), ("t", 0), ("t", 1), ("v", 0))]
+    assert tombstones(outputs) == [
+        OffsetCommitKey("g", topic, number) for topic, number in (("a", 3), ("t", 0), ("t", 1), ("v", 0))
+    ]
 
 
 @pytest.mark.parametrize("topics", [(), (("u", OLD),), (("t", OTHER),)])

@@ -23,7 +23,9 @@ def parent_of(pid: int) -> int | None:
 
 def descendants(pid: int) -> Iterator[int]:
     """All living descendants of a process, parents first."""
-    parents = {int(entry.name): parent_of(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdecimal()}
+    parents = {
+        int(entry.name): parent_of(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdecimal()
+    }
     waiting = [pid]
     while waiting:
         above = waiting.pop(0)

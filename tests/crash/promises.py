@@ -56,12 +56,18 @@ def _require_commits(requests: dict[int, Any], answers: list[Any], outputs: Outp
             continue
         offset = answer["answers_offset"]
         body = requests[offset][1]["body"]
-        wanted = {(each["name"], part["partition_index"]): part["committed_offset"] for each in body["topics"] for part in each["partitions"]}
+        wanted = {
+            (each["name"], part["partition_index"]): part["committed_offset"]
+            for each in body["topics"]
+            for part in each["partitions"]
+        }
         for each in answer["body"]["topics"]:
             for part in each["partitions"]:
                 if part["error_code"] == NONE:
                     place = each["name"], part["partition_index"]
-                    assert (offset, *place, wanted[place]) in stored, f"the commit of event {offset} was accepted and lost"
+                    assert (offset, *place, wanted[place]) in stored, (
+                        f"the commit of event {offset} was accepted and lost"
+                    )
                     accepted += 1
     assert accepted
 
@@ -77,4 +83,6 @@ def _require_beats(requests: dict[int, Any], answers: list[Any], history: list[A
         if record["type"] == "member_expired":
             member_id, at_ms = record["member"]["member_id"], record["time_ms"]
             since_ms = at_ms - record["session_timeout_ms"]
-            assert not [beat for beat in beats[member_id] if since_ms < beat <= at_ms], f"{member_id} was beating and was expired"
+            assert not [beat for beat in beats[member_id] if since_ms < beat <= at_ms], (
+                f"{member_id} was beating and was expired"
+            )

@@ -107,7 +107,9 @@ class App:
         if code is not None:
             assert code in (1, -signal.SIGKILL), f"exit code {code}\n{self.said()}"
             said = self.said()
-            assert said.count("Traceback (most recent call last)") <= said.count("The query of shard"), f"a bare traceback\n{said}"
+            assert said.count("Traceback (most recent call last)") <= said.count("The query of shard"), (
+                f"a bare traceback\n{said}"
+            )
             self.start()
 
     def stop(self) -> int:
@@ -163,7 +165,9 @@ class CrashRun:
         with self._kafka:
             self._config = self._settings()
             ensure_topics(admin_client(self._config.bootstrap_servers, {"log_level": "0"}), self._config.topic_settings)
-            self._producer = Producer({"log_level": 0, "enable.idempotence": True, "linger.ms": 5, **self._config.client_properties})
+            self._producer = Producer(
+                {"log_level": 0, "enable.idempotence": True, "linger.ms": 5, **self._config.client_properties}
+            )
             self._app = App(self._config, self._directory)
             self._app.start()
             try:
@@ -236,12 +240,19 @@ class CrashRun:
             self._app.kill()
         else:
             os.kill(found, signal.SIGKILL)
-        self._wait(lambda: processes.parent_of(found) is None, f"{killed} still lives", supervise=False, timeout_s=GONE_TIMEOUT_S)
+        self._wait(
+            lambda: processes.parent_of(found) is None,
+            f"{killed} still lives",
+            supervise=False,
+            timeout_s=GONE_TIMEOUT_S,
+        )
         if kind == "broker":
             time.sleep(self._chance.uniform(0, 3))
             self._kafka.start()
         elif kind in ("driver", "command"):  # an idle worker is not missed
-            self._wait(lambda: self._app.exit_code() is not None, f"{kind} was killed and the app goes on", supervise=False)
+            self._wait(
+                lambda: self._app.exit_code() is not None, f"{kind} was killed and the app goes on", supervise=False
+            )
         return killed
 
     def _find(self, kind: str) -> int | None:
@@ -263,7 +274,9 @@ class CrashRun:
             time.sleep(0.05)
         return None
 
-    def _wait(self, done: Callable[[], bool], otherwise: str, *, supervise: bool = True, timeout_s: float = TIMEOUT_S) -> None:
+    def _wait(
+        self, done: Callable[[], bool], otherwise: str, *, supervise: bool = True, timeout_s: float = TIMEOUT_S
+    ) -> None:
         def look() -> bool:
             if done():
                 return True

@@ -55,7 +55,8 @@ def in_words(group: Group) -> dict[str, Any]:
     fields["retention"] = {topic: msgspec.structs.asdict(each) for topic, each in group.retention.items()}
     fields["timers"] = {name: msgspec.structs.asdict(each) for name, each in group.timers.items()}
     fields["offsets"] = [
-        {"topic": topic, "partition": partition, **msgspec.structs.asdict(each)} for topic, partition, each in group.offsets
+        {"topic": topic, "partition": partition, **msgspec.structs.asdict(each)}
+        for topic, partition, each in group.offsets
     ]
     plain: dict[str, Any] = json.loads(msgspec.json.encode(fields))
     return plain

@@ -55,7 +55,9 @@ def request(api: str, version: int, body: Request, new_member_id: str | None = N
 
 @pytest.mark.kafka
 @pytest.mark.spark
-def test_a_batch_of_any_size_is_worked_off_after_a_kill(kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path) -> None:
+def test_a_batch_of_any_size_is_worked_off_after_a_kill(
+    kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path
+) -> None:
     config = StreamingConfig(
         bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(tmp_path / "checkpoint"),
         responses_partitions=1, offsets_partitions=1, max_events_per_batch=1_000_000,
@@ -91,7 +93,9 @@ def test_a_batch_of_any_size_is_worked_off_after_a_kill(kafka: EmbeddedKafka, to
 
 
 def fill(config: StreamingConfig) -> int:
-    producer = Producer({**config.client_properties, "enable.idempotence": True, "message.max.bytes": 1_100_000, "linger.ms": 20})
+    producer = Producer(
+        {**config.client_properties, "enable.idempotence": True, "message.max.bytes": 1_100_000, "linger.ms": 20}
+    )
     count = 0
     for key, value in backlog():
         producer.produce(config.topic_settings.topics.events, key=key, value=value, partition=0)

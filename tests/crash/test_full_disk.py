@@ -27,7 +27,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own, which can be filled without harm."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(disk)], capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(disk)], capture_output=True
+    )
     if mounted.returncode != 0:
         pytest.skip("needs the right to mount a file system")
     yield disk
@@ -42,7 +44,9 @@ def fill(disk: Path) -> None:
 
 @pytest.mark.end_to_end
 @pytest.mark.spark
-def test_a_full_disk_is_told_and_nothing_is_lost(kafka: EmbeddedKafka, topic_prefix: str, small_disk: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_told_and_nothing_is_lost(
+    kafka: EmbeddedKafka, topic_prefix: str, small_disk: Path, tmp_path: Path
+) -> None:
     config = StreamingConfig(
         bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(small_disk / "checkpoint"),
         responses_partitions=8, offsets_partitions=4, shuffle_partitions=1, max_events_per_batch=20, ticker=False,
@@ -65,7 +69,10 @@ def test_a_full_disk_is_told_and_nothing_is_lost(kafka: EmbeddedKafka, topic_pre
         app.start()
         wait_until(lambda: app.exit_code() is not None, TIMEOUT_S, app.said)
         assert app.exit_code() == 1
-        assert f"The checkpoint directory {small_disk}/checkpoint/shard-0 cannot be written: No space left on device" in app.said()
+        assert (
+            f"The checkpoint directory {small_disk}/checkpoint/shard-0 cannot be written: No space left on device"
+            in app.said()
+        )
 
         (small_disk / "filler").unlink()
         expected = expected_of(config, events_of(config))

@@ -141,7 +141,9 @@ def test_a_new_coordinator_needs_no_checkpoint(spark: SparkSession, config: Stre
 def test_a_shard_that_never_ran_is_not_taken_for_a_lost_one(spark: SparkSession, config: StreamingConfig) -> None:
     both = config.model_copy(update={"shards": 2})
     make_topics(both)
-    append(both, [Record(partition=0, key=None, value=encode_tick(START_MS)), Record(partition=1, key=b"g", value=b"{}")])
+    append(
+        both, [Record(partition=0, key=None, value=encode_tick(START_MS)), Record(partition=1, key=b"g", value=b"{}")]
+    )
     producer = Producer({"log_level": 0, **config.client_properties})
     producer.produce(both.topic_settings.topics.history, key=b"g", value=b"{}")
     assert producer.flush(30) == 0

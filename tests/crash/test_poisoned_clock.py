@@ -48,12 +48,22 @@ class TickerWatcher(Watcher):
 
 
 def reasons(outputs: Outputs) -> list[str]:
-    return [record.headers["reason"] for each in outputs.values() for _, record in each if record.topic.endswith("dead-letters")]
+    return [
+        record.headers["reason"]
+        for each in outputs.values()
+        for _, record in each
+        if record.topic.endswith("dead-letters")
+    ]
 
 
 def histories(outputs: Outputs, kind: str) -> int:
     word = f'"type":"{kind}"'.encode()
-    return sum(word in (record.value or b"") for each in outputs.values() for _, record in each if record.topic.endswith("history"))
+    return sum(
+        word in (record.value or b"")
+        for each in outputs.values()
+        for _, record in each
+        if record.topic.endswith("history")
+    )
 
 
 def ticks(config: StreamingConfig) -> list[int]:
@@ -66,11 +76,16 @@ def ticks(config: StreamingConfig) -> list[int]:
     return found
 
 
-def test_a_log_that_was_poisoned_before_is_read_anew(spark: SparkSession, config: StreamingConfig, tmp_path: Path) -> None:
+def test_a_log_that_was_poisoned_before_is_read_anew(
+    spark: SparkSession, config: StreamingConfig, tmp_path: Path
+) -> None:
     make_topics(config)
     log = story(11, groups=3, requests=120, poisons=False)
     half = len(log) // 2
-    future = [Record(partition=0, key=None, value=encode_tick(time.time_ns() // 1_000_000 + days * 86_400_000)) for days in (8, 9)]
+    future = [
+        Record(partition=0, key=None, value=encode_tick(time.time_ns() // 1_000_000 + days * 86_400_000))
+        for days in (8, 9)
+    ]
     append(config, [*log[:half], *future, Record(partition=0, key=None, value=encode_tick(CLOCK_MAX_MS)), *log[half:]])
 
     older = config.model_copy(update={"tick_ahead_max_ms": BELIEVES_ALL_MS})

@@ -87,14 +87,18 @@ def test_a_version_that_is_not_known_is_told() -> None:
 
 
 @pytest.mark.parametrize("archive", CHECKPOINTS, ids=lambda archive: archive.name.split("-")[0])
-def test_a_kept_checkpoint_opens_and_goes_on(archive: Path, spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_a_kept_checkpoint_opens_and_goes_on(
+    archive: Path, spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path, filter="data")
     config = checkpoint_fixture.config_of(kafka.bootstrap_servers, tmp_path / "checkpoint")
     report = checkpoint_fixture.make_topics(config)
     checkpoint_fixture.append(config, checkpoint_fixture.log())
     checkpoint_fixture.run_to_the_end(spark, config, report)
-    assert list((tmp_path / "checkpoint").rglob("*.changelog")), "a batch has written all of its state, not what changed"
+    assert list((tmp_path / "checkpoint").rglob("*.changelog")), (
+        "a batch has written all of its state, not what changed"
+    )
 
     log = events_of(config)
     assert [each.timestamp_ms for each in log] == [each.timestamp_ms for each in checkpoint_fixture.log()]

@@ -21,7 +21,9 @@ def owner_at(rows: Iterable[Mapping[str, Any]], partition: int, at_ms: int) -> s
         (
             row["member_id"]
             for row in rows
-            if row["partition"] == partition and row["from_ms"] <= at_ms and (row["to_ms"] is None or at_ms < row["to_ms"])
+            if row["partition"] == partition
+            and row["from_ms"] <= at_ms
+            and (row["to_ms"] is None or at_ms < row["to_ms"])
         ),
         None,
     )

@@ -24,11 +24,17 @@ def _member(group: str, name: str, topics: tuple[str, ...], **fields: object) ->
 def scenario() -> Scenario:
     members = [
         *(_member("payments", name, ("payments",), start_ms=700 * i) for i, name in enumerate("abc")),
-        *(_member("orders", name, ("orders",), assignors=("cooperative-sticky",), start_ms=900 * i) for i, name in enumerate("abc")),
+        *(
+            _member("orders", name, ("orders",), assignors=("cooperative-sticky",), start_ms=900 * i)
+            for i, name in enumerate("abc")
+        ),
         _member("clicks", "steady", ("clicks",)),
         _member("clicks", "second", ("clicks",), start_ms=300),
         _member("clicks", "flapping", ("clicks",), start_ms=600),
-        *(_member("ledger", name, ("payments", "orders"), instance_id=f"ledger-{name}", session_timeout_ms=30_000) for name in "ab"),
+        *(
+            _member("ledger", name, ("payments", "orders"), instance_id=f"ledger-{name}", session_timeout_ms=30_000)
+            for name in "ab"
+        ),
         _member("reports", "slow", ("orders",), max_poll_interval_ms=8_000),
         _member("reports", "quick", ("orders",), max_poll_interval_ms=8_000),
         _member("audit", "a", ("clicks", "orders"), start_ms=200),
@@ -36,7 +42,10 @@ def scenario() -> Scenario:
     ]
     faults: list[Fault] = [
         Crash(member="payments-b", at_ms=60_000, back_after_ms=45_000),
-        *(Close(member=f"orders-{name}", at_ms=90_000 + 9_000 * i, back_after_ms=3_000) for i, name in enumerate("abc")),
+        *(
+            Close(member=f"orders-{name}", at_ms=90_000 + 9_000 * i, back_after_ms=3_000)
+            for i, name in enumerate("abc")
+        ),
         *(Close(member="clicks-flapping", at_ms=40_000 + 22_000 * i, back_after_ms=6_000) for i in range(7)),
         Close(member="ledger-b", at_ms=80_000, back_after_ms=4_000),
         SlowPoll(member="reports-slow", at_ms=70_000, for_ms=14_000),

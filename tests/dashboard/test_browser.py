@@ -90,7 +90,11 @@ def test_time_travel_shows_the_owner_of_the_ownership_table(page: Page, served: 
     open_view(page, served, f"#/group/payments?at={at_ms}")
     page.wait_for_selector(".owners")
     shown = owners_shown(page)
-    rows = [msgspec.structs.asdict(row) for row in fold(scene.scene()) if isinstance(row, Ownership) and row.group_id == "payments"]
+    rows = [
+        msgspec.structs.asdict(row)
+        for row in fold(scene.scene())
+        if isinstance(row, Ownership) and row.group_id == "payments"
+    ]
     for partition in range(scene.TOPICS["payments"]):
         owner = owner_at(rows, partition, at_ms)
         name = shown[f"payments-{partition}"]
@@ -131,12 +135,20 @@ def test_clicking_a_lane_and_a_rebalance(page: Page, served: RunningServer) -> N
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
-def test_nothing_serious_for_axe_and_nothing_wider_than_the_window(browser: Browser, served: RunningServer, theme: Any, width: int) -> None:
+def test_nothing_serious_for_axe_and_nothing_wider_than_the_window(
+    browser: Browser, served: RunningServer, theme: Any, width: int
+) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=theme, reduced_motion="reduce", bypass_csp=True)
+    context = browser.new_context(
+        viewport={"width": width, "height": 844}, color_scheme=theme, reduced_motion="reduce", bypass_csp=True
+    )
     page = context.new_page()
-    expired = next(each for each in document(served, "/api/group?group=payments")["rebalances"] if each["trigger"] == "member_expired")
+    expired = next(
+        each
+        for each in document(served, "/api/group?group=payments")["rebalances"]
+        if each["trigger"] == "member_expired"
+    )
     for view in (*VIEWS, f"#/group/payments?rebalance={expired['key']}"):
         open_view(page, served, view)
         found = Axe().run(page).response["violations"]
@@ -165,7 +177,9 @@ def test_the_report_opens_from_disk_without_a_network(browser: Browser, tmp_path
     asked: list[str] = []
     page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url) if not request.url.startswith(("data:", "file:")) else None)
+    page.on(
+        "request", lambda request: asked.append(request.url) if not request.url.startswith(("data:", "file:")) else None
+    )
     page.goto(file.as_uri())
     page.wait_for_selector(".rows .row")
     assert page.locator(".rows .row").count() == 8

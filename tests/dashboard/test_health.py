@@ -70,7 +70,9 @@ def test_a_rebalance_beyond_its_deadline_is_stuck_before_a_minute_is_over() -> N
     group.sync("b", 3)
     group.sync("a", 3, {"a": assignment("t", 0), "b": assignment("t", 1)})
     group.join("a", **fields)
-    found = verdict(facts_of(group), None, group.now_ms + 22_000, SETTINGS)  # the clock stands still: a coordinator that is away
+    found = verdict(
+        facts_of(group), None, group.now_ms + 22_000, SETTINGS
+    )  # the clock stands still: a coordinator that is away
     assert found.kind == "stuck"
     assert "beyond its deadline" in found.reason
 

@@ -58,7 +58,11 @@ def test_the_past_is_as_it_was() -> None:
     documents = full()
     before = {row["id"]: row for row in documents.groups(scene.CRASH_MS - 1_000)["rows"]}
     after = {row["id"]: row for row in documents.groups(scene.CRASH_MS + 30_000)["rows"]}
-    assert (before["payments"]["state"], before["payments"]["members"], before["payments"]["generation"]) == ("Stable", 3, 1)
+    assert (before["payments"]["state"], before["payments"]["members"], before["payments"]["generation"]) == (
+        "Stable",
+        3,
+        1,
+    )
     assert (after["payments"]["members"], after["payments"]["generation"]) == (2, 2)
     assert documents.groups(START_MS - 1)["rows"] == []
 
@@ -92,7 +96,9 @@ def test_the_feed_is_bounded_newest_first_and_goes_back_by_number() -> None:
     index = bounded(feed_max=100)
     told = list(index.feed())
     assert [each.number for each in told] == list(range(index.records, index.records - 100, -1))
-    assert [each.number for each in index.feed(before=index.records - 50)] == list(range(index.records - 51, index.records - 100, -1))
+    assert [each.number for each in index.feed(before=index.records - 50)] == list(
+        range(index.records - 51, index.records - 100, -1)
+    )
     assert [each.number for each in index.feed(after=index.records - 2)] == [index.records, index.records - 1]
 
 
@@ -107,11 +113,18 @@ def test_only_changed_rows_are_told() -> None:
 def test_dead_letters_have_their_reason_and_place() -> None:
     index = Index(DashboardSettings(dead_letters_max=2))
     for number in range(3):
-        headers = {"reason": "bad_body", "detail": "no members", "partition": "1", "offset": str(number), "timestamp_ms": "17"}
+        headers = {
+            "reason": "bad_body", "detail": "no members", "partition": "1", "offset": str(number), "timestamp_ms": "17",
+        }  # fmt: skip
         index.add_dead_letter(b"g", b"\xff{", headers, 99)
     letters = Documents(index).dead_letters()["dead_letters"]
     assert [letter.offset for letter in letters] == [2, 1]
-    assert (letters[0].reason, letters[0].group_id, letters[0].timestamp_ms, letters[0].value) == ("bad_body", "g", 17, "\ufffd{")
+    assert (letters[0].reason, letters[0].group_id, letters[0].timestamp_ms, letters[0].value) == (
+        "bad_body",
+        "g",
+        17,
+        "\ufffd{",
+    )
 
 
 def test_commits_do_not_push_out_a_groups_life() -> None:
@@ -119,7 +132,10 @@ def test_commits_do_not_push_out_a_groups_life() -> None:
     page = Documents(index).group("audit")
     assert page["window"]["dropped"] == 0
     assert page["window"]["dropped_commits"] > 0
-    assert len([record for record in scene.scene() if isinstance(record, OffsetsCommitted) and record.group_id == "audit"]) > 100
+    assert (
+        len([record for record in scene.scene() if isinstance(record, OffsetsCommitted) and record.group_id == "audit"])
+        > 100
+    )
 
 
 def test_a_group_that_is_not_there() -> None:

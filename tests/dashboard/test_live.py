@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -15,6 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from group_coordinator.command_line.actors import Actor
 from group_coordinator.command_line.dashboard_thread import start_dashboard
 from group_coordinator.command_line.history_tables import TablesFormat, tables_query
+from group_coordinator.dashboard.facts import GroupFacts
+from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.server import RunningServer
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.members.host import MemberHost
@@ -39,7 +41,9 @@ TABLES_INTERVAL_S = 4
 class Scene:
     """What runs."""
 
-    def __init__(self, dashboard: RunningServer, actors: dict[str, Actor], batches: list[ShardProgress], tables: Path) -> None:
+    def __init__(
+        self, dashboard: RunningServer, actors: dict[str, Actor], batches: list[ShardProgress], tables: Path
+    ) -> None:
         self.dashboard = dashboard
         self.actors = actors
         self.batches = batches
@@ -47,7 +51,9 @@ class Scene:
 
 
 @pytest.fixture
-def live(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, spark: SparkSession, tmp_path: Path) -> Iterator[Scene]:
+def live(
+    kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, spark: SparkSession, tmp_path: Path
+) -> Iterator[Scene]:
     config = StreamingConfig.load(
         {
             "bootstrap_servers": kafka.bootstrap_servers, "topic_prefix": topic_prefix, "checkpoint": str(tmp_path / "checkpoint"),
@@ -80,14 +86,9 @@ def live(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, spark: Spa
         stack.callback(stop.set)
         wait_until(lambda: started.is_set() or bool(failures), TIMEOUT_S)
         dashboard = stack.enter_context(start_dashboard(config, "127.0.0.1:0"))
-        host = stack.enter_context(MemberHost(config.bootstrap_servers, prefix=topic_prefix, client_properties={"log_level": "0"}))
-        actors = {
-            name: Actor(
-                host, "payments", f"payments-{name}", [topic],
-                session_timeout_ms=8_000, heartbeat_interval_ms=1_000, partition_assignment_strategy=("range",),
-            )
-            for name in "abc"
-        }  # fmt: skip
+        quiet = {"log_level": "0"}
+        host = stack.enter_context(MemberHost(config.bootstrap_servers, prefix=topic_prefix, client_properties=quiet))
+        actors = {name: payments_actor(host, name, topic) for name in "abc"}
         for actor in actors.values():
             actor.start()
         yield Scene(dashboard, actors, batches, tmp_path / "tables")
@@ -95,6 +96,31 @@ def live(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, spark: Spa
             actor.end("crash")
             actor.join()
     assert failures == []
+
+
+def payments_actor(host: MemberHost, name: str, topic: str) -> Actor:
+    return Actor(
+        host, "payments", f"payments-{name}", [topic],
+        session_timeout_ms=8_000, heartbeat_interval_ms=1_000, partition_assignment_strategy=("range",),
+    )  # fmt: skip
+
+
+def payments(index: Index) -> GroupFacts:
+    facts = index.facts("payments")
+    assert facts is not None
+    return facts
+
+
+def require_the_owners_of_the_table(page: Page, address: str, rows: list[dict[str, Any]], at_ms: int) -> None:
+    page.goto(f"{address}#/group/payments?at={at_ms}")
+    at = datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%H:%M:%S.%f")[:-3]
+    page.wait_for_selector(f".moment:has(h2:text-is('{at}')) .owners")
+    shown = owners_shown(page)
+    assert len(shown) == PARTITIONS
+    for partition in range(PARTITIONS):
+        owner = owner_at(rows, partition, at_ms)
+        name = next(name for place, name in shown.items() if place.endswith(f"-{partition}"))
+        assert name == "nobody" if owner is None else owner.startswith(name), (at_ms, partition)
 
 
 def test_a_crash_as_it_happens(live: Scene, spark: SparkSession, page: Page) -> None:
@@ -105,7 +131,8 @@ def test_a_crash_as_it_happens(live: Scene, spark: SparkSession, page: Page) -> 
     page.goto(f"{address}#/groups")
     row = page.locator(".rows .row:has(a:text-is('payments'))")
     row.locator(".state:text-is('Stable')").wait_for()
-    wait_until(lambda: {each.client_id for each in index.facts("payments").members.values()} == {f"payments-{name}" for name in "abc"}, TIMEOUT_S)  # type: ignore[union-attr]
+    everybody = {f"payments-{name}" for name in "abc"}
+    wait_until(lambda: {each.client_id for each in payments(index).members.values()} == everybody, TIMEOUT_S)
     row.locator("a").click()
     page.wait_for_selector("tr[data-key]")
 
@@ -121,8 +148,8 @@ def test_a_crash_as_it_happens(live: Scene, spark: SparkSession, page: Page) -> 
     assert "payments-b" in page.locator(".panel.rebalance .because").inner_text()
 
     # Any moment: the owners are those of the table.
-    wait_until(lambda: index.facts("payments").state == "Stable", TIMEOUT_S)  # type: ignore[union-attr]
-    settled_ms = index.facts("payments").last_ms  # type: ignore[union-attr]
+    wait_until(lambda: payments(index).state == "Stable", TIMEOUT_S)
+    settled_ms = payments(index).last_ms
     sink = open_sink(spark, str(live.tables), "parquet")
     wait_until(lambda: sink.read(TABLES["events"]).count() >= index.records, TIMEOUT_S)
     checkpoint = live.tables / CHECKPOINT
@@ -130,15 +157,7 @@ def test_a_crash_as_it_happens(live: Scene, spark: SparkSession, page: Page) -> 
     wait_until((checkpoint / "commits" / batch).exists, TIMEOUT_S)  # all tables of that batch are written
     rows = [each.asDict() for each in sink.read(TABLES["ownership"]).collect()]
     for at_ms in (expired.timestamp_ms - 3_000, expired.timestamp_ms + 1, settled_ms):
-        page.goto(f"{address}#/group/payments?at={at_ms}")
-        at = datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%H:%M:%S.%f")[:-3]
-        page.wait_for_selector(f".moment:has(h2:text-is('{at}')) .owners")
-        shown = owners_shown(page)
-        assert len(shown) == PARTITIONS
-        for partition in range(PARTITIONS):
-            owner = owner_at(rows, partition, at_ms)
-            name = next(name for place, name in shown.items() if place.endswith(f"-{partition}"))
-            assert (owner is None and name == "nobody") or (owner is not None and owner.startswith(name)), (at_ms, partition)
+        require_the_owners_of_the_table(page, address, rows, at_ms)
 
     # Another session timeout, played on the very log of this coordinator.
     page.goto(f"{address}#/group/payments?compare=yes")

@@ -107,7 +107,10 @@ def test_cookies_of_others_lock_nobody_out(other: str, token: str) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     access = Access(app, name="dashboard", token=token, local_only=False)
-    visit = {"type": "http", "method": "GET", "path": "/", "query_string": urlencode({"token": token}).encode(), "headers": []}
+    visit = {
+        "type": "http", "method": "GET", "path": "/", "query_string": urlencode({"token": token}).encode(),
+        "headers": [],
+    }  # fmt: skip
     _, headers = _request(access, visit)
     own = headers[b"set-cookie"].split(b";")[0]
     for cookies in (other.encode("latin-1") + b"; " + own, own + b"; " + other.encode("latin-1")):
@@ -150,7 +153,20 @@ def _request(app: App, scope: Scope) -> tuple[int, dict[bytes, bytes]]:
     return sent[0]["status"], dict(sent[0]["headers"])
 
 
-HOSTILE_GROUPS = ["a\r\nb", "line\nend", "\x1b]0;title\x07", "..", ".", "a/b", "a/page", "%2e%2e", "日本", "a?b#c&d=e", "\u202egnp", "nul\0"]
+HOSTILE_GROUPS = [
+    "a\r\nb",
+    "line\nend",
+    "\x1b]0;title\x07",
+    "..",
+    ".",
+    "a/b",
+    "a/page",
+    "%2e%2e",
+    "日本",
+    "a?b#c&d=e",
+    "\u202egnp",
+    "nul\0",
+]
 
 
 @pytest.mark.parametrize("group_id", HOSTILE_GROUPS)

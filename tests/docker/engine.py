@@ -39,7 +39,10 @@ def docker(*arguments: str, timeout_s: float = COMMAND_TIMEOUT_S) -> str:
 
 def compose_command() -> tuple[str, ...] | None:
     """Compose as a plugin of Docker, or as the older command; None: there is neither."""
-    if shutil.which("docker") and subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0:
+    if (
+        shutil.which("docker")
+        and subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0
+    ):
         return ("docker", "compose")
     return ("docker-compose",) if shutil.which("docker-compose") else None
 
@@ -59,7 +62,12 @@ def why_not() -> str | None:
 def _has(image: str) -> bool:
     if subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode == 0:
         return True
-    return subprocess.run(["docker", "pull", "--quiet", image], capture_output=True, check=False, timeout=BUILD_TIMEOUT_S).returncode == 0
+    return (
+        subprocess.run(
+            ["docker", "pull", "--quiet", image], capture_output=True, check=False, timeout=BUILD_TIMEOUT_S
+        ).returncode
+        == 0
+    )
 
 
 def inspect(container: str) -> Any:
@@ -72,7 +80,9 @@ def wait_until_healthy(container: str) -> None:
     deadline_s = time.monotonic() + HEALTH_TIMEOUT_S
     while (state := inspect(container))["Health"]["Status"] != "healthy":
         if not state["Running"] or time.monotonic() > deadline_s:
-            raise EngineError(f"{container} is {state['Status']}, {state['Health']['Status']}\n{docker('logs', '--tail', '50', container)}")
+            raise EngineError(
+                f"{container} is {state['Status']}, {state['Health']['Status']}\n{docker('logs', '--tail', '50', container)}"
+            )
         time.sleep(0.5)
 
 

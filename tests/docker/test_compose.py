@@ -34,13 +34,17 @@ class Project(Struct, frozen=True):
 
     def run(self, *arguments: str, timeout_s: float = BUILD_TIMEOUT_S) -> str:
         environment = {"KAFKA_PORT": str(self.port), "KAFKA_IMAGE": KAFKA_IMAGE}
-        return command(*self.compose, "--project-name", self.name, *arguments, timeout_s=timeout_s, environment=environment)
+        return command(
+            *self.compose, "--project-name", self.name, *arguments, timeout_s=timeout_s, environment=environment
+        )
 
     @property
     def coordinator(self) -> str:
         """The id of its container, which runs or has stopped."""
         label = f"label=com.docker.compose.project={self.name}"
-        return docker("ps", "--all", "--quiet", "--filter", label, "--filter", "label=com.docker.compose.service=coordinator").strip()
+        return docker(
+            "ps", "--all", "--quiet", "--filter", label, "--filter", "label=com.docker.compose.service=coordinator"
+        ).strip()
 
 
 @pytest.fixture
@@ -68,6 +72,7 @@ def test_up_and_down_and_up(project: Project) -> None:
     with consumer.new_member(project.servers) as member:
         consumer.poll_until(member, lambda: consumer.owns_all(member))
     told = project.run(
-        "exec", "-T", "coordinator", "group-coordinator", "explain", "--group", consumer.GROUP, "--bootstrap-servers", "kafka:9092"
-    )
+        "exec", "-T", "coordinator", "group-coordinator", "explain", "--group", consumer.GROUP, "--bootstrap-servers",
+        "kafka:9092",
+    )  # fmt: skip
     assert "joined the empty group" in told

@@ -26,7 +26,9 @@ TIMEOUT_S = 120.0
 
 
 def blocks(text: str, language: str = "") -> list[str]:
-    return [code for kind, code in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE) if kind == language]
+    return [
+        code for kind, code in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE) if kind == language
+    ]
 
 
 def commands(document: Path) -> list[str]:
@@ -53,7 +55,9 @@ def test_the_story_of_a_request_log_as_printed(tmp_path: Path, kafka_jars: Path)
     log = subprocess.run(["gunzip", "-c", str(REQUEST_LOG)], capture_output=True, check=True).stdout
     (tmp_path / "kafka-request.log").write_bytes(log.replace(b'"g1-0"', b'"payments"'))
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-e", "-c", block], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-e", "-c", block], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Group payments, rebalance to generation" in done.stdout
     assert (tmp_path / "events.jsonl.gz").exists()
@@ -68,7 +72,9 @@ def test_the_member_as_printed(tmp_path: Path, kafka_jars: Path) -> None:
         with command(tmp_path, "run", *options) as process:
             wait_for(process, tmp_path, "The coordinator runs")
             (tmp_path / "snippet.py").write_text(snippet.replace("localhost:9092", kafka.bootstrap_servers))
-            program = subprocess.Popen([sys.executable, tmp_path / "snippet.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            program = subprocess.Popen(
+                [sys.executable, tmp_path / "snippet.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
             watchdog = threading.Timer(TIMEOUT_S, program.kill)
             watchdog.start()
             try:

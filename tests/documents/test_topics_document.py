@@ -48,7 +48,13 @@ def api_sections() -> list[str]:
     parts = []
     for name, api in APIS.items():
         title = f"### {name} (key {int(api.key)}, versions {api.min_version}-{api.max_version})\n"
-        parts += [title, *(f"{field_list(kind, label=label)}\n" for label, kind in (("Request:", api.request), ("Response:", api.response)))]
+        parts += [
+            title,
+            *(
+                f"{field_list(kind, label=label)}\n"
+                for label, kind in (("Request:", api.request), ("Response:", api.response))
+            ),
+        ]
     shown = {kind for api in APIS.values() for kind in (api.request, api.response)}
     parts.append("### Parts of requests and responses\n")
     parts += [

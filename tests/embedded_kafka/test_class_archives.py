@@ -45,7 +45,9 @@ def test_the_driver_gets_the_archive(archive: Path) -> None:
 
 
 def test_one_that_was_named_stays(archive: Path) -> None:
-    assert [each for each in options_of("-XX:SharedArchiveFile=mine.jsa") if "SharedArchiveFile" in each] == ["-XX:SharedArchiveFile=mine.jsa"]
+    assert [each for each in options_of("-XX:SharedArchiveFile=mine.jsa") if "SharedArchiveFile" in each] == [
+        "-XX:SharedArchiveFile=mine.jsa"
+    ]
 
 
 def test_without_an_archive_nothing_is_said_of_it(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +94,9 @@ def test_one_that_cannot_be_written_is_done_without(archive: Path, monkeypatch: 
 
 def test_a_new_one_takes_the_place_of_older_ones(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive.rename(archive.with_name("classes-spark-older.jsa"))
-    monkeypatch.setattr(write_class_archives, "LIVES", {"spark": lambda options, _: written_by(options).write_bytes(b"")})
+    monkeypatch.setattr(
+        write_class_archives, "LIVES", {"spark": lambda options, _: written_by(options).write_bytes(b"")}
+    )
     write_class_archives.write_class_archives(lambda _: None)
     assert list(archive.parent.iterdir()) == [archive]
 
@@ -105,8 +109,13 @@ def test_spark_loads_its_classes_from_it(tmp_path: Path) -> None:
     loaded = tmp_path / "loaded"
     given = [*options, f"-Xlog:class+load:file={loaded}"]
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--version"]
-    subprocess.run(command, env={**os.environ, "SPARK_SUBMIT_OPTS": shlex.join(given)}, check=True, capture_output=True, timeout=120)
-    (submit,) = [line for line in loaded.read_text().splitlines() if "org.apache.spark.deploy.SparkSubmit source:" in line]
+    subprocess.run(
+        command, env={**os.environ, "SPARK_SUBMIT_OPTS": shlex.join(given)}, check=True, capture_output=True,
+        timeout=120,
+    )  # fmt: skip
+    (submit,) = [
+        line for line in loaded.read_text().splitlines() if "org.apache.spark.deploy.SparkSubmit source:" in line
+    ]
     assert submit.endswith(FROM_THE_ARCHIVE)
 
 

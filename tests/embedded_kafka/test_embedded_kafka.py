@@ -123,7 +123,9 @@ def test_data_cluster_and_port_survive_stop_and_kill(kafka_jars: Path, tmp_path:
 @pytest.mark.kafka
 def test_the_program_stops_on_sigterm_and_its_broker_dies_with_it(kafka_jars: Path, tmp_path: Path) -> None:
     port = free_port()
-    command = [sys.executable, "-m", "group_coordinator.embedded_kafka", "--port", str(port), "--data", str(tmp_path / "data")]
+    command = [
+        sys.executable, "-m", "group_coordinator.embedded_kafka", "--port", str(port), "--data", str(tmp_path / "data"),
+    ]  # fmt: skip
 
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -149,14 +151,20 @@ def test_topics_are_not_made_by_mistake(kafka: EmbeddedKafka, topic_prefix: str)
     producer.produce(f"{topic_prefix}-mistyped", b"", on_delivery=lambda error, _: problems.append(error))
     producer.flush(20)
     assert problems[0] is not None
-    assert f"{topic_prefix}-mistyped" not in AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics().topics
+    assert (
+        f"{topic_prefix}-mistyped"
+        not in AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics().topics
+    )
 
 
 @pytest.mark.kafka
 def test_kafkas_own_tools_speak_to_it(kafka: EmbeddedKafka) -> None:
     command = [str(find_java()), "-cp", os.pathsep.join(map(str, tools_jars())), "org.apache.kafka.tools.ClusterTool"]
     done = subprocess.run(
-        [*command, "cluster-id", "--bootstrap-server", kafka.bootstrap_servers], capture_output=True, text=True, timeout=60
+        [*command, "cluster-id", "--bootstrap-server", kafka.bootstrap_servers],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert kafka.cluster_id in done.stdout
 
@@ -164,7 +172,9 @@ def test_kafkas_own_tools_speak_to_it(kafka: EmbeddedKafka) -> None:
 @pytest.mark.kafka
 def test_a_broker_that_cannot_start_shows_why(kafka_jars: Path) -> None:
     broker = EmbeddedKafka(properties={"num.io.threads": "none"})
-    with pytest.raises(EmbeddedKafkaError, match=r"(?s)could not be formatted.*Invalid value none for configuration num.io.threads"):
+    with pytest.raises(
+        EmbeddedKafkaError, match=r"(?s)could not be formatted.*Invalid value none for configuration num.io.threads"
+    ):
         broker.__enter__()
     assert not broker.data_directory.exists()
 
@@ -175,9 +185,15 @@ def test_a_broker_that_ends_while_it_starts_shows_why(kafka_jars: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         listener = f"SECOND://127.0.0.1:{taken.getsockname()[1]}"
-        properties = {"listeners": listener, "advertised.listeners": listener, "listener.security.protocol.map": "SECOND:PLAINTEXT"}
+        properties = {
+            "listeners": listener,
+            "advertised.listeners": listener,
+            "listener.security.protocol.map": "SECOND:PLAINTEXT",
+        }
         broker = EmbeddedKafka(port=free_port(), properties=properties)
-        with pytest.raises(EmbeddedKafkaError, match=r"(?s)ended by itself with exit code 1.*Address already in use") as raised:
+        with pytest.raises(
+            EmbeddedKafkaError, match=r"(?s)ended by itself with exit code 1.*Address already in use"
+        ) as raised:
             broker.__enter__()
     assert "\tat " not in str(raised.value)
     assert not broker.running

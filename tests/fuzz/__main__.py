@@ -45,7 +45,10 @@ def _holds(target: Target, seed: int) -> bool:
     try:
         target.try_(data)
     except Exception:
-        print(f"{traceback.format_exc()}\ninput: {data[:2_000]!r}\nagain: python -m tests.fuzz --target {target.name} --seed {seed} --once\n", flush=True)
+        print(
+            f"{traceback.format_exc()}\ninput: {data[:2_000]!r}\nagain: python -m tests.fuzz --target {target.name} --seed {seed} --once\n",
+            flush=True,
+        )
         return False
     return True
 

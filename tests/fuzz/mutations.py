@@ -70,7 +70,9 @@ def _other_number(data: bytes, corpus: Sequence[bytes], dice: Random) -> bytes:
 
 def _other_string(data: bytes, corpus: Sequence[bytes], dice: Random) -> bytes:
     others = [found[0] for found in _STRING.finditer(dice.choice(corpus))] or [b'""']
-    return _replace_one(_STRING, data, dice.choice((*others, b'""', b'"' + b"x" * 40_000 + b'"', b"7", b"null", b'"\xff"')), dice)
+    return _replace_one(
+        _STRING, data, dice.choice((*others, b'""', b'"' + b"x" * 40_000 + b'"', b"7", b"null", b'"\xff"')), dice
+    )
 
 
 _ACCIDENTS = (_flip, _cut, _drop, _insert, _repeat, _splice, _other_number, _other_string, _other_string, _other_number)

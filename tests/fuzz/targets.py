@@ -50,7 +50,9 @@ from tests.operations.tally_bench import bench
 from tests.streaming.log_story import START_MS, story
 
 RESPONSES_PARTITIONS = 8
-CONFIG = StreamingConfig(responses_partitions=RESPONSES_PARTITIONS, offsets_partitions=4, group_initial_rebalance_delay_ms=0)
+CONFIG = StreamingConfig(
+    responses_partitions=RESPONSES_PARTITIONS, offsets_partitions=4, group_initial_rebalance_delay_ms=0
+)
 TOPICS = CONFIG.topic_settings.topics
 LOG = story(5, groups=2, requests=160)
 _FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -85,29 +87,43 @@ def _written(topic: str) -> list[bytes]:
 
 
 def _of_all_topics() -> list[bytes]:
-    return [*_requests()[:50], *(each for name in (TOPICS.responses, TOPICS.history, TOPICS.assignments) for each in _written(name)[:50])]
+    return [
+        *_requests()[:50],
+        *(each for name in (TOPICS.responses, TOPICS.history, TOPICS.assignments) for each in _written(name)[:50]),
+    ]
 
 
 @cache
 def _requests() -> list[bytes]:
-    return [record.value for record in LOG if record.key == b"group-0" and record.value is not None and len(record.value) < 5_000]
+    return [
+        record.value
+        for record in LOG
+        if record.key == b"group-0" and record.value is not None and len(record.value) < 5_000
+    ]
 
 
 def _recorded() -> list[bytes]:
     """What a recording says of a group besides requests."""
     protocol = JoinGroupProtocol(name="range", metadata=b"\x00\x01\x00\x00\x00\x01\x00\x06orders")
     member = RecordedMember(
-        member_id="m-1", client_id="m", client_host="/127.0.0.1", session_timeout_ms=6_000, rebalance_timeout_ms=9_000, protocols=(protocol,)
-    )
+        member_id="m-1", client_id="m", client_host="/127.0.0.1", session_timeout_ms=6_000, rebalance_timeout_ms=9_000,
+        protocols=(protocol,),
+    )  # fmt: skip
     known = RecordedGroup(
         generation_id=7,
         protocol_type="consumer",
         protocol_name="range",
         leader_id="m-2",
         members=(member, replace(member, member_id="m-2", group_instance_id="i")),
-        offsets=(RecordedOffset(topic="orders", partition=1, offset=2), RecordedOffset(topic="orders", partition=1, offset=3)),
+        offsets=(
+            RecordedOffset(topic="orders", partition=1, offset=2),
+            RecordedOffset(topic="orders", partition=1, offset=3),
+        ),
     )
-    return [encode_json(each) for each in (known, RecordedLeader(member_ids=("m-1", "b")), RecordingGap(reason="lines are missing"))]
+    return [
+        encode_json(each)
+        for each in (known, RecordedLeader(member_ids=("m-1", "b")), RecordingGap(reason="lines are missing"))
+    ]
 
 
 def _group_events() -> list[bytes]:
@@ -149,7 +165,10 @@ def _offsets_lines() -> list[bytes]:
 def _blobs() -> list[bytes]:
     user_data = encode_sticky_user_data([consumer_protocol.TopicPartition("t", 1)], 3)
     rich = consumer_protocol.Subscription(topics=("a", "b"), user_data=user_data)
-    return [subscription("a", "b"), assignment("t", 0, 1, 2), user_data, consumer_protocol.encode_subscription(rich), b"\x00" * 4]
+    return [
+        subscription("a", "b"), assignment("t", 0, 1, 2), user_data, consumer_protocol.encode_subscription(rich),
+        b"\x00" * 4,
+    ]  # fmt: skip
 
 
 @cache
@@ -160,7 +179,9 @@ def _states() -> list[tuple[bytes, bytes]]:
     for offset, record in enumerate(LOG):
         if record.key is None:
             with suppress(EventError):
-                clock_ms = max(clock_ms, read_tick(record.value, record.timestamp_ms, OPERATOR.group.tick_ahead_bound_ms))
+                clock_ms = max(
+                    clock_ms, read_tick(record.value, record.timestamp_ms, OPERATOR.group.tick_ahead_bound_ms)
+                )
         elif record.key == b"group-0":
             row = EventRow(offset, clock_ms, clock_ms, record.value)
             outcome = coordinate_rows(b"group-0", [row], OPERATOR, group=outcome.group, clock_ms=clock_ms)
@@ -181,10 +202,14 @@ def _state_examples() -> list[bytes]:
 @cache
 def _bucket_examples() -> list[bytes]:
     """Buckets of no group, of one and of several, with deadlines and without."""
-    groups = [StoredGroup(None if number % 3 == 0 else START_MS + number, *each) for number, each in enumerate(_states())]
+    groups = [
+        StoredGroup(None if number % 3 == 0 else START_MS + number, *each) for number, each in enumerate(_states())
+    ]
     sizes = (0, 1, 2, 5)
     return [
-        encode_bucket({b"group-%d" % (first + number): each for number, each in enumerate(groups[first : first + size])})
+        encode_bucket(
+            {b"group-%d" % (first + number): each for number, each in enumerate(groups[first : first + size])}
+        )
         for first in range(0, len(groups), 7)
         for size in sizes
     ]
@@ -281,7 +306,9 @@ def _handle(data: bytes) -> None:
     states = _states()
     kept = states[len(data) % len(states)]
     clock_ms = START_MS + 10_000_000
-    outcome = coordinate_rows(b"group-0", [EventRow(9_999, START_MS, START_MS, data)], OPERATOR, group=decode_group(*kept), clock_ms=START_MS)
+    outcome = coordinate_rows(
+        b"group-0", [EventRow(9_999, START_MS, START_MS, data)], OPERATOR, group=decode_group(*kept), clock_ms=START_MS
+    )
     try:
         decode_group_event("group-0", data)
     except EventError:

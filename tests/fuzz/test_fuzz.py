@@ -81,7 +81,9 @@ def test_cost_is_in_proportion_to_size(target: Target) -> None:
     for few, many in zip(small, large, strict=True):
         long_s = seconds(target, many)
         if long_s > TIME_FLOOR_S:
-            assert long_s < 4 * FACTOR * max(seconds(target, few), TIME_FLOOR_S / FACTOR), f"{long_s:.2f} s for {many[:80]!r}..."
+            assert long_s < 4 * FACTOR * max(seconds(target, few), TIME_FLOOR_S / FACTOR), (
+                f"{long_s:.2f} s for {many[:80]!r}..."
+            )
 
 
 def seconds(target: Target, data: bytes) -> float:

@@ -25,7 +25,10 @@ class Command:
         """Start it and wait until it is ready."""
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "group_coordinator.command_line.main", *self._arguments], stdout=output, stderr=output, start_new_session=True
+                [sys.executable, "-m", "group_coordinator.command_line.main", *self._arguments],
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
             )
         self.wait_for(self._ready)
 

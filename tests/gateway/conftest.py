@@ -89,5 +89,9 @@ def _two_free_ports() -> int:
     """
     while True:
         port = random.randrange(20_000, 32_000)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)), socket.create_server(("127.0.0.1", port + 2)):
+        with (
+            suppress(OSError),
+            socket.create_server(("127.0.0.1", port)),
+            socket.create_server(("127.0.0.1", port + 2)),
+        ):
             return port

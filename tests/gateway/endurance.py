@@ -53,7 +53,17 @@ STILL_S = 30.0
 class Group:
     """A group with its topic, its consumers and what was done to them."""
 
-    def __init__(self, name: str, libraries: list[Library], bootstrap_servers: str, programs: Path, session_s: int, *, static: bool, cooperative: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        libraries: list[Library],
+        bootstrap_servers: str,
+        programs: Path,
+        session_s: int,
+        *,
+        static: bool,
+        cooperative: bool,
+    ) -> None:
         self.name = name
         self.libraries = libraries
         self.doings = Doings(is_cooperative=cooperative)
@@ -157,7 +167,10 @@ class Endurance:
             directory / "run", "The coordinator runs", "run", "--bootstrap-servers", servers, "--checkpoint", str(directory / "checkpoint"),
             "--group-initial-rebalance-delay-ms", "0",
         )  # fmt: skip
-        self._gateway = Command(directory / "gateway", "The gateway is ready", "gateway", "--bootstrap-servers", servers, "--listen", f"127.0.0.1:{port}")
+        self._gateway = Command(
+            directory / "gateway", "The gateway is ready", "gateway", "--bootstrap-servers", servers, "--listen",
+            f"127.0.0.1:{port}",
+        )  # fmt: skip
         for command in (self._run, self._gateway):
             command.start()
             stack.callback(command.kill)
@@ -167,10 +180,17 @@ class Endurance:
         self._groups = []
         for number in range(groups):
             cooperative = number % 3 == 2
-            fifth: Library = "librdkafka" if not has_go or number % 2 == 0 else "franz-go" if cooperative or number % 4 == 1 else "sarama"
-            group = Group(
-                f"group-{number}", [*libraries, fifth], f"127.0.0.1:{port}", programs, session_s, static=number % 5 == 4, cooperative=cooperative
+            fifth: Library = (
+                "librdkafka"
+                if not has_go or number % 2 == 0
+                else "franz-go"
+                if cooperative or number % 4 == 1
+                else "sarama"
             )
+            group = Group(
+                f"group-{number}", [*libraries, fifth], f"127.0.0.1:{port}", programs, session_s,
+                static=number % 5 == 4, cooperative=cooperative,
+            )  # fmt: skip
             stack.callback(group.end)
             self._groups.append(group)
         names = [group.name for group in self._groups]
@@ -181,7 +201,9 @@ class Endurance:
 
     def live(self) -> list[str]:
         """From the first start to the audit; what was wrong."""
-        say(f"{sum(len(group.libraries) for group in self._groups)} consumers of {len({each for group in self._groups for each in group.libraries})} libraries start")
+        say(
+            f"{sum(len(group.libraries) for group in self._groups)} consumers of {len({each for group in self._groups for each in group.libraries})} libraries start"
+        )
         for group in self._groups:
             group.complete()
             time.sleep(1)
@@ -202,7 +224,9 @@ class Endurance:
             what = self._chance.choice(self._groups).disturb(self._chance)
             if time.monotonic() > told_at + 20:
                 told_at = time.monotonic()
-                say(f"{what}; {sum(len(group.read()) for group in self._groups)} records read, {len(self.history)} records of history")
+                say(
+                    f"{what}; {sum(len(group.read()) for group in self._groups)} records read, {len(self.history)} records of history"
+                )
             time.sleep(CHURN_INTERVAL_S)
 
     def _settle(self) -> None:
@@ -261,14 +285,25 @@ class Endurance:
             while list(lost(self._records.produced, group.read())) and time.monotonic() < deadline:
                 time.sleep(0.5)
             problems += [f"{group.name}: {what}" for what in lost(self._records.produced, group.read())]
-            problems += [f"{member.name} read {member.strays} records of partitions that it did not own" for member in group.all if member.strays]
+            problems += [
+                f"{member.name} read {member.strays} records of partitions that it did not own"
+                for member in group.all
+                if member.strays
+            ]
             problems += [f"{member.name} jumped: {jump}" for member in group.all for jump in member.jumps]
         found = audit(self._doings(), self.history)
         reads = sum(len(group.read()) for group in self._groups)
         again = sum(len(group.read()) - len(set(group.read())) for group in self._groups)
-        say(f"{self._records.produced * len(self._groups)} records, {reads} reads, {again} of them again after a crash or a rebalance")
-        say(f"{sum(len(group.all) for group in self._groups)} consumers started, {sum(len(group.doings.closed) for group in self._groups)} closed, {sum(len(group.doings.killed) for group in self._groups)} killed")
-        say(f"{found.rebalances.total()} rebalances: " + ", ".join(f"{count} {trigger}" for trigger, count in found.rebalances.most_common()))
+        say(
+            f"{self._records.produced * len(self._groups)} records, {reads} reads, {again} of them again after a crash or a rebalance"
+        )
+        say(
+            f"{sum(len(group.all) for group in self._groups)} consumers started, {sum(len(group.doings.closed) for group in self._groups)} closed, {sum(len(group.doings.killed) for group in self._groups)} killed"
+        )
+        say(
+            f"{found.rebalances.total()} rebalances: "
+            + ", ".join(f"{count} {trigger}" for trigger, count in found.rebalances.most_common())
+        )
         return problems + found.problems
 
     def _doings(self) -> dict[str, Doings]:
@@ -283,10 +318,17 @@ def say(text: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.gateway.endurance", description="Many consumers that come and go, for a while.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.gateway.endurance", description="Many consumers that come and go, for a while."
+    )
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--groups", type=int, default=10)
-    parser.add_argument("--session-seconds", type=int, default=120, help="session timeout: more than the coordinator's restart takes beside fifty clients on two cores")
+    parser.add_argument(
+        "--session-seconds",
+        type=int,
+        default=120,
+        help="session timeout: more than the coordinator's restart takes beside fifty clients on two cores",
+    )
     parser.add_argument("--history", type=Path, help="write the history there, a line for each record")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

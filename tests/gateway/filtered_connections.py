@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from kafka.protocol.consumer.fetch import FetchRequest
@@ -12,6 +13,8 @@ from group_coordinator.gateway.connection import Connection
 from group_coordinator.gateway.topic_access import TopicAccess
 from group_coordinator.gateway.topic_filter import TopicFilter
 from group_coordinator.gateway.versions import accepted_versions
+from tests.gateway import wire
+from tests.gateway.machines import carried
 
 SECRET, HONEST = "coordinator.events", "orders"
 
@@ -44,3 +47,16 @@ def fetch_request(version: int, *topics: str | UUID, session: tuple[int, int] = 
         version=version, replica_id=-1, max_wait_ms=1, min_bytes=1, max_bytes=99, isolation_level=1,
         session_id=session[0], session_epoch=session[1], topics=asked, forgotten_topics_data=[], rack_id="",
     )  # fmt: skip
+
+
+def sent(machine: Connection, cls: Any, version: int) -> Any:
+    """What the broker is asked, decoded."""
+    (frame,) = wire.frames(carried(machine.to_broker))
+    return cls.decode(frame[4:], version=version, header=True)
+
+
+def told(machine: Connection, cls: Any, version: int) -> Any:
+    """What the client is told, decoded."""
+    assert machine.closing is None
+    (frame,) = wire.frames(carried(machine.to_client))
+    return cls.decode(frame[4:], version=version, header=True)

@@ -33,7 +33,9 @@ Record = TypeVar("Record", bound=HistoryRecord)
 class Pump:
     """Runs between `start` and `stop`; `pause` makes it deaf and dumb, as a Spark that restarts."""
 
-    def __init__(self, bootstrap_servers: str, settings: TopicSettings, group_config: GroupConfig | None = None) -> None:
+    def __init__(
+        self, bootstrap_servers: str, settings: TopicSettings, group_config: GroupConfig | None = None
+    ) -> None:
         self.group_config = group_config or GroupConfig(group_initial_rebalance_delay_ms=0)
         self.history: list[HistoryRecord] = []
         self._bootstrap = {"bootstrap.servers": bootstrap_servers}

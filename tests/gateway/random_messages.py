@@ -14,7 +14,10 @@ from kafka.protocol.producer import produce, transaction
 
 from group_coordinator.gateway.versions import GROUP_APIS, GROUP_VERSIONS, TOPIC_APIS, accepted_versions
 
-_MODULES = (group, groups, find_coordinator, sasl, produce, fetch, offsets, metadata, topics, transaction, transactions, configs, cluster)
+_MODULES = (
+    group, groups, find_coordinator, sasl, produce, fetch, offsets, metadata, topics, transaction, transactions,
+    configs, cluster,
+)  # fmt: skip
 _INT_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _ERROR_CODES = (-1, 0, 14, 15, 16, 22, 25, 27, 79, 82, 110)  # kio takes only those that Kafka has
 _TEXTS = ("", "a", "orders", "Bestellungen-é", "注文" * 40, "x" * 300, "\U0001f680")
@@ -25,7 +28,12 @@ MESSAGES = [
     for key, (first, last) in GROUP_VERSIONS.items()
     for kind in ("Request", "Response")
     for version in range(first, last + 1)
-] + [(name + kind, version) for name in ("SaslHandshake", "SaslAuthenticate") for kind in ("Request", "Response") for version in (0, 1)]
+] + [
+    (name + kind, version)
+    for name in ("SaslHandshake", "SaslAuthenticate")
+    for kind in ("Request", "Response")
+    for version in (0, 1)
+]
 
 _PASSED = accepted_versions(rewrites_addresses=False, taps=False)
 _PRODUCE_FIRST = 3
@@ -43,7 +51,9 @@ def wire_class(message: str) -> Any:
     return next(getattr(module, message) for module in _MODULES if hasattr(module, message))
 
 
-def random_message(message: str, version: int, random: Random, names: tuple[str, ...] = _TEXTS) -> tuple[Any, dict[str, Any]]:
+def random_message(
+    message: str, version: int, random: Random, names: tuple[str, ...] = _TEXTS
+) -> tuple[Any, dict[str, Any]]:
     """A message of kafka-python's and the values that it was made of, in our form; its topics are called by these names."""
     made = _Maker(version, random, names)
     cls = wire_class(message)
@@ -74,7 +84,9 @@ class _Maker:
             if "fields" in definition:
                 theirs, ours = self.fields(getattr(holder, kind), definition["fields"])
                 return getattr(holder, kind)(version=self._version, **theirs), ours
-            if kind == "string" and (definition.get("entityType") == "topicName" or definition["name"] == "ResourceName"):
+            if kind == "string" and (
+                definition.get("entityType") == "topicName" or definition["name"] == "ResourceName"
+            ):
                 name = self._random.choice(self._names)
                 return name, name
             if definition["name"] == "ResourceType":

@@ -22,14 +22,16 @@ def who(client_id: str) -> MemberIdentity:
 
 def started(trigger: Any, client_id: str) -> History:
     return RebalanceStarted(
-        **_COMMON, trigger=trigger, member=who(client_id), reason="a reason", initial=False, waiting_for=(), deadline_ms=0, interrupts=None
-    )
+        **_COMMON, trigger=trigger, member=who(client_id), reason="a reason", initial=False, waiting_for=(),
+        deadline_ms=0, interrupts=None,
+    )  # fmt: skip
 
 
 def joined(client_id: str) -> History:
     return MemberJoined(
-        **_COMMON, member=who(client_id), session_timeout_ms=1, rebalance_timeout_ms=1, protocols=(), subscribed_topics=None
-    )
+        **_COMMON, member=who(client_id), session_timeout_ms=1, rebalance_timeout_ms=1, protocols=(),
+        subscribed_topics=None,
+    )  # fmt: skip
 
 
 def expired(client_id: str) -> History:
@@ -52,7 +54,9 @@ def test_members_that_cooperate_rejoin_after_a_rebalance_and_else_never() -> Non
     history = [started("member_joined", "a"), started("leader_rejoined", "a"), started("member_changed", "a")]
     assert audit({"g": doings}, history).problems == []
     assert audit({"g": doings}, history[1:2]).problems, "there was none before it"
-    assert audit({"g": doings}, [history[0], structs.replace(history[1], time_ms=FOLLOW_UP_MS)]).problems, "it was long ago"
+    assert audit({"g": doings}, [history[0], structs.replace(history[1], time_ms=FOLLOW_UP_MS)]).problems, (
+        "it was long ago"
+    )
     assert audit({"g": Doings(started={"a"})}, history).problems, "only those that cooperate"
 
 

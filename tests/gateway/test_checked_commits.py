@@ -26,7 +26,11 @@ from schemas.messages import (
 )
 
 ID = "00000000-0000-0000-0000-000000000001"
-NONE, UNKNOWN_TOPIC, LOADING = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+NONE, UNKNOWN_TOPIC, LOADING = (
+    ErrorCode.NONE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
 
 
 class Book:
@@ -78,7 +82,9 @@ class Bench:
                 topics=tuple(
                     OffsetCommitResponseTopic(
                         name=topic.name,
-                        partitions=tuple(OffsetCommitResponsePartition(each.partition_index) for each in topic.partitions),
+                        partitions=tuple(
+                            OffsetCommitResponsePartition(each.partition_index) for each in topic.partitions
+                        ),
                     )
                     for topic in request.topics
                 )
@@ -89,7 +95,9 @@ class Bench:
     def codes(self) -> list[tuple[str, int, ErrorCode]]:
         (answer,) = self.answers
         assert isinstance(answer, OffsetCommitResponse)
-        return [(topic.name, each.partition_index, each.error_code) for topic in answer.topics for each in topic.partitions]
+        return [
+            (topic.name, each.partition_index, each.error_code) for topic in answer.topics for each in topic.partitions
+        ]
 
 
 def commit(*topics: tuple[str, tuple[int, ...]]) -> OffsetCommitRequest:
@@ -97,7 +105,10 @@ def commit(*topics: tuple[str, tuple[int, ...]]) -> OffsetCommitRequest:
         group_id="g",
         topics=tuple(
             OffsetCommitRequestTopic(
-                name=name, partitions=tuple(OffsetCommitRequestPartition(partition_index=each, committed_offset=7) for each in each_of)
+                name=name,
+                partitions=tuple(
+                    OffsetCommitRequestPartition(partition_index=each, committed_offset=7) for each in each_of
+                ),
             )
             for name, each_of in topics
         ),
@@ -119,7 +130,9 @@ def test_topics_and_partitions_that_are_not_there_are_refused_each_by_itself_in_
     bench.say(commit(("gone", (0,)), ("t", (5, 1, -1, 0)), ("gone", (3,)), ("t", (2,))))
     sent = bench.sent[0][0].request
     assert isinstance(sent, OffsetCommitRequest)
-    assert [(topic.name, [each.partition_index for each in topic.partitions]) for topic in sent.topics] == [("t", [1, 0])]
+    assert [(topic.name, [each.partition_index for each in topic.partitions]) for topic in sent.topics] == [
+        ("t", [1, 0])
+    ]
     bench.accept()
     assert bench.codes == [
         ("gone", 0, UNKNOWN_TOPIC), ("t", 5, UNKNOWN_TOPIC), ("t", 1, NONE), ("t", -1, UNKNOWN_TOPIC), ("t", 0, NONE),
@@ -144,7 +157,10 @@ def test_in_doubt_nothing_is_refused() -> None:
 
 def test_other_requests_and_empty_commits_go_through() -> None:
     bench = Bench()
-    for request in (HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), OffsetCommitRequest(group_id="g", topics=())):
+    for request in (
+        HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
+        OffsetCommitRequest(group_id="g", topics=()),
+    ):
         bench.say(request)
         assert bench.sent[-1][0].request is request
 

@@ -120,7 +120,9 @@ def test_three_libraries_in_one_group(consumers: Consumers, produce: Produce, pu
 
 @with_kafka_python
 def test_a_static_member_that_comes_back_moves_nothing(consumers: Consumers, pump: Pump) -> None:
-    others = {library: consumers.start("librdkafka", f"static-{library}", group_instance_id="other") for library in LIBRARIES}
+    others = {
+        library: consumers.start("librdkafka", f"static-{library}", group_instance_id="other") for library in LIBRARIES
+    }
     bounced = one_of_each(consumers, "static", group_instance_id="bounced")
     for library in LIBRARIES:
         share([others[library], bounced[library]], PARTITIONS)

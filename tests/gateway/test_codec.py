@@ -64,7 +64,12 @@ def test_headers_of_requests(message: str, version: int) -> None:
         payload = bytes(theirs.encode(version=version, header=True))
         head = parse_request_head(payload)
         assert head is not None
-        assert (head.api_key, head.api_version, head.correlation_id, head.client_id) == (theirs.API_KEY, version, 77, client_id)
+        assert (head.api_key, head.api_version, head.correlation_id, head.client_id) == (
+            theirs.API_KEY,
+            version,
+            77,
+            client_id,
+        )
         assert decode(message, version, payload, body_start(message, head, payload)) == values
 
 

@@ -100,7 +100,9 @@ def test_whatever_the_order_of_answers_and_the_size_of_pieces(seed: int) -> None
     machine = connection()
     kinds = [random.choice(("group", "broker")) for _ in range(30)]
     stream = b"".join(wire.heartbeat(n) if kind == "group" else wire.produce(n, acks=1) for n, kind in enumerate(kinds))
-    answers = b"".join(wire.raw_answer(n, bytes(random.randrange(300))) for n, kind in enumerate(kinds) if kind == "broker")
+    answers = b"".join(
+        wire.raw_answer(n, bytes(random.randrange(300))) for n, kind in enumerate(kinds) if kind == "broker"
+    )
     to_client, to_broker = b"", b""
     waiting: list[int] = []
     while stream or answers or waiting:
@@ -126,7 +128,9 @@ def test_whatever_the_order_of_answers_and_the_size_of_pieces(seed: int) -> None
     assert wire.correlations(to_broker)  # whole frames only
 
 
-@pytest.mark.parametrize(("waits", "response"), [(wire.join(1), JoinGroupResponse()), (wire.sync(1), SyncGroupResponse())])
+@pytest.mark.parametrize(
+    ("waits", "response"), [(wire.join(1), JoinGroupResponse()), (wire.sync(1), SyncGroupResponse())]
+)
 def test_behind_a_request_that_waits_for_others_nothing_is_begun(waits: bytes, response: GroupResponse) -> None:
     """As at a broker: a heartbeat that is sent while a member joins is answered as of the generation that it has joined."""
     machine = fed(connection(), waits, wire.heartbeat(2), wire.metadata(3))
@@ -179,8 +183,14 @@ def test_an_unknown_version_of_api_versions_is_told_which_are_known() -> None:
 
 def test_what_is_not_offered_ends_the_connection() -> None:
     commit = OffsetCommitRequest(version=10, group_id="g", topics=[])
-    for refused in (wire.request(commit, 1), wire.produce(1, acks=1, version=10), b"\x00\x00\x00\x0a\x00\x44\x00\x00\x00\x00\x00\x01\xff\xff"):
-        assert (fed(connection(), refused).closing or "").split(":")[0] == "not offered", "one kind for the metrics, whatever is asked"
+    for refused in (
+        wire.request(commit, 1),
+        wire.produce(1, acks=1, version=10),
+        b"\x00\x00\x00\x0a\x00\x44\x00\x00\x00\x00\x00\x01\xff\xff",
+    ):
+        assert (fed(connection(), refused).closing or "").split(":")[0] == "not offered", (
+            "one kind for the metrics, whatever is asked"
+        )
 
 
 # ----------------------------------------------------------------------------------------------------------------- bounds
@@ -231,13 +241,17 @@ def test_a_group_request_has_a_bound_of_its_own() -> None:
 
 
 def test_a_request_over_many_groups_counts_for_as_many() -> None:
-    of_three = wire.request(DescribeGroupsRequest(version=5, groups=["a", "b", "c"], include_authorized_operations=False), 1)
+    of_three = wire.request(
+        DescribeGroupsRequest(version=5, groups=["a", "b", "c"], include_authorized_operations=False), 1
+    )
     machine = fed(connection(Bounds(pending_requests_max=4)), of_three, of_three, wire.heartbeat(3))
     assert len(machine.to_coordinator) == 2
     machine.answer(machine.to_coordinator[0].number, DescribeGroupsResponse(groups=()))
     machine.answer(machine.to_coordinator[1].number, DescribeGroupsResponse(groups=()))
     assert len(machine.to_coordinator) == 3
-    too_many = wire.request(DescribeGroupsRequest(version=5, groups=["g"] * 10_001, include_authorized_operations=False), 1)
+    too_many = wire.request(
+        DescribeGroupsRequest(version=5, groups=["g"] * 10_001, include_authorized_operations=False), 1
+    )
     assert "at most 10000 are taken" in (fed(connection(), too_many).closing or "")
 
 
@@ -290,7 +304,9 @@ def test_an_answer_to_a_connection_that_has_ended_is_dropped() -> None:
 def test_random_bytes_never_raise() -> None:
     random = Random(3)
     for _ in range(3_000):
-        good = random.choice((wire.heartbeat(1), wire.join(2), wire.metadata(3), wire.produce(4, 1), wire.api_versions(5)))
+        good = random.choice(
+            (wire.heartbeat(1), wire.join(2), wire.metadata(3), wire.produce(4, 1), wire.api_versions(5))
+        )
         damaged = bytearray(good)
         for _ in range(random.randrange(1, 6)):
             damaged[random.randrange(len(damaged))] = random.randrange(256)

@@ -76,7 +76,9 @@ class Bench:
         self.metrics = GatewayMetrics()
         self.failures: list[GatewayError] = []
         self.sizes = AnswerSizes()
-        self.client = EventsClient(GatewayConfig(bootstrap_servers="unused"), self.metrics, self.sizes, self.failures.append)
+        self.client = EventsClient(
+            GatewayConfig(bootstrap_servers="unused"), self.metrics, self.sizes, self.failures.append
+        )
         self.producer, self.loop = Producer(), Loop()
         self.attach(self.loop)
         self.answers: list[Response] = []
@@ -94,8 +96,9 @@ class Bench:
         """The id of the request that was sent; empty: none was."""
         before = len(self.producer.sent)
         event = GroupEvent(
-            group_id=group_id, api=api, api_version=4, client_id="c", client_host="/h", new_member_id=None, request=request
-        )
+            group_id=group_id, api=api, api_version=4, client_id="c", client_host="/h", new_member_id=None,
+            request=request,
+        )  # fmt: skip
         self.client.ask(event, on_answer or self.answers.append)
         return msgspec.json.decode(self.producer.sent[-1][1])["request_id"] if len(self.producer.sent) > before else ""
 
@@ -189,7 +192,9 @@ def test_a_late_answer_is_for_nobody_else(other: HeartbeatRequest) -> None:
     assert bench.metrics.answers_unexpected == 1
 
 
-@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID]
+)
 def test_nobody_is_fenced_by_a_late_answer(code: ErrorCode) -> None:
     bench = Bench()
     late = bench.ask()
@@ -246,7 +251,13 @@ def test_a_producer_that_is_done_for_is_told() -> None:
 @pytest.mark.parametrize(
     ("api", "request_", "held_s"),
     [
-        ("JoinGroup", JoinGroupRequest(group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=300_000, protocol_type="c", protocols=()), 314),
+        (
+            "JoinGroup",
+            JoinGroupRequest(
+                group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=300_000, protocol_type="c", protocols=()
+            ),
+            314,
+        ),
         ("JoinGroup", JoinGroupRequest(group_id="g", session_timeout_ms=45_000, protocol_type="c", protocols=()), 59),
         ("SyncGroup", SyncGroupRequest(group_id="g", generation_id=1, member_id="m"), 309),
     ],
@@ -302,7 +313,10 @@ def test_what_would_be_a_dead_letter_is_answered_here() -> None:
 
 def test_a_large_event_that_is_good_is_sent() -> None:
     bench = Bench()
-    assert bench.ask(LeaveGroupRequest(group_id="g", members=tuple(LeaveGroupMember(member_id="m" * 100) for _ in range(1_000))), "LeaveGroup")
+    assert bench.ask(
+        LeaveGroupRequest(group_id="g", members=tuple(LeaveGroupMember(member_id="m" * 100) for _ in range(1_000))),
+        "LeaveGroup",
+    )
 
 
 def test_an_answer_that_cannot_be_read() -> None:

@@ -42,18 +42,26 @@ def begun(request: Any) -> Connection:
 
 def metadata(*names: str) -> MetadataRequest:
     topics = [MetadataRequest.MetadataRequestTopic(version=12, topic_id=None, name=name) for name in names]
-    return MetadataRequest(version=12, topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+    return MetadataRequest(
+        version=12, topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+    )
 
 
 def described(*names: str) -> DescribeTopicPartitionsRequest:
     cls = DescribeTopicPartitionsRequest
-    return cls(version=0, topics=[cls.TopicRequest(version=0, name=name) for name in names], response_partition_limit=1, cursor=None)
+    return cls(
+        version=0,
+        topics=[cls.TopicRequest(version=0, name=name) for name in names],
+        response_partition_limit=1,
+        cursor=None,
+    )
 
 
 def offsets(name: str, partitions: int) -> ListOffsetsRequest:
     cls = ListOffsetsRequest.ListOffsetsTopic
     requested = [
-        cls.ListOffsetsPartition(version=1, partition_index=index, timestamp=-1, current_leader_epoch=-1) for index in range(partitions)
+        cls.ListOffsetsPartition(version=1, partition_index=index, timestamp=-1, current_leader_epoch=-1)
+        for index in range(partitions)
     ]
     return ListOffsetsRequest(version=1, replica_id=-1, topics=[cls(version=1, name=name, partitions=requested)])
 
@@ -61,7 +69,8 @@ def offsets(name: str, partitions: int) -> ListOffsetsRequest:
 def fetch(name: str, partitions: int) -> FetchRequest:
     cls = FetchRequest.FetchTopic
     requested = [
-        cls.FetchPartition(version=4, partition=index, fetch_offset=0, partition_max_bytes=1) for index in range(partitions)
+        cls.FetchPartition(version=4, partition=index, fetch_offset=0, partition_max_bytes=1)
+        for index in range(partitions)
     ]
     return FetchRequest(
         version=4, replica_id=-1, max_wait_ms=1, min_bytes=1, max_bytes=1, isolation_level=0, topics=[cls(version=4, topic=name, partitions=requested)]
@@ -88,7 +97,9 @@ def test_what_is_refused_and_put_together_again_is_bounded(request_: Any) -> Non
     assert carried(machine.to_broker) == b""
 
 
-@pytest.mark.parametrize("request_", [offsets(HONEST, 20_000), fetch(HONEST, 20_000), metadata(*[f"orders-{n}" for n in range(2_500)])])
+@pytest.mark.parametrize(
+    "request_", [offsets(HONEST, 20_000), fetch(HONEST, 20_000), metadata(*[f"orders-{n}" for n in range(2_500)])]
+)
 def test_what_is_not_refused_has_no_such_bound(request_: Any) -> None:
     machine = begun(request_)
     assert machine.closing is None
@@ -99,7 +110,9 @@ def test_topics_that_one_request_names_are_bounded() -> None:
     assert begun(metadata(*["orders"] * 24_000)).closing is None
     assert begun(metadata(*["orders"] * 26_000)).closing is not None
     ids = [MetadataRequest.MetadataRequestTopic(version=12, topic_id=uuid4(), name=None) for _ in range(26_000)]
-    named = MetadataRequest(version=12, topics=ids, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+    named = MetadataRequest(
+        version=12, topics=ids, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+    )
     assert begun(named).closing is not None
 
 
@@ -108,10 +121,16 @@ def test_topics_that_one_request_names_are_bounded() -> None:
 
 EMPTY_TOPICS = varint(300_001) + b"\x01\x01\x00" * 300_000 + b"\x00"
 EMPTY_PARTITIONS = b"\x02\x02t" + varint(100_001) + b"\x00\x00\x00\x01\x00\x00" * 100_000 + b"\x00\x00"
-REFUSED_TOPICS = varint(5_001) + (b"\x15coordinator.eventsxx" + b"\x02\x00\x00\x00\x01\x15" + b"r" * 20 + b"\x00\x00") * 5_000 + b"\x00"
+REFUSED_TOPICS = (
+    varint(5_001)
+    + (b"\x15coordinator.eventsxx" + b"\x02\x00\x00\x00\x01\x15" + b"r" * 20 + b"\x00\x00") * 5_000
+    + b"\x00"
+)
 
 
-@pytest.mark.parametrize("body", [EMPTY_TOPICS, EMPTY_PARTITIONS, REFUSED_TOPICS], ids=["topics", "partitions", "refused"])
+@pytest.mark.parametrize(
+    "body", [EMPTY_TOPICS, EMPTY_PARTITIONS, REFUSED_TOPICS], ids=["topics", "partitions", "refused"]
+)
 @pytest.mark.parametrize("chunk", [1_000, 262_144])
 def test_a_produce_without_records_to_speak_of_is_not_served(body: bytes, chunk: int) -> None:
     machine = connection()
@@ -159,10 +178,14 @@ def test_bulk_goes_through_as_it_comes() -> None:
 
 
 STATIC = replace(join(), group_instance_id="i")
-SYNC = SyncGroupRequest(group_id="g", generation_id=1, member_id="m", protocol_type=None, protocol_name=None, assignments=())
+SYNC = SyncGroupRequest(
+    group_id="g", generation_id=1, member_id="m", protocol_type=None, protocol_name=None, assignments=()
+)
 
 
-@pytest.mark.parametrize("request_", [join("m"), STATIC, replace(STATIC, member_id="m"), SYNC, replace(SYNC, group_instance_id="i")])
+@pytest.mark.parametrize(
+    "request_", [join("m"), STATIC, replace(STATIC, member_id="m"), SYNC, replace(SYNC, group_instance_id="i")]
+)
 def test_one_member_asks_only_so_often_at_once(request_: JoinGroupRequest | SyncGroupRequest) -> None:
     """Each may be answered with megabytes that others have written, and none of them waits for room."""
     bench, api = Bench(), type(request_).__name__.removesuffix("Request")

@@ -56,7 +56,12 @@ def test_whole_or_in_pieces_what_comes_out_is_what_went_in(payloads: list[tuple[
 def test_looks_at_a_beginning_without_taking_it() -> None:
     splitter = FrameSplitter(100)
     splitter.feed(frame(b"abcdef")[:7])
-    assert (splitter.peek(2), splitter.peek(100), splitter.is_complete, splitter.whole()) == (b"ab", b"abc", False, None)
+    assert (splitter.peek(2), splitter.peek(100), splitter.is_complete, splitter.whole()) == (
+        b"ab",
+        b"abc",
+        False,
+        None,
+    )
     splitter.feed(b"defnext")
     assert (splitter.peek(100), splitter.is_complete, splitter.size) == (b"abcdef", True, 6)
     assert splitter.whole() == b"abcdef"
@@ -95,7 +100,9 @@ def test_heads(payload: bytes, client_id: str | None) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("payload", [b"\x00\x0c\x00\x04\x00\x00\x00\x07\xff\xfe", b"\x00\x0c\x00\x04\x00\x00\x00\x07\x00\x02\xff\xff"])
+@pytest.mark.parametrize(
+    "payload", [b"\x00\x0c\x00\x04\x00\x00\x00\x07\xff\xfe", b"\x00\x0c\x00\x04\x00\x00\x00\x07\x00\x02\xff\xff"]
+)
 def test_heads_that_are_none(payload: bytes) -> None:
     with pytest.raises(FrameError):
         parse_request_head(payload)

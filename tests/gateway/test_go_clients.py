@@ -77,14 +77,29 @@ def test_five_libraries_in_one_group(consumers: Consumers, produce: Produce, pum
 def test_franz_gos_own_tests_of_groups(gateway: Gateway, programs: Path, tmp_path: Path, pump: Pump) -> None:
     """Chains of groups whose members come and go, by range and cooperative-sticky, dynamic and static: no record twice, none lost."""
     test = tmp_path / "kgo.test"
-    subprocess.run(["go", "test", "-c", "-o", str(test), "github.com/twmb/franz-go/pkg/kgo"], check=True, cwd=GO_MODULE, timeout=300)
-    environment = {**os.environ, "KGO_SEEDS": gateway.bootstrap_servers, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": str(RECORDS)}
+    subprocess.run(
+        ["go", "test", "-c", "-o", str(test), "github.com/twmb/franz-go/pkg/kgo"],
+        check=True,
+        cwd=GO_MODULE,
+        timeout=300,
+    )
+    environment = {
+        **os.environ,
+        "KGO_SEEDS": gateway.bootstrap_servers,
+        "KGO_TEST_RF": "1",
+        "KGO_TEST_RECORDS": str(RECORDS),
+    }
     done = subprocess.run(
         [str(test), "-test.run", "^(TestGroupETL|TestGroupSimple|TestIssue434|TestAddRemovePartitions)$", "-test.v", "-test.timeout", "150s"],
         env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=180,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4_000:]
-    for passed in ("TestGroupETL/range", "TestGroupETL/cooperative-sticky", "TestGroupETL/cooperative-sticky/static", "TestGroupSimple/classic"):
+    for passed in (
+        "TestGroupETL/range",
+        "TestGroupETL/cooperative-sticky",
+        "TestGroupETL/cooperative-sticky/static",
+        "TestGroupSimple/classic",
+    ):
         assert f"--- PASS: {passed} " in done.stdout
     assert gateway.metrics.in_doubt == 0
     assert [record for record in pump.history if isinstance(record, MemberExpired)] == []

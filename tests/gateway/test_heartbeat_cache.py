@@ -80,7 +80,12 @@ def test_what_was_said_and_what_is_published(said: ErrorCode, state: str, told: 
 
 def test_only_members_of_the_published_group_in_its_generation() -> None:
     bench = Bench().known()
-    for group in (None, replace(GROUP, generation_id=6), replace(GROUP, members=()), replace(GROUP, members=(replace(MEMBER, member_id="n"),))):
+    for group in (
+        None,
+        replace(GROUP, generation_id=6),
+        replace(GROUP, members=()),
+        replace(GROUP, members=(replace(MEMBER, member_id="n"),)),
+    ):
         bench.group = group
         assert bench.beats.answer(BEAT, 1) is None
 
@@ -180,7 +185,9 @@ class World:
             self.published.take([TopicRecord(b"g", None if snapshot is None else encode_json(snapshot), 0)])
             self.published_seq = 0 if snapshot is None else snapshot.seq
 
-    def _event(self, request: Request, api: str, offset: int, new_member_id: str | None) -> tuple[RequestEnvelope, Request]:
+    def _event(
+        self, request: Request, api: str, offset: int, new_member_id: str | None
+    ) -> tuple[RequestEnvelope, Request]:
         value = encode_request_event(
             api, 3, request, request_id=str(offset), reply_partition=0, client_id="c", new_member_id=new_member_id
         )
@@ -202,7 +209,10 @@ class World:
             if self.random.random() < 0.6:
                 self.arriving.remove(response)
                 self.members[response.member_id] = response.generation_id
-                self.send(SyncGroupRequest(group_id="g", generation_id=response.generation_id, member_id=response.member_id), "SyncGroup")
+                self.send(
+                    SyncGroupRequest(group_id="g", generation_id=response.generation_id, member_id=response.member_id),
+                    "SyncGroup",
+                )
 
     def is_silent(self, member_id: str) -> bool:
         """Now and then one says nothing for longer than its session."""

@@ -65,7 +65,11 @@ def passing(gateway: ProxyServer) -> int:
     return gateway.shared.passing.bytes
 
 
-@pytest.mark.parametrize("opening", [bulk(MIB)[:100], bulk(MIB, acks=b"\x00\x00")[:100], create_acls(MIB)], ids=["produce", "unconfirmed", "other"])
+@pytest.mark.parametrize(
+    "opening",
+    [bulk(MIB)[:100], bulk(MIB, acks=b"\x00\x00")[:100], create_acls(MIB)],
+    ids=["produce", "unconfirmed", "other"],
+)
 def test_what_requests_without_an_end_claim_at_brokers_is_bounded(sink: Sink, opening: bytes) -> None:
     """A few bytes each, and a length."""
     with front(Bounds(passing_bytes_max=8 * MIB), connections_max=200) as gateway:

@@ -40,8 +40,9 @@ def test_a_coordinator_that_is_away_in_the_middle_of(
 
     def start(library: Library) -> ConsumerProcess:
         return consumers.start(
-            library, "phase", session_timeout_ms=45_000, enable_auto_commit=False, partition_assignment_strategy=strategy
-        )
+            library, "phase", session_timeout_ms=45_000, enable_auto_commit=False,
+            partition_assignment_strategy=strategy,
+        )  # fmt: skip
 
     def completed() -> int:
         return len(pump.told(RebalanceCompleted, "phase"))

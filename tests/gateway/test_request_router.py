@@ -107,8 +107,13 @@ def test_the_id_is_good_for_its_group_only() -> None:
     assert bench.events[0].new_member_id is None
 
 
-@pytest.mark.parametrize(("version", "instance", "hands_out", "prefix"), [(3, None, True, "client"), (9, "i", True, "i"), (9, None, False, "client")])
-def test_others_ask_the_coordinator_and_bring_their_id(version: int, instance: str | None, hands_out: bool, prefix: str) -> None:
+@pytest.mark.parametrize(
+    ("version", "instance", "hands_out", "prefix"),
+    [(3, None, True, "client"), (9, "i", True, "i"), (9, None, False, "client")],
+)
+def test_others_ask_the_coordinator_and_bring_their_id(
+    version: int, instance: str | None, hands_out: bool, prefix: str
+) -> None:
     bench = Bench(hands_out=hands_out)
     assert bench.ask("JoinGroup", join(instance=instance), version=version) == []
     (event,) = bench.events
@@ -176,7 +181,9 @@ def test_a_request_over_very_many_groups_asks_for_the_first_of_them(api: str) ->
     requests: dict[str, Request] = {
         "DescribeGroups": DescribeGroupsRequest(groups=names),
         "DeleteGroups": DeleteGroupsRequest(groups_names=names),
-        "OffsetFetch": OffsetFetchRequest(groups=tuple(OffsetFetchRequestGroup(group_id=name, topics=None) for name in names)),
+        "OffsetFetch": OffsetFetchRequest(
+            groups=tuple(OffsetFetchRequestGroup(group_id=name, topics=None) for name in names)
+        ),
     }
     bench = Bench()
     assert bench.ask(api, requests[api], version=8 if api == "OffsetFetch" else 2) == []
@@ -186,7 +193,8 @@ def test_a_request_over_very_many_groups_asks_for_the_first_of_them(api: str) ->
     (answer,) = bench.answers
     told: tuple[Any, ...] = getattr(answer, "results" if api == "DeleteGroups" else "groups")
     assert [(each.group_id, each.error_code) for each in told] == [
-        (name, ErrorCode.NONE if number < 1_000 else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) for number, name in enumerate(names)
+        (name, ErrorCode.NONE if number < 1_000 else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        for number, name in enumerate(names)
     ]
 
 
@@ -198,7 +206,9 @@ def test_requests_over_no_group() -> None:
 
 
 def test_each_broker_lists_its_own_groups() -> None:
-    listed = [ListedGroup(group_id=f"g{number}", protocol_type="consumer", group_state="Stable") for number in range(30)]
+    listed = [
+        ListedGroup(group_id=f"g{number}", protocol_type="consumer", group_state="Stable") for number in range(30)
+    ]
     bench = Bench(None, *listed)
     found: list[str] = []
     for node in NODES:
@@ -243,10 +253,16 @@ REQUESTS: dict[str, GroupRequest] = {
     "LeaveGroup": LeaveGroupRequest(group_id="g", members=(LeaveGroupMember(member_id="m"),)),
     "OffsetCommit": OffsetCommitRequest(
         group_id="g",
-        topics=(OffsetCommitRequestTopic(name="t", partitions=(OffsetCommitRequestPartition(partition_index=0, committed_offset=1),)),),
+        topics=(
+            OffsetCommitRequestTopic(
+                name="t", partitions=(OffsetCommitRequestPartition(partition_index=0, committed_offset=1),)
+            ),
+        ),
     ),
     "OffsetFetch": OffsetFetchRequest(
-        groups=(OffsetFetchRequestGroup(group_id="g", topics=(OffsetFetchRequestTopic(name="t", partition_indexes=(0,)),)),)
+        groups=(
+            OffsetFetchRequestGroup(group_id="g", topics=(OffsetFetchRequestTopic(name="t", partition_indexes=(0,)),)),
+        )
     ),
     "OffsetDelete": OffsetDeleteRequest(group_id="g", topics=()),
     "DescribeGroups": DescribeGroupsRequest(groups=("g",)),
@@ -274,7 +290,9 @@ def test_version_1_of_offset_fetch_has_its_error_at_each_partition() -> None:
     answer = refusal(REQUESTS["OffsetFetch"], ErrorCode.COORDINATOR_NOT_AVAILABLE)
     payload = write_response("OffsetFetch", 1, 1, answer)
     read = WireOffsetFetchResponse.decode(payload, version=1, header=True)
-    assert [(each.partition_index, each.committed_offset, each.error_code) for each in read.topics[0].partitions] == [(0, -1, 15)]
+    assert [(each.partition_index, each.committed_offset, each.error_code) for each in read.topics[0].partitions] == [
+        (0, -1, 15)
+    ]
 
 
 def test_an_answer_goes_through_as_it_is() -> None:

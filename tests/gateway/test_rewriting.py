@@ -20,7 +20,10 @@ from group_coordinator.gateway.rewriting import (
 from group_coordinator.gateway.versions import GROUP_VERSIONS, accepted_versions, offered_versions
 
 OURS = accepted_versions(rewrites_addresses=True, taps=False)
-BROKER = {0: (0, 13), 1: (4, 18), 3: (0, 13), 8: (2, 10), 10: (3, 6), 11: (0, 3), 18: (0, 4), 25: (0, 4), 28: (0, 5), 68: (0, 1), 999: (0, 0)}
+BROKER = {
+    0: (0, 13), 1: (4, 18), 3: (0, 13), 8: (2, 10), 10: (3, 6), 11: (0, 3), 18: (0, 4), 25: (0, 4), 28: (0, 5),
+    68: (0, 1), 999: (0, 0),
+}  # fmt: skip
 
 
 def locate(node_id: int, address: Address) -> Address:
@@ -48,8 +51,9 @@ def test_metadata(version: int) -> None:
         ])
     ]  # fmt: skip
     message = MetadataResponse(
-        version=version, brokers=brokers(MetadataResponse.MetadataResponseBroker, version), topics=topics, cluster_id="c", controller_id=3
-    )
+        version=version, brokers=brokers(MetadataResponse.MetadataResponseBroker, version), topics=topics,
+        cluster_id="c", controller_id=3,
+    )  # fmt: skip
     payload = encoded(message)
     rewritten = rewrite_metadata(payload, version, locate)
     read = MetadataResponse.decode(rewritten, version=version, header=True)
@@ -152,10 +156,13 @@ def test_features_that_rest_on_what_is_hidden_are_not_offered() -> None:
     message = api_versions(3)
     cls = ApiVersionsResponse.FinalizedFeatureKey
     message.finalized_features = [
-        cls(version=3, name=name, max_version_level=2, min_version_level=1) for name in ("metadata.version", "transaction.version", "group.version")
+        cls(version=3, name=name, max_version_level=2, min_version_level=1)
+        for name in ("metadata.version", "transaction.version", "group.version")
     ]
     message.finalized_features_epoch = 16
-    read = ApiVersionsResponse.decode(rewrite_api_versions(encoded(message), 3, OURS, taps=False), version=3, header=True)
+    read = ApiVersionsResponse.decode(
+        rewrite_api_versions(encoded(message), 3, OURS, taps=False), version=3, header=True
+    )
     assert [each.name for each in read.finalized_features] == ["metadata.version"]
     assert (read.finalized_features_epoch, read.throttle_time_ms) == (16, 5)
 

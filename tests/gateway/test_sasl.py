@@ -34,8 +34,9 @@ def token(correlation_id: int, data: bytes, version: int = 2) -> bytes:
 
 def token_answer(correlation_id: int, error_code: int = 0, version: int = 2, lifetime_ms: int = 0) -> bytes:
     message = SaslAuthenticateResponse(
-        version=version, error_code=error_code, error_message=None, auth_bytes=b"server", session_lifetime_ms=lifetime_ms
-    )
+        version=version, error_code=error_code, error_message=None, auth_bytes=b"server",
+        session_lifetime_ms=lifetime_ms,
+    )  # fmt: skip
     return wire.response(message, correlation_id)
 
 
@@ -95,7 +96,9 @@ def test_a_verdict_is_on_its_own_request_only(again: tuple[str, ...], code: int)
     for number, kind in enumerate(again, start=3):
         is_token = kind == "token"
         requests.append(token(number, ADMIN) if is_token else handshake(number, "PLAIN"))
-        answers.append(token_answer(number, code or AUTHENTICATION_FAILED) if is_token else handshake_answer(number, code))
+        answers.append(
+            token_answer(number, code or AUTHENTICATION_FAILED) if is_token else handshake_answer(number, code)
+        )
     machine = fed(connection(requires_sasl=True), *requests, wire.heartbeat(9))
     for request, answer in zip(requests, answers, strict=True):
         assert carried(machine.to_broker) == request, "nothing more is read before the broker has answered"
@@ -136,7 +139,10 @@ def test_a_session_ends_when_the_broker_has_said() -> None:
     assert (ended.to_coordinator, ended.closing) == ([], "the client's session has ended")
 
 
-@pytest.mark.parametrize(("mechanism", "first"), [("GSSAPI", b"ticket"), ("PLAIN", b"no parts"), ("SCRAM-SHA-256", b"n,,n=t,r=a,tokenauth=true")])
+@pytest.mark.parametrize(
+    ("mechanism", "first"),
+    [("GSSAPI", b"ticket"), ("PLAIN", b"no parts"), ("SCRAM-SHA-256", b"n,,n=t,r=a,tokenauth=true")],
+)
 def test_who_cannot_be_named_is_not_served(mechanism: str, first: bytes) -> None:
     machine = authenticating(mechanism, first)
     for number in (2, 3, 4):

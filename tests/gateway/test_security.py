@@ -61,7 +61,9 @@ def guarded_kafka(kafka_jars: Path) -> Iterator[tuple[EmbeddedKafka, str]]:
 
 
 @pytest.fixture
-def guarded(guarded_kafka: tuple[EmbeddedKafka, str], topic_settings: TopicSettings, tmp_path: Path) -> Iterator[Gateway]:
+def guarded(
+    guarded_kafka: tuple[EmbeddedKafka, str], topic_settings: TopicSettings, tmp_path: Path
+) -> Iterator[Gateway]:
     """TLS towards clients, SASL towards the broker, rules for groups."""
     kafka, bootstrap_servers = guarded_kafka
     rules = tmp_path / "rules"
@@ -96,7 +98,12 @@ def first_problem(gateway: Gateway, settings: dict[str, str], group: str, timeou
     """What a consumer is told first; None: it got partitions."""
     problems: list[str] = []
     consumer = Consumer(
-        {**settings, "bootstrap.servers": gateway.bootstrap_servers, "group.id": group, "error_cb": lambda error: problems.append(error.name())}
+        {
+            **settings,
+            "bootstrap.servers": gateway.bootstrap_servers,
+            "group.id": group,
+            "error_cb": lambda error: problems.append(error.name()),
+        }
     )
     assigned: list[object] = []
     consumer.subscribe(["data"], on_assign=lambda _, partitions: assigned.extend(partitions))
@@ -117,7 +124,9 @@ def first_problem(gateway: Gateway, settings: dict[str, str], group: str, timeou
         consumer.close()
 
 
-@pytest.mark.parametrize(("mechanism", "user", "password"), [("PLAIN", "alice", "secret"), ("SCRAM-SHA-256", "bob", "hidden")])
+@pytest.mark.parametrize(
+    ("mechanism", "user", "password"), [("PLAIN", "alice", "secret"), ("SCRAM-SHA-256", "bob", "hidden")]
+)
 def test_who_is_let_in(guarded: Gateway, mechanism: str, user: str, password: str) -> None:
     settings = sasl(mechanism, user, password)
     producer = Producer({**settings, "bootstrap.servers": guarded.bootstrap_servers})
@@ -182,7 +191,10 @@ def test_sessions_are_prolonged_while_groups_are_at_work(guarded: Gateway, java_
 
 def test_a_certificate_that_cannot_be_used(topic_settings: TopicSettings) -> None:
     config = GatewayConfig(
-        listen=Address("127.0.0.1", 0), bootstrap_servers="127.0.0.1:1", topic_prefix=topic_settings.prefix, tls_certificate=Path("/no/such/file")
+        listen=Address("127.0.0.1", 0),
+        bootstrap_servers="127.0.0.1:1",
+        topic_prefix=topic_settings.prefix,
+        tls_certificate=Path("/no/such/file"),
     )
     with pytest.raises(GatewayError, match="/no/such/file cannot be used"):
         Gateway(config).start()

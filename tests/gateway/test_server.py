@@ -50,7 +50,9 @@ def test_a_broker_that_names_the_gateway_itself(
     odd_kafka: tuple[EmbeddedKafka, Route], topic_settings: TopicSettings, java_classes: Path
 ) -> None:
     kafka, route = odd_kafka
-    config = GatewayConfig(bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_settings.prefix, routes=(route,))
+    config = GatewayConfig(
+        bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_settings.prefix, routes=(route,)
+    )
     with (
         Pump(kafka.bootstrap_servers, topic_settings),
         Gateway(config) as gateway,
@@ -67,7 +69,9 @@ def test_a_broker_that_closes_idle_connections_disturbs_nobody(
 ) -> None:
     """The connection to the coordinator carries group requests only: to the broker it is idle."""
     kafka, _ = odd_kafka
-    config = GatewayConfig(listen=Address("127.0.0.1", 0), bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_settings.prefix)
+    config = GatewayConfig(
+        listen=Address("127.0.0.1", 0), bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_settings.prefix
+    )
     with (
         Pump(kafka.bootstrap_servers, topic_settings) as pump,
         Gateway(config) as gateway,
@@ -78,11 +82,19 @@ def test_a_broker_that_closes_idle_connections_disturbs_nobody(
         rebalances, accepted = len(pump.told(RebalanceStarted, "idle")), gateway.metrics.connections_accepted
         time.sleep(7)  # the broker ends a connection by its own clock
         assert len(pump.told(RebalanceStarted, "idle")) == rebalances
-        assert gateway.metrics.connections_accepted <= accepted + 1, "nobody had to connect anew (a bootstrap connection apart)"
+        assert gateway.metrics.connections_accepted <= accepted + 1, (
+            "nobody had to connect anew (a bootstrap connection apart)"
+        )
 
 
 def test_members_of_one_group_may_come_through_different_gateways(
-    kafka: EmbeddedKafka, gateway_config: GatewayConfig, gateway: Gateway, pump: Pump, topic: str, produce: Produce, java_classes: Path
+    kafka: EmbeddedKafka,
+    gateway_config: GatewayConfig,
+    gateway: Gateway,
+    pump: Pump,
+    topic: str,
+    produce: Produce,
+    java_classes: Path,
 ) -> None:
     other_config = replace(gateway_config, listen=Address("127.0.0.1", 0))
     with (
@@ -192,13 +204,17 @@ def refused(config: GatewayConfig) -> str:
 
 
 def test_a_coordinator_that_was_never_started(gateway_config: GatewayConfig, kafka: EmbeddedKafka) -> None:
-    assert "There is no topic absent.events and no topic absent.responses" in refused(replace(gateway_config, topic_prefix="absent"))
+    assert "There is no topic absent.events and no topic absent.responses" in refused(
+        replace(gateway_config, topic_prefix="absent")
+    )
 
 
 def test_a_port_that_is_taken(gateway_config: GatewayConfig, admin: AdminClient, topic_settings: TopicSettings) -> None:
     ensure_topics(admin, topic_settings)
     with socket.create_server(("127.0.0.1", gateway_config.listen.port)):
-        assert refused(gateway_config) == f"The gateway cannot listen on {gateway_config.listen}: Address already in use."
+        assert (
+            refused(gateway_config) == f"The gateway cannot listen on {gateway_config.listen}: Address already in use."
+        )
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from streaming.topics import TopicSettings
 from tests.gateway.pump import Pump
 
 SOMETHING = encode_request_event(
-    "Heartbeat", 4, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), request_id="r", reply_partition=0, client_id="c"
-)
+    "Heartbeat", 4, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), request_id="r", reply_partition=0,
+    client_id="c",
+)  # fmt: skip
 
 
 def test_the_words() -> None:

@@ -84,12 +84,16 @@ def test_a_recording_of_three_libraries_replays_to_the_brokers_answers(
             if members:
                 share(members, PARTITIONS)
         assert tap.metrics.connections_broken == {}
-    assert group in {each.group_id for each in admin.list_consumer_groups().result().valid}, "the broker kept the group itself"
+    assert group in {each.group_id for each in admin.list_consumer_groups().result().valid}, (
+        "the broker kept the group itself"
+    )
     theirs, ours = recorded(Path(f"{output}.answers")), replayed(output)
     assert len(theirs) > 20
     assert theirs.keys() == ours.keys()
     for request_id, (envelope, response) in theirs.items():
-        assert gist(envelope, ours[request_id]) == gist(envelope, response), f"{ours[request_id]}, the broker: {response}"
+        assert gist(envelope, ours[request_id]) == gist(envelope, response), (
+            f"{ours[request_id]}, the broker: {response}"
+        )
 
 
 def test_a_full_disk_ends_the_recording_and_disturbs_no_client() -> None:

@@ -90,13 +90,17 @@ def test_a_new_member_waits_for_the_id_that_the_broker_gives_it_and_others_behin
     second.answered(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="c-2"), 13)
     assert written.said == []
     first.answered(JoinGroupResponse(generation_id=1, member_id="c-1"), 14)
-    assert written.said == [10, ("g", "JoinGroup", "c-1"), 11, ("other", "Heartbeat", None), 12, ("g", "JoinGroup", "c-2")]
+    assert written.said == [
+        10, ("g", "JoinGroup", "c-1"), 11, ("other", "Heartbeat", None), 12, ("g", "JoinGroup", "c-2"),
+    ]  # fmt: skip
 
 
 def test_what_the_coordinator_never_saw_is_no_event() -> None:
     """A broker that is starting answers before its coordinator is there."""
     written = Written()
-    for number, error_code in enumerate((ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)):
+    for number, error_code in enumerate(
+        (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
+    ):
         tapped = written.log.request(beat(), 10 + number)
         assert tapped is not None
         tapped.answered(HeartbeatResponse(error_code=error_code), 15)
@@ -127,7 +131,9 @@ def test_a_request_for_several_groups_is_an_event_for_each_and_so_is_its_answer(
     written = Written()
     tapped = written.log.request(pending("DescribeGroups", DescribeGroupsRequest(groups=("a", "b"))), 10)
     assert tapped is not None
-    tapped.answered(DescribeGroupsResponse(groups=tuple(DescribedGroup(group_id=each, group_state="Dead") for each in "ab")), 11)
+    tapped.answered(
+        DescribeGroupsResponse(groups=tuple(DescribedGroup(group_id=each, group_state="Dead") for each in "ab")), 11
+    )
     assert written.said == [10, ("a", "DescribeGroups", None), ("b", "DescribeGroups", None)]
     ids = [msgspec.json.decode(event.value)["request_id"] for event in written.out[1:]]
     answers = [decode_response_event(answer.value) for answer in written.answers]

@@ -59,7 +59,10 @@ def test_kafka_consumer_groups(gateway: Gateway, working_group: str, consumers: 
     assert {row[3] for row in rows(tool(gateway, "--describe", "--group", "orders")) if row[0] == "orders"} == {"5"}
     deleted = tool(gateway, "--delete-offsets", "--group", "orders", "--topic", f"{topic}:0")
     assert "Request succeed" in deleted
-    assert len([row for row in rows(tool(gateway, "--describe", "--group", "orders")) if row[0] == "orders"]) == PARTITIONS - 1
+    assert (
+        len([row for row in rows(tool(gateway, "--describe", "--group", "orders")) if row[0] == "orders"])
+        == PARTITIONS - 1
+    )
     assert "was successful" in tool(gateway, "--delete", "--group", "orders")
     assert rows(tool(gateway, "--list")) == []
     assert "Group orders not found" in tool(gateway, "--describe", "--group", "orders")
@@ -76,7 +79,9 @@ def test_librdkafkas_admin_client(gateway: Gateway, working_group: str, consumer
     assert {member.host for member in group.members} == {"/127.0.0.1"}
     asked = [ConsumerGroupTopicPartitions("orders")]
     offsets = admin.list_consumer_group_offsets(asked)["orders"].result().topic_partitions
-    assert sorted((each.topic, each.partition, each.offset) for each in offsets) == [(topic, n, 10) for n in range(PARTITIONS)]
+    assert sorted((each.topic, each.partition, each.offset) for each in offsets) == [
+        (topic, n, 10) for n in range(PARTITIONS)
+    ]
     consumers.close_all()
     altered = [ConsumerGroupTopicPartitions("orders", [TopicPartition(topic, 0, 3)])]
     admin.alter_consumer_group_offsets(altered)["orders"].result()
@@ -92,7 +97,9 @@ def test_kafka_pythons_admin_client(gateway: Gateway, working_group: str, topic:
         wait_until(lambda: [group["group_id"] for group in admin.list_groups()] == ["orders"])
         assert admin.describe_groups(["orders"])["orders"]["group_state"] == "Stable"
         offsets = admin.list_group_offsets("orders")["orders"]
-        assert {at: each.offset for at, each in offsets.items()} == {PythonTopicPartition(topic, n): 10 for n in range(PARTITIONS)}
+        assert {at: each.offset for at, each in offsets.items()} == {
+            PythonTopicPartition(topic, n): 10 for n in range(PARTITIONS)
+        }
     finally:
         admin.close()
 
@@ -105,4 +112,9 @@ def test_a_commit_without_a_group(gateway: Gateway, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": gateway.bootstrap_servers, "log_level": "2"})
     altered = [ConsumerGroupTopicPartitions("simple", [TopicPartition(topic, 0, 1)])]
     admin.alter_consumer_group_offsets(altered)["simple"].result()
-    wait_until(lambda: [(group.group_id, group.is_simple_consumer_group) for group in admin.list_consumer_groups().result().valid] == [("simple", True)])
+    wait_until(
+        lambda: (
+            [(group.group_id, group.is_simple_consumer_group) for group in admin.list_consumer_groups().result().valid]
+            == [("simple", True)]
+        )
+    )

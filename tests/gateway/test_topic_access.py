@@ -74,9 +74,17 @@ ADMIN: dict[str, Callable[[AdminClient, str], Any]] = {
     "delete": lambda admin, topic: admin.delete_topics([topic]),
     "create partitions": lambda admin, topic: admin.create_partitions([NewPartitions(topic, 20)]),
     "create": lambda admin, topic: admin.create_topics([NewTopic(f"{topic}.more", 1, 1)]),
-    "alter": lambda admin, topic: admin.alter_configs([ConfigResource(ResourceType.TOPIC, topic, {"retention.ms": "1"})]),
+    "alter": lambda admin, topic: admin.alter_configs(
+        [ConfigResource(ResourceType.TOPIC, topic, {"retention.ms": "1"})]
+    ),
     "alter by increments": lambda admin, topic: admin.incremental_alter_configs(
-        [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[ConfigEntry("retention.ms", "1", incremental_operation=AlterConfigOpType.SET)])]
+        [
+            ConfigResource(
+                ResourceType.TOPIC,
+                topic,
+                incremental_configs=[ConfigEntry("retention.ms", "1", incremental_operation=AlterConfigOpType.SET)],
+            )
+        ]
     ),
     "describe the settings": lambda admin, topic: admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]),
     "describe": lambda admin, topic: admin.describe_topics(TopicCollection([topic])),
@@ -86,7 +94,9 @@ ADMIN: dict[str, Callable[[AdminClient, str], Any]] = {
 
 
 @pytest.mark.parametrize("what", ADMIN)
-def test_what_an_admin_client_may_not(what: str, through: AdminClient, admin: AdminClient, secret: str, topic: str) -> None:
+def test_what_an_admin_client_may_not(
+    what: str, through: AdminClient, admin: AdminClient, secret: str, topic: str
+) -> None:
     """The same on a topic of the client's own is for the broker to say, which lets everybody do everything."""
     for code in [code_of(future) for future in ADMIN[what](through, secret).values()]:
         assert code in (REFUSED, NO_LEADER if what in ("delete records", "list offsets") else REFUSED)
@@ -106,7 +116,9 @@ def test_the_list_of_topics_is_without_them(through: AdminClient, topic_settings
 
 @pytest.mark.parametrize("acks", ["all", "1"])
 @pytest.mark.parametrize("version", ["4.0.0", "2.0.0"])
-def test_writing(acks: str, version: str, gateway: Gateway, secret: str, topic: str, end_of: Callable[[str], tuple[int, int]]) -> None:
+def test_writing(
+    acks: str, version: str, gateway: Gateway, secret: str, topic: str, end_of: Callable[[str], tuple[int, int]]
+) -> None:
     """One producer, one broker, one request for both topics."""
     before = end_of(secret)
     told: list[tuple[str | None, int | None]] = []
@@ -114,7 +126,9 @@ def test_writing(acks: str, version: str, gateway: Gateway, secret: str, topic: 
     def on_delivery(error: KafkaError | None, message: Message) -> None:
         told.append((message.topic(), None if error is None else error.code()))
 
-    producer = Producer({"bootstrap.servers": gateway.bootstrap_servers, "acks": acks, "linger.ms": "50", "log_level": "2"})
+    producer = Producer(
+        {"bootstrap.servers": gateway.bootstrap_servers, "acks": acks, "linger.ms": "50", "log_level": "2"}
+    )
     for _ in range(10):
         producer.produce(secret, MESSAGE, b"g", partition=0, on_delivery=on_delivery)
         producer.produce(topic, MESSAGE, b"g", partition=0, on_delivery=on_delivery)
@@ -124,7 +138,9 @@ def test_writing(acks: str, version: str, gateway: Gateway, secret: str, topic: 
     assert end_of(secret) == before
 
 
-def test_writing_past_the_metadata(gateway: Gateway, secret: str, topic: str, end_of: Callable[[str], tuple[int, int]]) -> None:
+def test_writing_past_the_metadata(
+    gateway: Gateway, secret: str, topic: str, end_of: Callable[[str], tuple[int, int]]
+) -> None:
     """A client of one's own, which does not ask where a topic is; with and without an acknowledgement."""
     before = end_of(secret)
     with connected(gateway) as client:
@@ -152,7 +168,10 @@ def test_a_transaction(gateway: Gateway, secret: str, end_of: Callable[[str], tu
     producer.produce(secret, MESSAGE, b"g", partition=0)
     with pytest.raises(KafkaException) as refused:
         producer.commit_transaction(30)
-    assert refused.value.args[0].code() in (REFUSED, KafkaError._PURGE_QUEUE, KafkaError._STATE) or refused.value.args[0].txn_requires_abort()
+    assert (
+        refused.value.args[0].code() in (REFUSED, KafkaError._PURGE_QUEUE, KafkaError._STATE)
+        or refused.value.args[0].txn_requires_abort()
+    )
     producer.abort_transaction(30)
     assert end_of(secret) == before
 
@@ -160,7 +179,14 @@ def test_a_transaction(gateway: Gateway, secret: str, end_of: Callable[[str], tu
 def test_reading(gateway: Gateway, pump: Pump, secret: str, topic: str, produce: Callable[[int, int], None]) -> None:
     """What may be read is read beside it."""
     produce(0, 12)
-    consumer = Consumer({"bootstrap.servers": gateway.bootstrap_servers, "group.id": "g", "log_level": "2", "enable.auto.commit": "false"})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": gateway.bootstrap_servers,
+            "group.id": "g",
+            "log_level": "2",
+            "enable.auto.commit": "false",
+        }
+    )
     consumer.assign([TopicPartition(secret, 0, 0), TopicPartition(topic, 0, 0), TopicPartition(topic, 1, 0)])
     values: list[bytes] = []
     while len(values) < 4:
@@ -173,10 +199,17 @@ def test_reading(gateway: Gateway, pump: Pump, secret: str, topic: str, produce:
     assert sorted(values) == [b"0", b"1", b"6", b"7"]
 
 
-def test_a_pattern_does_not_stumble(gateway: Gateway, topic_settings: TopicSettings, topic: str, produce: Callable[[int, int], None]) -> None:
+def test_a_pattern_does_not_stumble(
+    gateway: Gateway, topic_settings: TopicSettings, topic: str, produce: Callable[[int, int], None]
+) -> None:
     produce(0, 6)
     consumer = Consumer(
-        {"bootstrap.servers": gateway.bootstrap_servers, "group.id": "pattern", "auto.offset.reset": "earliest", "log_level": "2"}
+        {
+            "bootstrap.servers": gateway.bootstrap_servers,
+            "group.id": "pattern",
+            "auto.offset.reset": "earliest",
+            "log_level": "2",
+        }
     )
     consumer.subscribe([f"^{topic_settings.prefix}.*"])
     values: list[bytes | None] = []
@@ -189,7 +222,9 @@ def test_a_pattern_does_not_stumble(gateway: Gateway, topic_settings: TopicSetti
     consumer.close()
 
 
-def test_by_id(gateway: Gateway, admin: AdminClient, secret: str, topic: str, produce: Callable[[int, int], None]) -> None:
+def test_by_id(
+    gateway: Gateway, admin: AdminClient, secret: str, topic: str, produce: Callable[[int, int], None]
+) -> None:
     """Of whoever has learned the ids elsewhere."""
     produce(0, 6)
     ids = {name: id_of(admin, name) for name in (secret, topic)}
@@ -199,7 +234,10 @@ def test_by_id(gateway: Gateway, admin: AdminClient, secret: str, topic: str, pr
             each.partitions[0].partition, each.partitions[0].fetch_offset = 0, 0
         client.sendall(wire.request(request, 5))
         answer = FetchResponse.decode(frame_from(client), version=13, header=True)
-        assert {each.topic_id: each.partitions[0].error_code for each in answer.responses} == {ids[secret]: REFUSED, ids[topic]: 0}
+        assert {each.topic_id: each.partitions[0].error_code for each in answer.responses} == {
+            ids[secret]: REFUSED,
+            ids[topic]: 0,
+        }
         states = [DeleteTopicsRequest.DeleteTopicState(version=6, name=None, topic_id=ids[secret])]
         client.sendall(wire.request(DeleteTopicsRequest(version=6, topics=states, timeout_ms=1_000), 6))
         (deleted,) = DeleteTopicsResponse.decode(frame_from(client), version=6, header=True).responses
@@ -207,7 +245,9 @@ def test_by_id(gateway: Gateway, admin: AdminClient, secret: str, topic: str, pr
     assert id_of(admin, secret) == ids[secret]
 
 
-def test_a_topic_that_is_made_while_the_gateway_runs(gateway: Gateway, admin: AdminClient, topic_prefix: str, through: AdminClient) -> None:
+def test_a_topic_that_is_made_while_the_gateway_runs(
+    gateway: Gateway, admin: AdminClient, topic_prefix: str, through: AdminClient
+) -> None:
     name = f"{topic_prefix}.topic-ids"
     make_topic(admin, name)
     with connected(gateway) as client:
@@ -217,13 +257,17 @@ def test_a_topic_that_is_made_while_the_gateway_runs(gateway: Gateway, admin: Ad
     assert name not in through.list_topics(timeout=10).topics
 
 
-def test_the_rules_file_lets_in(gateway_config: GatewayConfig, pump: Pump, topic_settings: TopicSettings, tmp_path: Path) -> None:
+def test_the_rules_file_lets_in(
+    gateway_config: GatewayConfig, pump: Pump, topic_settings: TopicSettings, tmp_path: Path
+) -> None:
     topics = topic_settings.topics
     rules = tmp_path / "rules"
     rules.write_text(f"* * allow\nUser:ANONYMOUS topic {topics.history} allow\n")
     with Gateway(msgspec.structs.replace(gateway_config, authorization_rules=rules)) as gateway:
         through = AdminClient({"bootstrap.servers": gateway.bootstrap_servers, "log_level": "2"})
-        assert [name for name in through.list_topics(timeout=10).topics if name.startswith(f"{topic_settings.prefix}.")] == [topics.history]
+        assert [
+            name for name in through.list_topics(timeout=10).topics if name.startswith(f"{topic_settings.prefix}.")
+        ] == [topics.history]
         for topic, code in ((topics.history, None), (topics.events, REFUSED)):
             assert [code_of(future) for future in ADMIN["describe"](through, topic).values()] == [code]
 
@@ -231,13 +275,16 @@ def test_the_rules_file_lets_in(gateway_config: GatewayConfig, pump: Pump, topic
 def produce_of(topic: str, acks: int) -> bytes:
     """A request with one good record."""
     batch = DefaultRecordBatchBuilder(
-        magic=2, compression_type=0, is_transactional=False, producer_id=-1, producer_epoch=-1, base_sequence=-1, batch_size=1_000
-    )
+        magic=2, compression_type=0, is_transactional=False, producer_id=-1, producer_epoch=-1, base_sequence=-1,
+        batch_size=1_000,
+    )  # fmt: skip
     batch.append(0, 0, b"g", MESSAGE, [])
     cls = ProduceRequest.TopicProduceData
     partition = cls.PartitionProduceData(version=9, index=0, records=bytes(batch.build()))
     data = [cls(version=9, name=topic, partition_data=[partition])]
-    return wire.request(ProduceRequest(version=9, transactional_id=None, acks=acks, timeout_ms=5_000, topic_data=data), 5)
+    return wire.request(
+        ProduceRequest(version=9, transactional_id=None, acks=acks, timeout_ms=5_000, topic_data=data), 5
+    )
 
 
 def id_of(admin: AdminClient, topic: str) -> UUID:

@@ -19,10 +19,9 @@ from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer.produce import ProduceRequest, ProduceResponse
 
-from group_coordinator.gateway.connection import Connection
 from group_coordinator.gateway.versions import TOPIC_APIS
 from tests.gateway import wire
-from tests.gateway.filtered_connections import HONEST, SECRET, access, connection, fetch_request
+from tests.gateway.filtered_connections import HONEST, SECRET, access, connection, fetch_request, sent, told
 from tests.gateway.machines import carried, fed
 from tests.gateway.random_messages import TOPIC_MESSAGES, random_message, wire_class
 
@@ -30,19 +29,6 @@ MARK = b"coordinator."
 REFUSED, NO_SUCH_ID = 29, 100
 REQUESTS = [(message, version) for message, version in TOPIC_MESSAGES if message.endswith("Request")]
 BY_NAME = [each for each in REQUESTS if each[0] not in ("ProduceRequest", "FetchRequest")]
-
-
-def sent(machine: Connection, cls: Any, version: int) -> Any:
-    """What the broker is asked, decoded."""
-    (frame,) = wire.frames(carried(machine.to_broker))
-    return cls.decode(frame[4:], version=version, header=True)
-
-
-def told(machine: Connection, cls: Any, version: int) -> Any:
-    """What the client is told, decoded."""
-    assert machine.closing is None
-    (frame,) = wire.frames(carried(machine.to_client))
-    return cls.decode(frame[4:], version=version, header=True)
 
 
 # ---------------------------------------------------------------------------------------------------------- any message
@@ -53,7 +39,9 @@ def test_no_name_of_the_coordinators_topics_reaches_the_broker(message: str, ver
     """Whatever the API, the version and the place in the message, in whatever pieces it comes."""
     random = Random(f"{message}{version}")
     for round_ in range(10):
-        theirs, _ = random_message(message, version, random, (HONEST, SECRET, "coordinator.topic-ids", "coordinator-x", "xcoordinator.events"))
+        theirs, _ = random_message(
+            message, version, random, (HONEST, SECRET, "coordinator.topic-ids", "coordinator-x", "xcoordinator.events")
+        )
         frame = wire.request(theirs, round_)
         if message == "FetchRequest" and version < 13:
             theirs.forgotten_topics_data = []  # to forget one is no access
@@ -67,7 +55,9 @@ def test_no_name_of_the_coordinators_topics_reaches_the_broker(message: str, ver
         machine.go_on()
         assert machine.closing is None
         passed = carried(machine.to_broker)
-        assert not any(bytes([size]) + MARK in passed for size in (18, 19, 21, 22)), "no name begins so, be it compact or not"
+        assert not any(bytes([size]) + MARK in passed for size in (18, 19, 21, 22)), (
+            "no name begins so, be it compact or not"
+        )
         if not machine.to_client and not machine.reads_client:
             continue  # it waits for the names of ids
         assert passed.count(b"xcoordinator.events") == frame.count(b"xcoordinator.events") or machine.to_client
@@ -102,11 +92,24 @@ def test_damage_ends_the_connection_and_nothing_else(message: str, version: int)
                 read = wire_class(message).decode(passed[4:], version=version, header=True)
             except Exception:
                 continue  # no broker will understand it
-            assert all(getattr(topic, name, None) != SECRET for topic in _topics(read) for name in ("name", "topic", "resource_name"))
+            assert all(
+                getattr(topic, name, None) != SECRET
+                for topic in _topics(read)
+                for name in ("name", "topic", "resource_name")
+            )
 
 
 def _topics(request: Any) -> Iterator[Any]:
-    for name in ("topics", "topic_names", "topic_data", "resources", "dirs", "topic_partitions", "transactions", "v3_and_below_topics"):
+    for name in (
+        "topics",
+        "topic_names",
+        "topic_data",
+        "resources",
+        "dirs",
+        "topic_partitions",
+        "transactions",
+        "v3_and_below_topics",
+    ):
         yield from getattr(request, name, None) or ()
 
 
@@ -115,10 +118,14 @@ def _topics(request: Any) -> Iterator[Any]:
 
 def test_the_refused_part_is_told_and_the_other_goes_on() -> None:
     topics = [
-        CreateTopicsRequest.CreatableTopic(version=7, name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+        CreateTopicsRequest.CreatableTopic(
+            version=7, name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]
+        )
         for name in (HONEST, SECRET)
     ]
-    machine = fed(connection(), wire.request(CreateTopicsRequest(version=7, topics=topics, timeout_ms=1, validate_only=False), 5))
+    machine = fed(
+        connection(), wire.request(CreateTopicsRequest(version=7, topics=topics, timeout_ms=1, validate_only=False), 5)
+    )
     forwarded = sent(machine, CreateTopicsRequest, 7)
     assert [each.name for each in forwarded.topics] == [HONEST, "/oordinator.events"]
     cls = wire_class("CreateTopicsResponse")
@@ -147,45 +154,61 @@ def test_names_that_are_items_by_themselves(version: int) -> None:
         for name, code in (("/oordinator.events", 3), (HONEST, 0))
     ]
     machine.from_broker(wire.response(DeleteTopicsResponse(version=version, responses=results), 5))
-    assert [(each.name, each.error_code) for each in told(machine, DeleteTopicsResponse, version).responses] == [(SECRET, REFUSED), (HONEST, 0)]
+    assert [(each.name, each.error_code) for each in told(machine, DeleteTopicsResponse, version).responses] == [
+        (SECRET, REFUSED),
+        (HONEST, 0),
+    ]
 
 
 def metadata_topic(name: str | None, topic_id: UUID, error_code: int = 0, version: int = 12) -> Any:
     cls = MetadataResponse.MetadataResponseTopic
     partition = cls.MetadataResponsePartition(
-        version=version, error_code=0, partition_index=0, leader_id=1, leader_epoch=0, replica_nodes=[1], isr_nodes=[1], offline_replicas=[]
-    )
+        version=version, error_code=0, partition_index=0, leader_id=1, leader_epoch=0, replica_nodes=[1], isr_nodes=[1],
+        offline_replicas=[],
+    )  # fmt: skip
     partitions = [] if error_code else [partition] * 3
-    return cls(version=version, error_code=error_code, name=name, topic_id=topic_id, is_internal=False, partitions=partitions)
+    return cls(
+        version=version, error_code=error_code, name=name, topic_id=topic_id, is_internal=False, partitions=partitions
+    )
 
 
 def metadata_answer(*topics: Any, version: int = 12) -> bytes:
     broker = MetadataResponse.MetadataResponseBroker(version=version, node_id=1, host="broker", port=9092, rack=None)
-    return wire.response(MetadataResponse(version=version, brokers=[broker], topics=list(topics), cluster_id="c", controller_id=1), 5)
+    return wire.response(
+        MetadataResponse(version=version, brokers=[broker], topics=list(topics), cluster_id="c", controller_id=1), 5
+    )
 
 
 @pytest.mark.parametrize("version", [1, 4, 8, 9, 12])
 def test_the_list_of_all_topics_is_without_the_coordinators(version: int) -> None:
     machine = fed(connection(), wire.request(MetadataRequest(version=version, topics=None), 5))
     names = ("a", SECRET, "coordinator-mine", "coordinator.history", "z")
-    machine.from_broker(metadata_answer(*(metadata_topic(name, uuid4(), version=version) for name in names), version=version))
+    machine.from_broker(
+        metadata_answer(*(metadata_topic(name, uuid4(), version=version) for name in names), version=version)
+    )
     found = told(machine, MetadataResponse, version)
     assert [each.name for each in found.topics] == ["a", "coordinator-mine", "z"]
     assert found.brokers[0].host == "gateway"
 
 
 def test_who_may_see_them_sees_them() -> None:
-    machine = fed(connection("* topic coordinator.history allow"), wire.request(MetadataRequest(version=12, topics=None), 5))
+    machine = fed(
+        connection("* topic coordinator.history allow"), wire.request(MetadataRequest(version=12, topics=None), 5)
+    )
     machine.from_broker(metadata_answer(*(metadata_topic(name, uuid4()) for name in (SECRET, "coordinator.history"))))
     assert [each.name for each in told(machine, MetadataResponse, 12).topics] == ["coordinator.history"]
 
 
 def test_a_page_of_descriptions_is_without_them_too() -> None:
     cls = DescribeTopicPartitionsResponse
-    request = wire_class("DescribeTopicPartitionsRequest")(version=0, topics=[], response_partition_limit=10, cursor=None)
+    request = wire_class("DescribeTopicPartitionsRequest")(
+        version=0, topics=[], response_partition_limit=10, cursor=None
+    )
     machine = fed(connection(), wire.request(request, 5))
     topics = [
-        cls.DescribeTopicPartitionsResponseTopic(version=0, error_code=0, name=name, topic_id=uuid4(), is_internal=False, partitions=[])
+        cls.DescribeTopicPartitionsResponseTopic(
+            version=0, error_code=0, name=name, topic_id=uuid4(), is_internal=False, partitions=[]
+        )
         for name in (SECRET, HONEST)
     ]
     machine.from_broker(wire.response(cls(version=0, throttle_time_ms=0, topics=topics, next_cursor=None), 5))
@@ -199,7 +222,9 @@ def test_an_id_is_looked_up_before_the_request_goes_on() -> None:
     """By a question of the gateway's own, which the client does not hear of; what was learned is kept."""
     secret, honest, absent = uuid4(), uuid4(), uuid4()
     known = access()
-    states = [DeleteTopicsRequest.DeleteTopicState(version=6, name=None, topic_id=each) for each in (secret, honest, absent)]
+    states = [
+        DeleteTopicsRequest.DeleteTopicState(version=6, name=None, topic_id=each) for each in (secret, honest, absent)
+    ]
     request = wire.request(DeleteTopicsRequest(version=6, topics=states, timeout_ms=1), 7)
     machine = fed(connection(known=known), request, wire.heartbeat(8))
     (frame,) = wire.frames(carried(machine.to_broker))
@@ -215,7 +240,9 @@ def test_an_id_is_looked_up_before_the_request_goes_on() -> None:
     assert states[0].topic_id not in (secret, honest, absent)
     assert states[1].topic_id == honest
     results = [
-        DeleteTopicsResponse.DeletableTopicResult(version=6, name=name, topic_id=each.topic_id, error_code=code, error_message=None)
+        DeleteTopicsResponse.DeletableTopicResult(
+            version=6, name=name, topic_id=each.topic_id, error_code=code, error_message=None
+        )
         for each, name, code in zip(states, (None, HONEST, None), (NO_SUCH_ID, 0, NO_SUCH_ID), strict=True)
     ]
     machine.from_broker(wire.response(DeleteTopicsResponse(version=6, responses=results), 7))
@@ -223,7 +250,9 @@ def test_an_id_is_looked_up_before_the_request_goes_on() -> None:
     assert [(each.topic_id, each.name, each.error_code) for each in found] == [
         (secret, None, REFUSED), (honest, HONEST, 0), (absent, None, NO_SUCH_ID),
     ]  # fmt: skip
-    again = fed(connection(known=known), wire.request(DeleteTopicsRequest(version=6, topics=states[1:2], timeout_ms=1), 9))
+    again = fed(
+        connection(known=known), wire.request(DeleteTopicsRequest(version=6, topics=states[1:2], timeout_ms=1), 9)
+    )
     assert len(sent(again, DeleteTopicsRequest, 6).topics) == 1, "known now"
 
 
@@ -236,13 +265,20 @@ def fetch_answer(version: int, *topics: str | UUID, error_code: int = 0) -> byte
         version=version, partition_index=3, error_code=0, high_watermark=9, last_stable_offset=9, log_start_offset=0,
         aborted_transactions=None, preferred_read_replica=-1, records=b"r" * 500,
     )  # fmt: skip
-    found = [cls(version=version, partitions=[data], **({"topic_id": each} if isinstance(each, UUID) else {"topic": each})) for each in topics]
-    return wire.response(FetchResponse(version=version, throttle_time_ms=0, error_code=error_code, session_id=0, responses=found), 5)
+    found = [
+        cls(version=version, partitions=[data], **({"topic_id": each} if isinstance(each, UUID) else {"topic": each}))
+        for each in topics
+    ]
+    return wire.response(
+        FetchResponse(version=version, throttle_time_ms=0, error_code=error_code, session_id=0, responses=found), 5
+    )
 
 
 @pytest.mark.parametrize("version", range(4, 13))
 def test_what_may_be_read_is_read_beside_what_may_not(version: int) -> None:
-    machine = fed(connection(), wire.request(fetch_request(version, SECRET, HONEST, "coordinator.history", session=(77, 0)), 5))
+    machine = fed(
+        connection(), wire.request(fetch_request(version, SECRET, HONEST, "coordinator.history", session=(77, 0)), 5)
+    )
     forwarded = sent(machine, FetchRequest, version)
     assert [each.topic for each in forwarded.topics] == [HONEST]
     if version >= 7:
@@ -268,7 +304,11 @@ def test_the_same_by_id(version: int) -> None:
     assert [each.topic_id for each in sent(machine, FetchRequest, version).topics] == [honest]
     machine.from_broker(fetch_answer(version, honest))
     found = told(machine, FetchResponse, version).responses
-    assert {each.topic_id: each.partitions[0].error_code for each in found} == {secret: REFUSED, absent: NO_SUCH_ID, honest: 0}
+    assert {each.topic_id: each.partitions[0].error_code for each in found} == {
+        secret: REFUSED,
+        absent: NO_SUCH_ID,
+        honest: 0,
+    }
 
 
 def test_a_session_cannot_be_widened() -> None:
@@ -288,7 +328,9 @@ def test_an_answer_that_refuses_all_stays_as_it_is() -> None:
 # ----------------------------------------------------------------------------------------------------------- Produce
 
 
-def produce_request(version: int, *topics: str, acks: int = -1, sizes: tuple[int | None, ...] = (100, None, 0)) -> bytes:
+def produce_request(
+    version: int, *topics: str, acks: int = -1, sizes: tuple[int | None, ...] = (100, None, 0)
+) -> bytes:
     cls = ProduceRequest.TopicProduceData
     made = [
         cls(version=version, name=name, partition_data=[
@@ -297,7 +339,9 @@ def produce_request(version: int, *topics: str, acks: int = -1, sizes: tuple[int
         ])
         for name in topics
     ]  # fmt: skip
-    return wire.request(ProduceRequest(version=version, transactional_id="t", acks=acks, timeout_ms=1, topic_data=made), 5)
+    return wire.request(
+        ProduceRequest(version=version, transactional_id="t", acks=acks, timeout_ms=1, topic_data=made), 5
+    )
 
 
 @pytest.mark.parametrize("version", range(3, 13))
@@ -331,7 +375,10 @@ def test_what_may_be_written_is_written_beside_what_may_not(version: int, step: 
 def test_without_acknowledgement_nothing_is_answered() -> None:
     machine = fed(connection(), produce_request(9, SECRET, HONEST, acks=0), wire.heartbeat(6))
     passed = carried(machine.to_broker)
-    assert [each.name for each in ProduceRequest.decode(passed[4:], version=9, header=True).topic_data] == ["/oordinator.events", HONEST]
+    assert [each.name for each in ProduceRequest.decode(passed[4:], version=9, header=True).topic_data] == [
+        "/oordinator.events",
+        HONEST,
+    ]
     assert len(machine.to_coordinator) == 1
 
 

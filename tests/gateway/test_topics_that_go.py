@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,7 @@ from streaming.config import StreamingConfig
 from tests.gateway.commands import Command
 from tests.gateway.conftest import PARTITIONS
 from tests.gateway.tools import rows, tool
-from tests.making_topics import make_topic
+from tests.making_topics import delete_topics, make_topic
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.end_to_end
@@ -78,7 +80,9 @@ class Reader:
 def alter(gateway: Gateway, *places: tuple[str, int]) -> list[int | None]:
     """Commits without being a member; the error code of each partition, or None."""
     admin = AdminClient({"bootstrap.servers": gateway.bootstrap_servers, "log_level": 0})
-    wanted = ConsumerGroupTopicPartitions("strangers", [TopicPartition(topic, partition, 7) for topic, partition in places])
+    wanted = ConsumerGroupTopicPartitions(
+        "strangers", [TopicPartition(topic, partition, 7) for topic, partition in places]
+    )
     done = admin.alter_consumer_group_offsets([wanted])["strangers"].result().topic_partitions
     codes = {(each.topic, each.partition): None if each.error is None else each.error.code() for each in done}
     return [codes[place] for place in places]
@@ -109,31 +113,18 @@ def test_a_topic_that_was_just_made_is_known_soon(gateway: Gateway, admin: Admin
 
 
 @pytest.mark.spark
-def test_a_topic_made_again_is_read_from_its_beginning(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, tmp_path: Path) -> None:
-    config = StreamingConfig(bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(tmp_path / "checkpoint"))
-    app = Command(
-        tmp_path / "run.log", "The coordinator runs", "run", "--bootstrap-servers", config.bootstrap_servers,
-        "--topic-prefix", config.topic_prefix, "--checkpoint", config.checkpoint, "--group-initial-rebalance-delay-ms", "0",
-        "--spark", "spark.driver.memory=512m",
-    )  # fmt: skip
+def test_a_topic_made_again_is_read_from_its_beginning(
+    kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, tmp_path: Path
+) -> None:
+    config = StreamingConfig(
+        bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(tmp_path / "checkpoint")
+    )
+    app = coordinator_of(config, tmp_path)
     gateway_config = GatewayConfig(
         listen=Address("127.0.0.1", 0), bootstrap_servers=config.bootstrap_servers, topic_prefix=config.topic_prefix
     )
     orders, stays = f"{topic_prefix}-orders", f"{topic_prefix}-stays"
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-
-    def make(name: str, count: int, word: str) -> list[bytes]:
-        make_topic(admin, name)
-        values = [f"{word}{number}".encode() for number in range(count)]
-        for value in values:
-            producer.produce(name, value, partition=0)
-        assert producer.flush(30) == 0
-        return values
-
-    def delete(name: str) -> None:
-        admin.delete_topics([name])[name].result(10)
-        wait_until(lambda: name not in admin.list_topics().topics)
-
+    make = partial(make_filled, admin, Producer({"bootstrap.servers": kafka.bootstrap_servers}))
     try:
         old, _ = make(orders, 50, "old"), make(stays, 5, "stays")
         app.start()
@@ -143,7 +134,7 @@ def test_a_topic_made_again_is_read_from_its_beginning(kafka: EmbeddedKafka, adm
             other.read(5)
             assert reader.committed() == 50
 
-            delete(orders)
+            delete_topics(admin, lambda name: name == orders)
             wait_until(lambda: reader.committed() == OFFSET_INVALID, timeout_s=TIMEOUT_S)
             described = rows(tool(gateway, "--describe", "--group", GROUP))
             assert [row[1:4] for row in described] == [[stays, "0", "5"]], "one topic that is gone spoils nothing"
@@ -153,7 +144,7 @@ def test_a_topic_made_again_is_read_from_its_beginning(kafka: EmbeddedKafka, adm
             assert reader.committed() == 80
 
             app.kill()
-            delete(orders)
+            delete_topics(admin, lambda name: name == orders)
             newest = make(orders, 30, "newest")
             app.start()
             app.wait_for(" members, ")  # its first batch has ended
@@ -166,8 +157,31 @@ def test_a_topic_made_again_is_read_from_its_beginning(kafka: EmbeddedKafka, adm
             assert (reader.committed(), other.committed()) == (30, 5), "at a start nothing is dropped that stays"
     finally:
         app.kill()
-    history = [decode_history(each.value() or b"") for each in read_topic(config.client_properties, config.topic_settings.topics.history)]
-    told = {(each.epoch, each.seq): each for each in history if isinstance(each, OffsetsDeleted)}
-    assert [(each.cause.kind, each.offsets[0].topic, each.offsets[0].previous_offset) for each in told.values()] == [
+    assert [(each.cause.kind, each.offsets[0].topic, each.offsets[0].previous_offset) for each in deletions(config)] == [
         ("topics_deleted", orders, 50), ("topics_deleted", orders, 80),
     ]  # fmt: skip
+
+
+def make_filled(admin: AdminClient, producer: Producer, name: str, count: int, word: str) -> list[bytes]:
+    """A topic with values, which are returned."""
+    make_topic(admin, name)
+    values = [f"{word}{number}".encode() for number in range(count)]
+    for value in values:
+        producer.produce(name, value, partition=0)
+    assert producer.flush(30) == 0
+    return values
+
+
+def coordinator_of(config: StreamingConfig, directory: Path) -> Command:
+    return Command(
+        directory / "run.log", "The coordinator runs", "run", "--bootstrap-servers", config.bootstrap_servers,
+        "--topic-prefix", config.topic_prefix, "--checkpoint", config.checkpoint, "--spark", "spark.driver.memory=512m",
+        "--group-initial-rebalance-delay-ms", "0",
+    )  # fmt: skip
+
+
+def deletions(config: StreamingConfig) -> Iterable[OffsetsDeleted]:
+    """What the history says of deleted offsets, each once."""
+    topic = read_topic(config.client_properties, config.topic_settings.topics.history)
+    records = [decode_history(each.value() or b"") for each in topic]
+    return {(each.epoch, each.seq): each for each in records if isinstance(each, OffsetsDeleted)}.values()

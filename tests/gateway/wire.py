@@ -34,13 +34,19 @@ def heartbeat_error(frame: bytes, version: int = 4) -> int:
 def join(correlation_id: int) -> bytes:
     protocols = [JoinGroupRequest.JoinGroupRequestProtocol(version=5, name="range", metadata=b"m")]
     message = JoinGroupRequest(
-        version=5, group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=60_000, member_id="m", protocol_type="consumer", protocols=protocols
-    )
+        version=5, group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=60_000, member_id="m",
+        protocol_type="consumer", protocols=protocols,
+    )  # fmt: skip
     return request(message, correlation_id)
 
 
 def sync(correlation_id: int) -> bytes:
-    return request(SyncGroupRequest(version=5, group_id="g", generation_id=1, member_id="m", protocol_type="consumer", protocol_name="range"), correlation_id)
+    return request(
+        SyncGroupRequest(
+            version=5, group_id="g", generation_id=1, member_id="m", protocol_type="consumer", protocol_name="range"
+        ),
+        correlation_id,
+    )
 
 
 def metadata(correlation_id: int) -> bytes:
@@ -49,14 +55,20 @@ def metadata(correlation_id: int) -> bytes:
 
 def metadata_answer(correlation_id: int, host: str = "broker-1", port: int = 9093) -> bytes:
     broker = MetadataResponse.MetadataResponseBroker(version=9, node_id=1, host=host, port=port, rack=None)
-    return response(MetadataResponse(version=9, brokers=[broker], topics=[], cluster_id="c", controller_id=1), correlation_id)
+    return response(
+        MetadataResponse(version=9, brokers=[broker], topics=[], cluster_id="c", controller_id=1), correlation_id
+    )
 
 
-def produce(correlation_id: int, acks: int, version: int = 8, transactional_id: str | None = None, size: int = 100) -> bytes:
+def produce(
+    correlation_id: int, acks: int, version: int = 8, transactional_id: str | None = None, size: int = 100
+) -> bytes:
     topic = ProduceRequest.TopicProduceData(version=version, name="t", partition_data=[
         ProduceRequest.TopicProduceData.PartitionProduceData(version=version, index=0, records=bytes(size))
     ])  # fmt: skip
-    message = ProduceRequest(version=version, transactional_id=transactional_id, acks=acks, timeout_ms=1_000, topic_data=[topic])
+    message = ProduceRequest(
+        version=version, transactional_id=transactional_id, acks=acks, timeout_ms=1_000, topic_data=[topic]
+    )
     return request(message, correlation_id)
 
 

@@ -112,7 +112,9 @@ def _of_workload(workload: Workload, directory: Path) -> Lines:
 
 
 def _of_random_log(seed: int, directory: Path) -> Lines:
-    config = StreamingConfig.load({"group_initial_rebalance_delay_ms": 1_000, "responses_partitions": RESPONSES_PARTITIONS})
+    config = StreamingConfig.load(
+        {"group_initial_rebalance_delay_ms": 1_000, "responses_partitions": RESPONSES_PARTITIONS}
+    )
     return _replayed(story(seed), config)
 
 
@@ -122,7 +124,10 @@ def _of_day_log(directory: Path) -> Lines:
 
 
 def _of_heartbeats(directory: Path) -> Lines:
-    values = [*beating_groups.beginnings(5), *(beating_groups.beat(number % 5, f"beat-{number}") for number in range(100))]
+    values = [
+        *beating_groups.beginnings(5),
+        *(beating_groups.beat(number % 5, f"beat-{number}") for number in range(100)),
+    ]
     keyed = [(None, encode_tick(START_MS)), *values, (None, encode_tick(START_MS + 1_000))]
     records = [
         Record(partition=0, offset=offset, timestamp_ms=START_MS + offset, key=key, value=value)

@@ -50,7 +50,10 @@ def dashboard(topics: Path, scratch: Path) -> str:
     """Every document that the dashboard has, as a line of JSON behind its name."""
     page = scratch / "report.html"
     write_report(topics, page, title="topics")
-    documents = {html.unescape(name): json.loads(gzip.decompress(base64.b64decode(data))) for name, data in _DOCUMENT.findall(page.read_text())}
+    documents = {
+        html.unescape(name): json.loads(gzip.decompress(base64.b64decode(data)))
+        for name, data in _DOCUMENT.findall(page.read_text())
+    }
     assert "groups" in documents
     return "".join(f"{name} {json.dumps(document)}\n" for name, document in sorted(documents.items()))
 

@@ -53,7 +53,11 @@ def test_a_group_that_dies_and_comes_again_begins_another_life() -> None:
 
 def test_what_comes_again_changes_nothing() -> None:
     records = of_group("nervous")
-    assert lives([*records, *records]) == lives([each for record in records for each in (record, record)]) == lives(records)
+    assert (
+        lives([*records, *records])
+        == lives([each for record in records for each in (record, record)])
+        == lives(records)
+    )
 
 
 def test_a_refusal_on_another_partition_begins_no_life_and_hides_nothing() -> None:

@@ -73,7 +73,9 @@ def ivy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeIvy:
 
 
 def resolve_in_a_process() -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-m", "group_coordinator.jars"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-m", "group_coordinator.jars"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 @pytest.fixture
@@ -115,7 +117,9 @@ def test_a_killed_process_leaves_no_half_cache(ivy: FakeIvy, slow_process: subpr
     assert not jars_directory().exists()
     started = time.monotonic()
     resolve_jars()
-    assert time.monotonic() - started > 1.2, "it waits until the orphaned Ivy has ended, then takes its own three pauses"
+    assert time.monotonic() - started > 1.2, (
+        "it waits until the orphaned Ivy has ended, then takes its own three pauses"
+    )
     assert ivy.runs == 2
     assert len(list(jars_directory().glob("*/*.jar"))) == 3
 
@@ -125,7 +129,9 @@ def test_no_network(ivy: FakeIvy) -> None:
         ":: org.apache.kafka#kafka_2.13;4.3.1: not found\n"
         "\tServer access error at url https://repository.example/a.pom (java.net.UnknownHostException: repository.example)\n"
     )
-    with pytest.raises(JarsError, match=r"cannot be reached \(java.net.UnknownHostException: repository.example\).*proxy") as raised:
+    with pytest.raises(
+        JarsError, match=r"cannot be reached \(java.net.UnknownHostException: repository.example\).*proxy"
+    ) as raised:
         resolve_jars()
     assert str(raised.value).endswith(".log")
     assert not jars_directory().exists()
@@ -194,14 +200,18 @@ RUN = ("group_coordinator.command_line.main", "run")
         (("benchmarks.query",), None),
     ],
 )
-def test_everything_that_needs_java_says_so_in_a_sentence(arguments: tuple[str, ...], java: str | None, tmp_path: Path) -> None:
+def test_everything_that_needs_java_says_so_in_a_sentence(
+    arguments: tuple[str, ...], java: str | None, tmp_path: Path
+) -> None:
     """Where there is none, where it does not start, where it is too old, where it is none."""
     if java is not None:
         (tmp_path / "bin").mkdir()
         (tmp_path / "bin" / "java").write_text(f"#!/bin/sh\n{java}\n")
         (tmp_path / "bin" / "java").chmod(0o755)
     environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments], capture_output=True, text=True, env=environment, check=False
+    )
     assert done.returncode == 1
     assert "Install a Java 17 runtime" in done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr
@@ -213,7 +223,9 @@ def test_java_home_of_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         find_java()
 
 
-@pytest.mark.parametrize(("line", "version"), [('java version "1.8.0_402"', 8), ('openjdk version "11.0.22" 2024-01-16', 11)])
+@pytest.mark.parametrize(
+    ("line", "version"), [('java version "1.8.0_402"', 8), ('openjdk version "11.0.22" 2024-01-16', 11)]
+)
 def test_java_too_old(ivy: FakeIvy, line: str, version: int) -> None:
     (ivy.directory / "bin" / "java").write_text(f"#!/bin/sh\necho '{line}' >&2\n")
     with pytest.raises(JavaError, match=f"is Java {version}; Spark and Kafka need 17 or newer"):

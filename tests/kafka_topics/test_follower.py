@@ -55,7 +55,9 @@ def test_from_the_beginning_and_from_the_end(
         make_topic(admin, topic)
         write(topic, b"before")
     values, caught_up = Values(), threading.Event()
-    follower = TopicFollower({"bootstrap.servers": kafka.bootstrap_servers}, "test", values.take, on_caught_up=caught_up.set)
+    follower = TopicFollower(
+        {"bootstrap.servers": kafka.bootstrap_servers}, "test", values.take, on_caught_up=caught_up.set
+    )
     assert follower.start(from_beginning=[(whole, 0)], from_end=[(new, 0)]) == {(whole, 0): 0, (new, 0): 1}
     assert caught_up.wait(WAIT_S)
     assert (values.found, follower.unread_at_start) == ([b"before"], 1)
@@ -69,7 +71,9 @@ def test_from_the_beginning_and_from_the_end(
 def test_an_empty_topic_is_caught_up_at_once(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:
     make_topic(admin, topic_prefix)
     caught_up = threading.Event()
-    follower = TopicFollower({"bootstrap.servers": kafka.bootstrap_servers}, "test", lambda messages: None, on_caught_up=caught_up.set)
+    follower = TopicFollower(
+        {"bootstrap.servers": kafka.bootstrap_servers}, "test", lambda messages: None, on_caught_up=caught_up.set
+    )
     follower.start(from_beginning=[(topic_prefix, 0)])
     assert caught_up.wait(WAIT_S)
     follower.stop()

@@ -85,7 +85,9 @@ def test_the_bounds_of_many_partitions(admin: AdminClient, topic: str) -> None:
 
 def test_a_kafka_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("group_coordinator.kafka_topics.errors.TIMEOUT_S", 0.2)
-    with pytest.raises(TopicReadError, match=r"Kafka at 127\.0\.0\.1:1 does not answer within 0\.2 s: .*Check --bootstrap-servers\."):
+    with pytest.raises(
+        TopicReadError, match=r"Kafka at 127\.0\.0\.1:1 does not answer within 0\.2 s: .*Check --bootstrap-servers\."
+    ):
         partition_count(NOWHERE, "t")
 
 

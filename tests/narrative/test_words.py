@@ -107,7 +107,13 @@ def test_names_stay_apart_and_can_be_read() -> None:
 
 @pytest.mark.parametrize(
     ("texts", "expected"),
-    [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (list("abc"), "a, b and c"), (list("abcdefg"), "a, b, c, d, e and 2 more")],
+    [
+        ([], ""),
+        (["a"], "a"),
+        (["a", "b"], "a and b"),
+        (list("abc"), "a, b and c"),
+        (list("abcdefg"), "a, b, c, d, e and 2 more"),
+    ],
 )
 def test_lists(texts: list[str], expected: str) -> None:
     assert words.listed(texts) == expected
@@ -138,4 +144,6 @@ def test_who_expires_after_a_pause_of_the_clock_is_not_said_to_have_had_one_sess
     group.sleep(9_000)
     group.renew_sessions()
     (expired,) = of_type(group.sleep(10_000), MemberExpired)
-    assert words.sentence(expired).endswith("last heard 19 s ago, its time was 10 s, begun anew after a pause of the clock")
+    assert words.sentence(expired).endswith(
+        "last heard 19 s ago, its time was 10 s, begun anew after a pause of the clock"
+    )

@@ -47,7 +47,9 @@ def require_the_log_tells_the_groups(config: StreamingConfig) -> dict[str, Store
 
 def agrees(stored: StoredGroup, snapshot: GroupSnapshot) -> bool:
     """Whether the log tells the same of a group that is not rebalancing as the assignments topic."""
-    members = [(each.member_id, each.group_instance_id, each.subscription, each.assignment) for each in stored.members.values()]
+    members = [
+        (each.member_id, each.group_instance_id, each.subscription, each.assignment) for each in stored.members.values()
+    ]
     shown = [(each.member_id, each.group_instance_id, each.metadata, each.assignment) for each in snapshot.members]
     return (stored.state.value, stored.generation_id, stored.leader_id, stored.protocol_name, members) == (
         snapshot.state, snapshot.generation_id, snapshot.leader_id, snapshot.protocol_name, shown,

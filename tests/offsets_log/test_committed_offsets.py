@@ -30,7 +30,9 @@ def history(outputs: list[Output]) -> list[Any]:
 
 def now_of(outputs: list[Output]) -> CommittedOffsets:
     stored = replay_offsets_log((each.key, each.value) for each in of_type(outputs, LogRecord))
-    return {group_id: {place: value.offset for place, value in each.offsets.items()} for group_id, each in stored.items()}
+    return {
+        group_id: {place: value.offset for place, value in each.offsets.items()} for group_id, each in stored.items()
+    }
 
 
 def as_of(at_ms: int, records: list[Any], now: CommittedOffsets) -> CommittedOffsets:
@@ -96,7 +98,11 @@ def test_what_a_crash_wrote_again_changes_nothing() -> None:
             assert as_of(at_ms, records[: cut + 3] + records[cut:], now) == offsets
 
 
-GROUP_IDS = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), min_size=1, max_size=12).map(str.strip).filter(bool)
+GROUP_IDS = (
+    st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), min_size=1, max_size=12)
+    .map(str.strip)
+    .filter(bool)
+)
 PARTITIONS = st.tuples(st.from_regex(r"[a-zA-Z0-9._-]{1,10}", fullmatch=True), st.integers(0, 2**31 - 1))
 OFFSETS = st.dictionaries(PARTITIONS, st.integers(0, 2**63 - 1), min_size=1, max_size=4)
 

@@ -31,7 +31,9 @@ LAST_KEY = encode_key(GroupMetadataKey("the last record, which stays in the acti
 def alter(admin: AdminClient, kind: ResourceType, name: str, settings: dict[str, str | None]) -> None:
     """Set settings, or put them back (None)."""
     entries = [
-        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET)
+        ConfigEntry(
+            key, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+        )
         for key, value in settings.items()
     ]
     for future in admin.incremental_alter_configs([ConfigResource(kind, name, incremental_configs=entries)]).values():
@@ -57,7 +59,9 @@ def write_in_segments(config: StreamingConfig, records: list[OutputRecord]) -> N
 def close_segments(config: StreamingConfig) -> None:
     """One more record in each partition: the segment before it is no longer the active one, which is never cleaned."""
     topic = config.topic_settings.topics.offsets
-    write(config, [OutputRecord(topic, partition, LAST_KEY, None, {}) for partition in range(config.offsets_partitions)])
+    write(
+        config, [OutputRecord(topic, partition, LAST_KEY, None, {}) for partition in range(config.offsets_partitions)]
+    )
 
 
 def wait_for_compaction(config: StreamingConfig, topic: str, tombstones: set[bytes]) -> Pairs:
@@ -65,7 +69,9 @@ def wait_for_compaction(config: StreamingConfig, topic: str, tombstones: set[byt
     left: Pairs = []
 
     def is_compacted() -> bool:
-        close_segments(config)  # each time: a tombstone goes with the second cleaning, and there must be something to clean
+        close_segments(
+            config
+        )  # each time: a tombstone goes with the second cleaning, and there must be something to clean
         left[:] = [(key, value) for key, value in read(config, topic) if key != LAST_KEY]
         counts = Counter(key for key, _ in left)
         return max(counts.values()) == 1 and not counts.keys() & tombstones
@@ -79,7 +85,9 @@ def wait_for_compaction(config: StreamingConfig, topic: str, tombstones: set[byt
 
 def require_the_command_shows(config: StreamingConfig, found: dict[str, StoredGroup]) -> None:
     """`group-coordinator groups` says the same of these groups as was rebuilt from the log, in its list and of each one."""
-    arguments = ["groups", "--json", "--bootstrap-servers", config.bootstrap_servers, "--topic-prefix", config.topic_prefix]
+    arguments = [
+        "groups", "--json", "--bootstrap-servers", config.bootstrap_servers, "--topic-prefix", config.topic_prefix,
+    ]  # fmt: skip
     listed = [json.loads(line) for line in CliRunner().invoke(app, arguments).stdout.splitlines()]
     assert [each["group_id"] for each in listed] == sorted(found)
     for group in listed:
@@ -88,7 +96,9 @@ def require_the_command_shows(config: StreamingConfig, found: dict[str, StoredGr
         assert in_short(shown) == in_short(group)
         if group["state"] in ("Stable", "Empty"):  # of the others the log has what they last were
             assert in_short(shown) == (stored.state.value, stored.generation_id, list(stored.members))
-        committed = {(each["topic"], each["partition"]): (each["current_offset"], each["metadata"]) for each in shown["offsets"]}
+        committed = {
+            (each["topic"], each["partition"]): (each["current_offset"], each["metadata"]) for each in shown["offsets"]
+        }
         assert {place: each for place, each in committed.items() if each[0] is not None} == {
             place: (value.offset, value.metadata) for place, value in stored.offsets.items()
         }
@@ -99,7 +109,9 @@ def in_short(shown: dict[str, Any]) -> tuple[str, int, list[str]]:
 
 
 @pytest.mark.usefixtures("eager_cleaner")
-def test_after_compaction_every_group_and_offset_is_there(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:
+def test_after_compaction_every_group_and_offset_is_there(
+    kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str
+) -> None:
     config = make_topics(kafka.bootstrap_servers, topic_prefix)
     topics = config.topic_settings.topics
     small = {"segment.ms": str(SEGMENT_MS), "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "0"}

@@ -11,7 +11,9 @@ from tests.streaming.log_story import story
 
 
 @pytest.mark.parametrize("value_version", [3, 4])
-def test_kafkas_formatters_print_our_topic_as_we_read_it(kafka: EmbeddedKafka, topic_prefix: str, value_version: int) -> None:
+def test_kafkas_formatters_print_our_topic_as_we_read_it(
+    kafka: EmbeddedKafka, topic_prefix: str, value_version: int
+) -> None:
     config = make_topics(kafka.bootstrap_servers, topic_prefix)
     config = config.model_copy(update={"offset_commit_value_version": value_version})
     topic = config.topic_settings.topics.offsets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
@@ -17,6 +17,7 @@ from schemas.events import encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig
+from streaming.rows import OutputRecord
 from tests.offsets_log.kafka_tools import consumer_groups
 from tests.offsets_log.live_topic import make_topics, outputs_of, write
 
@@ -36,16 +37,25 @@ class Log:
     def commit(self, group_id: str, offsets: dict[int, int]) -> int:
         """Returns the moment of it."""
         self._now_ms += 1_000
-        partitions = tuple(OffsetCommitRequestPartition(partition_index=each, committed_offset=offset) for each, offset in offsets.items())
-        request = OffsetCommitRequest(group_id=group_id, topics=(OffsetCommitRequestTopic(name=self.topic, partitions=partitions),))
+        partitions = tuple(
+            OffsetCommitRequestPartition(partition_index=each, committed_offset=offset)
+            for each, offset in offsets.items()
+        )
+        request = OffsetCommitRequest(
+            group_id=group_id, topics=(OffsetCommitRequestTopic(name=self.topic, partitions=partitions),)
+        )
         number = len(self.records)
-        value = encode_request_event("OffsetCommit", 9, request, request_id=f"r-{number}", reply_partition=0, client_id="c")
+        value = encode_request_event(
+            "OffsetCommit", 9, request, request_id=f"r-{number}", reply_partition=0, client_id="c"
+        )
         self._add(None, encode_tick(self._now_ms))
         self._add(group_id.encode(), value)
         return self._now_ms
 
     def _add(self, key: bytes | None, value: bytes) -> None:
-        self.records.append(Record(partition=0, offset=len(self.records), timestamp_ms=self._now_ms, key=key, value=value))
+        self.records.append(
+            Record(partition=0, offset=len(self.records), timestamp_ms=self._now_ms, key=key, value=value)
+        )
 
 
 @pytest.fixture
@@ -91,18 +101,15 @@ def test_out_of_the_topics_through_kafkas_tool_and_onto_a_cluster(
     then: CommittedOffsets = {one: {(topic, 0): 1, (topic, 1): 1}, other: {(topic, 0): 7}}
 
     # Export: now, as of a moment, of one group; from the topics and from the files of a replay the same.
-    prefix = ("--topic-prefix", config.topic_prefix)
     of_all, of_one, before = (tmp_path / name for name in ("all.csv", "one.csv", "before.csv"))
+    prefix = ("--topic-prefix", config.topic_prefix)
     assert "4 offsets of 2 groups" in call(config, "export", *prefix, "--out", str(of_all))
     call(config, "export", *prefix, "--group", one, "--out", str(of_one))
     call(config, "export", *prefix, "--at", str(then_ms), "--out", str(before))
     assert from_csv(of_all.read_text()) == now
     assert of_one.read_text() == f"{topic},0,1\n{topic},1,5\n"
     assert from_csv(before.read_text()) == then
-    for name in ("offsets", "history"):
-        written = [each for each in outputs if each.topic.endswith(f".{name}")]
-        lines = [encode_record(Record(partition=None, key=each.key, value=each.value)) for each in written]
-        (tmp_path / f"{name}.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+    write_as_replayed(tmp_path, outputs)
     replayed = ("--replayed", str(tmp_path))
     assert from_csv(call(config, "export", *replayed)) == now
     assert from_csv(call(config, "export", *replayed, "--at", "2026-01-01T00:00:02Z")) == then
@@ -111,7 +118,9 @@ def test_out_of_the_topics_through_kafkas_tool_and_onto_a_cluster(
     # Kafka's own tool takes both forms of the file.
     target = Target(config.client_properties)
     reset = ("--reset-offsets", "--from-file")
-    printed = consumer_groups(kafka.bootstrap_servers, *reset, str(before), "--group", one, "--group", other, "--dry-run")
+    printed = consumer_groups(
+        kafka.bootstrap_servers, *reset, str(before), "--group", one, "--group", other, "--dry-run"
+    )
     assert [one, topic, "1", "1"] in [row[:4] for row in rows(printed)]
     assert target.committed(one) == {}
     consumer_groups(kafka.bootstrap_servers, *reset, str(of_one), "--group", one, "--execute")
@@ -133,19 +142,39 @@ def test_out_of_the_topics_through_kafkas_tool_and_onto_a_cluster(
     consumer = Consumer({**config.client_properties, "group.id": one, "log_level": 0, "auto.offset.reset": "earliest"})
     try:
         consumer.subscribe([topic])
-        messages = consumer.consume(2 * RECORDS - 6, timeout=30)
-        firsts = {number: min(m.offset() or 0 for m in messages if m.partition() == number) for number in (0, 1)}
-        assert firsts == {0: 1, 1: 5}
+        assert first_offsets(consumer.consume(2 * RECORDS - 6, timeout=30)) == {0: 1, 1: 5}
         refused = call(config, "import", str(before), "--execute", exit_code=1)
         assert f"Group '{one}' is stable with 1 members: stop them first." in refused
         assert "Nothing was changed." in refused
     finally:
         consumer.close()
-    of_one.write_text(f"{topic},0,2\n{topic},2,0\nno-such-topic,0,0\n")
-    refused = call(config, "import", str(of_one), "--group", one, "--execute", exit_code=1)
+    require_nothing_is_changed_where_a_partition_is_missing(config, one, topic, of_one)
+
+
+def write_as_replayed(directory: Path, outputs: list[OutputRecord]) -> None:
+    """The files of a replay that the commands read."""
+    for name in ("offsets", "history"):
+        written = [each for each in outputs if each.topic.endswith(f".{name}")]
+        lines = [encode_record(Record(partition=None, key=each.key, value=each.value)) for each in written]
+        (directory / f"{name}.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+
+
+def first_offsets(messages: list[Message]) -> dict[int | None, int]:
+    """Partition -> the smallest offset that was read."""
+    found: dict[int | None, int] = {}
+    for each in messages:
+        found[each.partition()] = min(found.get(each.partition(), RECORDS), each.offset() or 0)
+    return found
+
+
+def require_nothing_is_changed_where_a_partition_is_missing(
+    config: StreamingConfig, group_id: str, topic: str, file: Path
+) -> None:
+    file.write_text(f"{topic},0,2\n{topic},2,0\nno-such-topic,0,0\n")
+    refused = call(config, "import", str(file), "--group", group_id, "--execute", exit_code=1)
     assert f"There is no partition 2 of a topic {topic}." in refused
     assert "There is no partition 0 of a topic no-such-topic." in refused
-    assert target.committed(one)[topic, 0] != 2
+    assert Target(config.client_properties).committed(group_id)[topic, 0] != 2
 
 
 def test_a_history_that_does_not_reach_back_says_so(config: StreamingConfig, admin: AdminClient) -> None:

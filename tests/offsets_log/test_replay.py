@@ -135,8 +135,9 @@ def test_commits_alone_make_a_group_and_tombstones_end_it() -> None:
 
 def test_what_old_records_lack_is_filled_in_as_kafka_does() -> None:
     member = MemberMetadata(
-        member_id="m", client_id="c", client_host="/1.2.3.4", session_timeout_ms=10_000, subscription=b"s", assignment=b"a"
-    )
+        member_id="m", client_id="c", client_host="/1.2.3.4", session_timeout_ms=10_000, subscription=b"s",
+        assignment=b"a",
+    )  # fmt: skip
     value = GroupMetadataValue(protocol_type="consumer", generation=3, protocol="range", leader=None, members=(member,))
     data = encode_group_metadata_value(value, version=0)
     found = replay_offsets_log([(encode_key(GroupMetadataKey("g")), data)])["g"]
@@ -146,7 +147,10 @@ def test_what_old_records_lack_is_filled_in_as_kafka_does() -> None:
 
 
 def test_a_group_record_does_not_touch_the_offsets() -> None:
-    offset = (encode_key(OffsetCommitKey("g", "t", 0)), encode_offset_commit_value(OffsetCommitValue(offset=5, commit_timestamp_ms=1)))
+    offset = (
+        encode_key(OffsetCommitKey("g", "t", 0)),
+        encode_offset_commit_value(OffsetCommitValue(offset=5, commit_timestamp_ms=1)),
+    )
     empty = GroupMetadataValue(protocol_type="consumer", generation=9, protocol=None, leader=None)
     group = (encode_key(GroupMetadataKey("g")), encode_group_metadata_value(empty))
     for log in ([offset, group], [group, offset]):

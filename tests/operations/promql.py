@@ -49,7 +49,9 @@ def series(expression: str) -> list[Series]:
         ranged = end < len(tokens) and tokens[end][0] == "duration"
         if ranged and not _DURATION.fullmatch(tokens[end][1]):
             raise ValueError(f"no duration: {tokens[end][1]}")
-        is_new = tokens[end : end + 2] == [("name", "unless"), ("name", text)] or [kind for kind, _ in tokens[end : end + 1]] == ["offset"]
+        is_new = tokens[end : end + 2] == [("name", "unless"), ("name", text)] or [
+            kind for kind, _ in tokens[end : end + 1]
+        ] == ["offset"]
         found.append(Series(text, matched | grouped, ranged, is_new))
     return found
 

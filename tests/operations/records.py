@@ -45,19 +45,36 @@ def log(group_id: str = "g", client_id: str = "c") -> list[Record]:
         member_id="m",
         topics=(OffsetCommitRequestTopic(name="t", partitions=partitions),),
     )
+    assignments = (SyncGroupAssignment(member_id="m", assignment=b""),)
     requests: list[tuple[str, int, Request]] = [
         ("JoinGroup", 3, join),
-        ("SyncGroup", 3, SyncGroupRequest(group_id=group_id, generation_id=1, member_id="m", assignments=(SyncGroupAssignment(member_id="m", assignment=b""),))),
+        ("SyncGroup", 3, SyncGroupRequest(group_id=group_id, generation_id=1, member_id="m", assignments=assignments)),
         ("OffsetCommit", 7, commit),
         ("Heartbeat", 3, HeartbeatRequest(group_id=group_id, generation_id=5, member_id="m")),
         ("LeaveGroup", 3, LeaveGroupRequest(group_id=group_id, members=(LeaveGroupMember(member_id="m"),))),
         ("JoinGroup", 3, join),
     ]
     values = [
-        (group_id.encode(), encode_request_event(api, version, request, request_id=f"{group_id}-{number}", reply_partition=0, client_id=client_id, new_member_id="m" if number == 0 else "m2"))
+        (
+            group_id.encode(),
+            encode_request_event(
+                api,
+                version,
+                request,
+                request_id=f"{group_id}-{number}",
+                reply_partition=0,
+                client_id=client_id,
+                new_member_id="m" if number == 0 else "m2",
+            ),
+        )
         for number, (api, version, request) in enumerate(requests)
     ]
-    pairs: list[tuple[bytes | None, bytes]] = [(None, encode_tick(START_MS)), *values, (group_id.encode(), b"garbage"), (None, encode_tick(START_MS + 60_000))]
+    pairs: list[tuple[bytes | None, bytes]] = [
+        (None, encode_tick(START_MS)),
+        *values,
+        (group_id.encode(), b"garbage"),
+        (None, encode_tick(START_MS + 60_000)),
+    ]
     return [
         Record(partition=0, offset=offset, timestamp_ms=START_MS + offset, key=key, value=value)
         for offset, (key, value) in enumerate(pairs)

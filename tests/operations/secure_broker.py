@@ -73,7 +73,10 @@ def make_certificates(directory: Path) -> None:
         subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True)
 
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    openssl("req", "-x509", *key, "-keyout", "authority.key", "-out", "authority.pem", "-days", "2", "-subj", "/CN=authority")
+    openssl(
+        "req", "-x509", *key, "-keyout", "authority.key", "-out", "authority.pem", "-days", "2", "-subj",
+        "/CN=authority",
+    )  # fmt: skip
     (directory / "names").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
     for name in ("broker", "client"):
         openssl("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")

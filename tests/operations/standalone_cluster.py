@@ -46,8 +46,12 @@ class Cluster:
         with ExitStack() as stack:
             stack.enter_context(self._process("master", *master))
             for number in range(workers):
-                where = ("--host", "127.0.0.1", "--webui-port", "0", "--work-dir", str(self._directory / f"work-{number}"))
-                stack.enter_context(self._process(f"worker-{number}", "worker.Worker", "-c", "1", "-m", "700M", *where, self.url))
+                where = (
+                    "--host", "127.0.0.1", "--webui-port", "0", "--work-dir", str(self._directory / f"work-{number}"),
+                )  # fmt: skip
+                stack.enter_context(
+                    self._process(f"worker-{number}", "worker.Worker", "-c", "1", "-m", "700M", *where, self.url)
+                )
             self._wait_for_workers(workers)
             yield self
 
@@ -103,7 +107,11 @@ def environment_without_us(directory: Path) -> dict[str, str]:
 def build_wheel(directory: Path) -> Path:
     """The project's wheel. Raises CalledProcessError where it cannot be built."""
     source = directory / "source"
-    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "tests", "benchmarks", "*.egg-info", "__pycache__", "build", "dist"))
+    shutil.copytree(
+        ROOT,
+        source,
+        ignore=shutil.ignore_patterns(".*", "tests", "benchmarks", "*.egg-info", "__pycache__", "build", "dist"),
+    )
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(directory), str(source)]
     subprocess.run(command, check=True, capture_output=True)
     (wheel,) = directory.glob("group_coordinator-*.whl")

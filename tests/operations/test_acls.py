@@ -112,7 +112,10 @@ def working(cluster: Cluster, spark: SparkSession, tmp_path_factory: pytest.Temp
 
 
 def test_a_member_of_the_library(working: Cluster) -> None:
-    paste(f"kafka-acls.sh --bootstrap-server localhost:9092 --add --allow-principal User:member --operation Read --topic {DATA}", working.inside)
+    paste(
+        f"kafka-acls.sh --bootstrap-server localhost:9092 --add --allow-principal User:member --operation Read --topic {DATA}",
+        working.inside,
+    )
     properties = working.properties("member")
     with Member(working.outside, "g", [DATA], client_properties=properties) as member:
         wait_until(lambda: (member.poll(0.1), member.assignment)[1])
@@ -120,7 +123,9 @@ def test_a_member_of_the_library(working: Cluster) -> None:
 
 def test_a_gateway_and_a_reader(working: Cluster) -> None:
     config = GatewayConfig(
-        listen=Address("127.0.0.1", 0), bootstrap_servers=working.outside, client_properties=working.properties("gateway")
+        listen=Address("127.0.0.1", 0),
+        bootstrap_servers=working.outside,
+        client_properties=working.properties("gateway"),
     )
     with Gateway(config) as gateway:
         through = AdminClient(working.properties("app") | {"bootstrap.servers": gateway.bootstrap_servers})
@@ -146,7 +151,9 @@ _REFUSED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_P
 
 
 def _reads(cluster: Cluster, user: str, topic: str) -> bool:
-    consumer = Consumer({**cluster.properties(user), "group.id": f"group-coordinator-{user}", "enable.partition.eof": "true"})
+    consumer = Consumer(
+        {**cluster.properties(user), "group.id": f"group-coordinator-{user}", "enable.partition.eof": "true"}
+    )
     give_up_s = time.monotonic() + 60
     try:
         error = consumer.list_topics(topic, timeout=20).topics[topic].error
@@ -172,7 +179,9 @@ def _writes(cluster: Cluster, user: str, topic: str) -> bool:
     """An event that changes nothing: a dead letter."""
     codes: list[int | None] = []
     producer = Producer({**cluster.properties(user), "message.timeout.ms": "20000"})
-    producer.produce(topic, b"{}", b"nobody", on_delivery=lambda error, _: codes.append(None if error is None else error.code()))
+    producer.produce(
+        topic, b"{}", b"nobody", on_delivery=lambda error, _: codes.append(None if error is None else error.code())
+    )
     producer.flush(30)
     assert codes[0] in (None, *_REFUSED)
     return codes == [None]

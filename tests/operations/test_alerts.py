@@ -68,11 +68,16 @@ CASES = [
     fires("CoordinatorNotReady", 14, {f"{P}ready": "1x9 0x10"}),
     quiet("CoordinatorNotReady", 10, {f"{P}ready": "0 0 1x20"}),
     fires("CoordinatorClockBehind", 10, {f'{P}watermark_lag_seconds{{shard="0"}}': "0+60x60"}),
-    fires("CoordinatorClockBehind", 10, {f'{P}watermark_lag_seconds{{shard="0"}}': "40 42 41 40 42 41 40 42 41 40 42 40"}),
+    fires(
+        "CoordinatorClockBehind", 10, {f'{P}watermark_lag_seconds{{shard="0"}}': "40 42 41 40 42 41 40 42 41 40 42 40"}
+    ),
     fires("CoordinatorClockBehind", 7, {f'{P}watermark_lag_seconds{{shard="0"}}': "100x60"}),
     quiet("CoordinatorClockBehind", 20, {f'{P}watermark_lag_seconds{{shard="0"}}': "1 2 1 1 2 1x60"}),
     # Away for five minutes, and then it catches up: 0.1 s a second.
-    *(quiet("CoordinatorClockBehind", at, {f'{P}watermark_lag_seconds{{shard="0"}}': "1x9 _x5 300-6x48"}) for at in (18, 25, 40, 60)),
+    *(
+        quiet("CoordinatorClockBehind", at, {f'{P}watermark_lag_seconds{{shard="0"}}': "1x9 _x5 300-6x48"})
+        for at in (18, 25, 40, 60)
+    ),
     fires("CoordinatorClockStandsStill", 10, {f'{P}clock_standstill{{shard="0"}}': "0x9 1x10"}),
     quiet("CoordinatorClockStandsStill", 10, {f'{P}clock_standstill{{shard="0"}}': "0x20"}),
     fires("CoordinatorClockSkew", 20, {f'{P}clock_skew_seconds{{shard="0"}}': "0x9 1.5x20"}),
@@ -82,12 +87,24 @@ CASES = [
     fires("CoordinatorSourceLag", 22, {f'{P}source_lag_events{{shard="0"}}': "60000+1000x60"}),
     quiet("CoordinatorSourceLag", 40, {f'{P}source_lag_events{{shard="0"}}': "900000-10000x60"}),
     quiet("CoordinatorSourceLag", 40, {f'{P}source_lag_events{{shard="0"}}': "0+100x60"}),
-    fires("CoordinatorAnswersSlow", 20, {f'{HEARTBEAT}"5"}}': "0x60", f'{HEARTBEAT}"10"}}': "0+9x60", f'{HEARTBEAT}"+Inf"}}': "0+9x60"}),
-    fires("CoordinatorAnswersSlow", 30, {f'{HEARTBEAT}"5"}}': "_x9 0x60", f'{HEARTBEAT}"10"}}': "_x9 9+9x60", f'{HEARTBEAT}"+Inf"}}': "_x9 9+9x60"}),
+    fires(
+        "CoordinatorAnswersSlow",
+        20,
+        {f'{HEARTBEAT}"5"}}': "0x60", f'{HEARTBEAT}"10"}}': "0+9x60", f'{HEARTBEAT}"+Inf"}}': "0+9x60"},
+    ),
+    fires(
+        "CoordinatorAnswersSlow",
+        30,
+        {f'{HEARTBEAT}"5"}}': "_x9 0x60", f'{HEARTBEAT}"10"}}': "_x9 9+9x60", f'{HEARTBEAT}"+Inf"}}': "_x9 9+9x60"},
+    ),
     quiet("CoordinatorAnswersSlow", 30, {f'{HEARTBEAT}"5"}}': "0+9x60", f'{HEARTBEAT}"+Inf"}}': "0+9x60"}),
     quiet("CoordinatorAnswersSlow", 30, {f'{HEARTBEAT}"5"}}': "0x60", f'{HEARTBEAT}"+Inf"}}': "0x60"}),
-    quiet("CoordinatorAnswersSlow", 30, {f'{JOIN}"5"}}': "0x60", f'{JOIN}"60"}}': "0+9x60", f'{JOIN}"+Inf"}}': "0+9x60"}),
-    fires("CoordinatorBatchSlow", 30, {f'{BATCH}"5"}}': "0x60", f'{BATCH}"30"}}': "0+3x60", f'{BATCH}"+Inf"}}': "0+3x60"}),
+    quiet(
+        "CoordinatorAnswersSlow", 30, {f'{JOIN}"5"}}': "0x60", f'{JOIN}"60"}}': "0+9x60", f'{JOIN}"+Inf"}}': "0+9x60"}
+    ),
+    fires(
+        "CoordinatorBatchSlow", 30, {f'{BATCH}"5"}}': "0x60", f'{BATCH}"30"}}': "0+3x60", f'{BATCH}"+Inf"}}': "0+3x60"}
+    ),
     quiet("CoordinatorBatchSlow", 30, {f'{BATCH}"5"}}': "0+60x60", f'{BATCH}"+Inf"}}': "0+60x60"}),
     *counters("DeadLetters", LETTERS, 0, 1),
     fires("GroupStuck", 8, {f'{P}group_rebalancing_seconds{{group="g",state="PreparingRebalance"}}': "0+60x20"}),
@@ -152,8 +169,16 @@ def test_alerts_fire_at_the_first_occurrence_and_not_in_quiet(promtool: str, tmp
 def test_what_an_alert_says(promtool: str, tmp_path: Path) -> None:
     """The words of one, with its labels and value in them."""
     (tmp_path / "rules.yml").write_text(RULES.read_text())
-    said = next(rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"] if rule["alert"] == "RefusalsRise")
-    expected = {**said["annotations"], "summary": "1.3k requests were refused by the rule unknown_member in ten minutes."}
+    said = next(
+        rule
+        for group in yaml.safe_load(RULES.read_text())["groups"]
+        for rule in group["rules"]
+        if rule["alert"] == "RefusalsRise"
+    )
+    expected = {
+        **said["annotations"],
+        "summary": "1.3k requests were refused by the rule unknown_member in ten minutes.",
+    }
     alert = {"exp_labels": {"severity": "warning", "rule": "unknown_member"}, "exp_annotations": expected}
     test = {
         "interval": "1m",

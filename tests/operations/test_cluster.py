@@ -61,11 +61,16 @@ def packages(tmp_path: Path) -> Path:
 
 
 def test_spark_submit_to_two_workers(door: Door, packages: Path, tmp_path: Path) -> None:
-    config = StreamingConfig(bootstrap_servers=door.bootstrap_servers, kafka=door.kafka, responses_partitions=1, offsets_partitions=1)
+    config = StreamingConfig(
+        bootstrap_servers=door.bootstrap_servers, kafka=door.kafka, responses_partitions=1, offsets_partitions=1
+    )
     settings = tmp_path / "coordinator.toml"
     settings.write_text(toml(config, tmp_path / "checkpoint"))
     port = free_port()
-    environment = environment_without_us(tmp_path) | {"SPARK_SUBMIT_OPTS": SHORT_LIVED, "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED}
+    environment = environment_without_us(tmp_path) | {
+        "SPARK_SUBMIT_OPTS": SHORT_LIVED,
+        "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
+    }
     with Cluster(tmp_path, environment).running(workers=2) as cluster:
         command = [
             str(SPARK / "bin" / "spark-submit"), "--master", cluster.url,
@@ -109,8 +114,12 @@ def commits_answered(config: StreamingConfig) -> set[str]:
     producer = Producer({**properties, "log_level": 0})
     for group_id in GROUPS:
         partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
-        request = OffsetCommitRequest(group_id=group_id, topics=(OffsetCommitRequestTopic(name="t", partitions=(partition,)),))
-        event = encode_request_event("OffsetCommit", 9, request, request_id=f"r-{group_id}", reply_partition=0, client_id="c")
+        request = OffsetCommitRequest(
+            group_id=group_id, topics=(OffsetCommitRequestTopic(name="t", partitions=(partition,)),)
+        )
+        event = encode_request_event(
+            "OffsetCommit", 9, request, request_id=f"r-{group_id}", reply_partition=0, client_id="c"
+        )
         producer.produce(topics.events, key=group_id.encode(), value=event)
     producer.flush()
     deadline, answered = time.monotonic() + TIMEOUT_S, set[str]()

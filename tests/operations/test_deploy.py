@@ -30,7 +30,11 @@ def exposed() -> dict[str, frozenset[str]]:
     for metric in METRICS:
         labels = frozenset(metric.labels)
         if metric.kind == "histogram":
-            found |= {f"{metric.name}_bucket": labels | {"le"}, f"{metric.name}_sum": labels, f"{metric.name}_count": labels}
+            found |= {
+                f"{metric.name}_bucket": labels | {"le"},
+                f"{metric.name}_sum": labels,
+                f"{metric.name}_count": labels,
+            }
         else:
             found[metric.name] = labels
     return found
@@ -68,7 +72,12 @@ def test_the_check_finds_mistakes() -> None:
     assert series('sum by (le, api) (rate(x_bucket{api="Heartbeat"}[5m])) > 5') == [
         Series("x_bucket", frozenset({"api", "le"}), True)
     ]
-    assert [each.is_new for each in series("x_total unless x_total offset 10m or y_total unless x_total")] == [True, True, False, False]
+    assert [each.is_new for each in series("x_total unless x_total offset 10m or y_total unless x_total")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     for wrong in ("sum(x", "x{a=1}", "rate(x[5 minutes])", "x }"):
         with pytest.raises(ValueError, match=r"not understood|no matcher|no duration|brackets"):
             series(wrong)
@@ -102,7 +111,10 @@ def test_legends_and_annotations_use_labels_that_are_there() -> None:
             assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= labels, panel["title"]
     for rule in rules():
         used = set(re.findall(r"\$labels\.(\w+)", json.dumps(rule["annotations"])))
-        assert used <= {label for each in series(rule["expr"]) for label in each.labels | exposed()[each.name]} | OF_PROMETHEUS
+        assert (
+            used
+            <= {label for each in series(rule["expr"]) for label in each.labels | exposed()[each.name]} | OF_PROMETHEUS
+        )
 
 
 def test_alerts_have_what_prometheus_and_people_need() -> None:
@@ -122,7 +134,11 @@ def test_the_dashboard_is_one_that_grafana_takes() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         place = panel["gridPos"]
-        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
         assert all(0 <= x < 24 for x, _ in cells), panel["title"]
         assert not cells & taken, panel["title"]
         taken |= cells
@@ -140,7 +156,10 @@ def test_compose_mounts_what_there_is_and_prometheus_scrapes_the_endpoint() -> N
     assert job["job_name"] == "group-coordinator"
     assert job["static_configs"] == [{"targets": [f"coordinator:{port}"]}]
     provisioning = DEPLOY / "grafana" / "provisioning"
-    assert yaml.safe_load((provisioning / "datasources" / "prometheus.yml").read_text())["datasources"][0]["type"] == "prometheus"
+    assert (
+        yaml.safe_load((provisioning / "datasources" / "prometheus.yml").read_text())["datasources"][0]["type"]
+        == "prometheus"
+    )
     (provider,) = yaml.safe_load((provisioning / "dashboards" / "files.yml").read_text())["providers"]
     assert f"{provider['options']['path']}:ro" in " ".join(services["grafana"]["volumes"])
 

@@ -19,7 +19,9 @@ def test_series_begin_at_zero_and_count_on() -> None:
         assert metric.known
         for values in metric.known:
             labels = dict(zip(metric.labels, values, strict=True))
-            assert registry.get_sample_value(metric.name + ("_count" if metric.kind == "histogram" else ""), labels) == 0
+            assert (
+                registry.get_sample_value(metric.name + ("_count" if metric.kind == "histogram" else ""), labels) == 0
+            )
     metrics.count_request("JoinGroup")
     metrics.count_broken("idle")
     metrics.count_broken("of another kind")

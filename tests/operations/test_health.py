@@ -131,7 +131,9 @@ def endpoint() -> Iterator[HttpServer]:
 def status_of(url: str, path: str, host: str | None) -> int:
     address = urllib.parse.urlsplit(url)
     with socket.create_connection((address.hostname, address.port), 10) as connection:
-        connection.sendall(f"GET {path} HTTP/1.0\r\n{f'Host: {host}' if host is not None else 'Accept: */*'}\r\n\r\n".encode())
+        connection.sendall(
+            f"GET {path} HTTP/1.0\r\n{f'Host: {host}' if host is not None else 'Accept: */*'}\r\n\r\n".encode()
+        )
         return int(connection.makefile("rb").readline().split()[1])
 
 
@@ -139,7 +141,14 @@ def status_of(url: str, path: str, host: str | None) -> int:
 def test_a_name_that_points_here_from_elsewhere_is_not_answered(endpoint: HttpServer, path: str) -> None:
     for host in ("localhost", "LOCALHOST:1", "127.0.0.1:9090", "[::1]", "[::1]:1", None):
         assert status_of(endpoint.url, path, host) != 403, host
-    for host in ("evil.example", "evil.example:8450", "127.0.0.1.evil.example", "localhost.evil.example", "", "127.0.0.1@evil.example"):
+    for host in (
+        "evil.example",
+        "evil.example:8450",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "",
+        "127.0.0.1@evil.example",
+    ):
         assert status_of(endpoint.url, path, host) == 403, host
 
 

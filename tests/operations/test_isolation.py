@@ -63,7 +63,9 @@ def events(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> Itera
 def test_the_stream(spark: SparkSession, config: StreamingConfig, events: str, tmp_path: Path) -> None:
     """An open transaction holds up nobody."""
     stream = events_stream(spark, events, 0, config.source_options, tick_ahead_max_ms=AHEAD_MAX_MS)
-    rows = stream.select("key", "clock_ms").writeStream.format("memory").queryName("isolation").trigger(availableNow=True)
+    rows = (
+        stream.select("key", "clock_ms").writeStream.format("memory").queryName("isolation").trigger(availableNow=True)
+    )
     rows.option("checkpointLocation", str(tmp_path)).start().awaitTermination(60)
     found = spark.table("isolation").collect()
     assert [bytes(row["key"]) for row in found if row["key"] is not None] == KEYS
@@ -91,7 +93,10 @@ def test_those_that_follow(config: StreamingConfig, events: str) -> None:
     keys: list[bytes | None] = []
     caught_up = threading.Event()
     follower = TopicFollower(
-        config.client_properties, "test", lambda messages: keys.extend(message.key() for message in messages), on_caught_up=caught_up.set
+        config.client_properties,
+        "test",
+        lambda messages: keys.extend(message.key() for message in messages),
+        on_caught_up=caught_up.set,
     )
     follower.start(from_beginning=[(events, 0)])
     assert caught_up.wait(30)

@@ -35,7 +35,9 @@ from tests.operations.tally_bench import Bench, bench
 START_MS = 1_700_000_000_000
 
 
-def join(*protocols: tuple[str, bytes], session_timeout_ms: int = 10_000, client_id: str = "c") -> tuple[str, int, Request, str]:
+def join(
+    *protocols: tuple[str, bytes], session_timeout_ms: int = 10_000, client_id: str = "c"
+) -> tuple[str, int, Request, str]:
     request = JoinGroupRequest(
         group_id="g", session_timeout_ms=session_timeout_ms, protocol_type="consumer",
         protocols=tuple(JoinGroupProtocol(name=name, metadata=data) for name, data in protocols or (("range", b""),)),
@@ -45,9 +47,15 @@ def join(*protocols: tuple[str, bytes], session_timeout_ms: int = 10_000, client
 
 def commit(partitions: int, metadata: str = "") -> tuple[str, int, Request, str]:
     each = tuple(
-        OffsetCommitRequestPartition(partition_index=number, committed_offset=1, committed_metadata=metadata) for number in range(partitions)
+        OffsetCommitRequestPartition(partition_index=number, committed_offset=1, committed_metadata=metadata)
+        for number in range(partitions)
     )
-    return "OffsetCommit", 7, OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="t", partitions=each),)), "c"
+    return (
+        "OffsetCommit",
+        7,
+        OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="t", partitions=each),)),
+        "c",
+    )
 
 
 def sync(size: int) -> tuple[str, int, Request, str]:
@@ -60,11 +68,13 @@ def coordinate(config: StreamingConfig, *requests: tuple[str, int, Request, str]
     values: list[tuple[bytes | None, bytes]] = [(None, encode_tick(START_MS))]
     for number, (api, version, request, client_id) in enumerate(requests):
         event = encode_request_event(
-            api, version, request, request_id=str(number), reply_partition=0, client_id=client_id, new_member_id=f"m{number}"
-        )
+            api, version, request, request_id=str(number), reply_partition=0, client_id=client_id,
+            new_member_id=f"m{number}",
+        )  # fmt: skip
         values += [(b"g", event), (None, encode_tick(START_MS + 1_000 * (number + 1)))]
     log = [
-        Record(partition=0, offset=number, timestamp_ms=START_MS, key=key, value=value) for number, (key, value) in enumerate(values)
+        Record(partition=0, offset=number, timestamp_ms=START_MS, key=key, value=value)
+        for number, (key, value) in enumerate(values)
     ]
     outputs = [record for _, records in replay_in_process(log, config) for record in records]
     counted = bench()
@@ -98,14 +108,21 @@ def test_protocols() -> None:
     many = [(f"p{number}", b"") for number in range(GroupConfig().member_max_protocols + 1)]
     answers, counted = coordinate(config(), join(*many), join(*many[1:]))
     assert [each["error_code"] for each in answers] == [ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.NONE]
-    assert counted.value(m.REFUSALS, api="JoinGroup", rule="too_many_protocols", error="INCONSISTENT_GROUP_PROTOCOL") == 1
+    assert (
+        counted.value(m.REFUSALS, api="JoinGroup", rule="too_many_protocols", error="INCONSISTENT_GROUP_PROTOCOL") == 1
+    )
 
 
 @pytest.mark.parametrize("session_timeout_ms", [5_999, 1_800_001, 2**31 - 1, -1])
 def test_sessions(session_timeout_ms: int) -> None:
     answers, counted = coordinate(config(), join(session_timeout_ms=session_timeout_ms))
     assert answers[-1]["error_code"] == ErrorCode.INVALID_SESSION_TIMEOUT
-    assert counted.value(m.REFUSALS, api="JoinGroup", rule="session_timeout_out_of_bounds", error="INVALID_SESSION_TIMEOUT") == 1
+    assert (
+        counted.value(
+            m.REFUSALS, api="JoinGroup", rule="session_timeout_out_of_bounds", error="INVALID_SESSION_TIMEOUT"
+        )
+        == 1
+    )
 
 
 def test_assignments() -> None:
@@ -119,14 +136,18 @@ def test_offsets_of_a_group() -> None:
     (topic,) = answers[-1]["topics"]
     refused = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     assert [each["error_code"] for each in topic["partitions"]] == [0, 0, 0, refused, refused]
-    assert (counted.value(m.REFUSALS, api="OffsetCommit", rule="too_many_offsets", error="INVALID_COMMIT_OFFSET_SIZE") or 0) >= 1
+    assert (
+        counted.value(m.REFUSALS, api="OffsetCommit", rule="too_many_offsets", error="INVALID_COMMIT_OFFSET_SIZE") or 0
+    ) >= 1
 
 
 def test_metadata_of_offsets() -> None:
     answers, counted = coordinate(config(), commit(1, metadata="x" * 4_097))
     (topic,) = answers[-1]["topics"]
     assert topic["partitions"][0]["error_code"] == ErrorCode.OFFSET_METADATA_TOO_LARGE
-    assert counted.value(m.REFUSALS, api="OffsetCommit", rule="metadata_too_long", error="OFFSET_METADATA_TOO_LARGE") == 1
+    assert (
+        counted.value(m.REFUSALS, api="OffsetCommit", rule="metadata_too_long", error="OFFSET_METADATA_TOO_LARGE") == 1
+    )
 
 
 def test_strings() -> None:
@@ -142,9 +163,16 @@ def test_events(kafka: EmbeddedKafka, topic_prefix: str) -> None:
     producer = Producer({"message.max.bytes": 10_000_000, "log_level": 0, **settings.client_properties})
     found: list[KafkaError | None] = []
     for size in (settings.event_max_bytes - 1_000, settings.event_max_bytes + 1_000):
-        producer.produce(settings.topic_settings.topics.events, key=b"g", value=bytes(size), on_delivery=lambda error, _: found.append(error))
+        producer.produce(
+            settings.topic_settings.topics.events,
+            key=b"g",
+            value=bytes(size),
+            on_delivery=lambda error, _: found.append(error),
+        )
         try:
-            producer.flush(30)  # one at a time: the first may have to be sent again, while the leader of a new topic is not known
+            producer.flush(
+                30
+            )  # one at a time: the first may have to be sent again, while the leader of a new topic is not known
         except KafkaException as problem:
             pytest.fail(str(problem))
     assert found[0] is None

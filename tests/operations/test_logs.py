@@ -26,7 +26,9 @@ def _leave_no_trace() -> Iterator[None]:
 
 
 def history() -> list[bytes]:
-    return [each.value or b"" for each in outputs(log("payments")) if each.topic == CONFIG.topic_settings.topics.history]
+    return [
+        each.value or b"" for each in outputs(log("payments")) if each.topic == CONFIG.topic_settings.topics.history
+    ]
 
 
 def tell(group_log: GroupLog) -> None:
@@ -37,7 +39,9 @@ def tell(group_log: GroupLog) -> None:
 def test_json_lines_have_the_group(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("json")
     tell(GroupLog())
-    GroupLog().dead_letter(b"payments", "bad_body", {"topic": "e", "partition": "0", "offset": "7", "detail": "so\nwrong"})
+    GroupLog().dead_letter(
+        b"payments", "bad_body", {"topic": "e", "partition": "0", "offset": "7", "detail": "so\nwrong"}
+    )
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert {line["group_id"] for line in lines} == {"payments"}
     assert any(line.get("happened") == "rebalance_started" and "joined" in line["message"] for line in lines)

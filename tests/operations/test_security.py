@@ -83,11 +83,15 @@ def test_a_wrong_password_is_refused_and_not_told(doors: dict[str, Door], topic_
     wrong = door.kafka | {"sasl.jaas.config": door.kafka["sasl.jaas.config"].replace("hush", "hash")}
     config = settings(door._replace(kafka=wrong), topic_prefix)
     with pytest.raises(TopicError) as refused:
-        ensure_topics(admin_client(config.bootstrap_servers, config.client_properties), config.topic_settings, timeout_s=3)
+        ensure_topics(
+            admin_client(config.bootstrap_servers, config.client_properties), config.topic_settings, timeout_s=3
+        )
     assert "hash" not in str(refused.value)
 
 
-def test_the_commands_that_read_take_the_same_settings(doors: dict[str, Door], topic_prefix: str, tmp_path: Path) -> None:
+def test_the_commands_that_read_take_the_same_settings(
+    doors: dict[str, Door], topic_prefix: str, tmp_path: Path
+) -> None:
     config = settings(doors["SASL_SSL"], topic_prefix)
     ensure_topics(admin_client(config.bootstrap_servers, config.client_properties), config.topic_settings)
     given = [f"--kafka={name}={value}" for name, value in config.kafka.items()]
@@ -100,7 +104,11 @@ def test_the_commands_that_read_take_the_same_settings(doors: dict[str, Door], t
 def test_what_is_printed_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="hush";'
     monkeypatch.setenv("GROUP_COORDINATOR_KAFKA", '{"ssl.key.password": "hush", "client.id": "me"}')
-    flags = ["--spark=spark.hadoop.fs.s3a.secret.key=hush", "--spark=spark.ssl.keyStorePassword=hush", "--spark=spark.a.b=hush"]
+    flags = [
+        "--spark=spark.hadoop.fs.s3a.secret.key=hush",
+        "--spark=spark.ssl.keyStorePassword=hush",
+        "--spark=spark.a.b=hush",
+    ]
     for arguments in (flags, [*flags, f"--kafka=sasl.jaas.config={jaas}"]):
         result = CliRunner().invoke(app, ["run", "--dry-run", *arguments])
         assert result.exit_code == 0, result.output

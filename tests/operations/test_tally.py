@@ -21,7 +21,9 @@ def counted() -> Bench:
 
 
 def test_events_by_api(counted: Bench) -> None:
-    apis = {"tick": 2, "unreadable": 1, "JoinGroup": 2, "SyncGroup": 1, "OffsetCommit": 1, "Heartbeat": 1, "LeaveGroup": 1}
+    apis = {
+        "tick": 2, "unreadable": 1, "JoinGroup": 2, "SyncGroup": 1, "OffsetCommit": 1, "Heartbeat": 1, "LeaveGroup": 1,
+    }  # fmt: skip
     assert {api: counted.value(m.EVENTS, api=api) for api in apis} == apis
 
 
@@ -121,7 +123,9 @@ def test_a_series_is_there_before_its_first_occurrence() -> None:
     """Or Prometheus sees no rise when there is one."""
     found = bench()
     for metric in (each for each in m.METRICS if each.labels and each.kind != "gauge"):
-        assert metric.known or metric is m.REFUSALS or "shard" in metric.labels, metric.name  # shards: see test_shards.py
+        assert metric.known or metric is m.REFUSALS or "shard" in metric.labels, (
+            metric.name
+        )  # shards: see test_shards.py
         for values in metric.known:
             labels = dict(zip(metric.labels, values, strict=True))
             assert found.value(metric, "_count" if metric.kind == "histogram" else "", **labels) == 0

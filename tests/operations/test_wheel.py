@@ -48,7 +48,12 @@ def test_all_files_of_the_packages_are_installed(installed: Path) -> None:
         if file.is_file() and "__pycache__" not in file.parts
     }
     assert ours >= set(DATA)
-    assert {str(file.relative_to(installed)) for package in PACKAGES for file in (installed / package).rglob("*") if file.is_file()} == ours
+    assert {
+        str(file.relative_to(installed))
+        for package in PACKAGES
+        for file in (installed / package).rglob("*")
+        if file.is_file()
+    } == ours
 
 
 @pytest.mark.skipif(importlib.util.find_spec("tables") is not None, reason="PyTables is installed")

@@ -131,7 +131,13 @@ def other_loggers(lines: Lines) -> Files:
         "java.lang.IllegalStateException: Größe\n\tat kafka.Kafka.main(Kafka.scala:1)\n".encode(),
         b"\x1b[33mWARN\x1b[0m something in colours\n\n",
     )
-    return one([part for number, line in enumerate(lines) for part in (others[number % 3], b"2026-11-22T01:02:03.123456789Z stdout F " + line)])
+    return one(
+        [
+            part
+            for number, line in enumerate(lines)
+            for part in (others[number % 3], b"2026-11-22T01:02:03.123456789Z stdout F " + line)
+        ]
+    )
 
 
 def zone_in_each_line(lines: Lines) -> Files:
@@ -201,7 +207,13 @@ def joined(times: int, by: timedelta, other_groups: bool) -> Disturbance:
     """Copies of a recording one behind the other: the same connections, of the same groups or of others."""
 
     def join(lines: Lines) -> Files:
-        return one([line for number in range(times) for line in _renamed(later(lines, number * by), number if other_groups else 0)])
+        return one(
+            [
+                line
+                for number in range(times)
+                for line in _renamed(later(lines, number * by), number if other_groups else 0)
+            ]
+        )
 
     return join
 

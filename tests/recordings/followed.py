@@ -55,7 +55,9 @@ def outputs_of(following: Following) -> list[Output]:
         else:
             group_id = record.key.decode()
             event = decode_group_event(group_id, record.value)
-            outputs += coordinator.handle(group_id, group_event(event, record.offset, clock_ms, record.timestamp_ms or 0))
+            outputs += coordinator.handle(
+                group_id, group_event(event, record.offset, clock_ms, record.timestamp_ms or 0)
+            )
     return outputs
 
 
@@ -68,7 +70,9 @@ def owners_of_broker(request_log: Path) -> Owners:
     path = request_log.with_name(f"{name_of(request_log)}.offsets.jsonl.gz")
     lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
     return owners_of(
-        (b64decode(line["key"]), None if line["value"] is None else b64decode(line["value"])) for line in lines if "control" not in line
+        (b64decode(line["key"]), None if line["value"] is None else b64decode(line["value"]))
+        for line in lines
+        if "control" not in line
     )
 
 

@@ -134,9 +134,14 @@ def test_a_zone_whose_name_says_nothing_is_doubted(lines: list[bytes], tmp_path:
 
 
 @pytest.mark.parametrize("place", [0.5, 0.7])
-def test_the_log_of_one_broker_that_ends_before_another_s_is_doubted(place: float, lines: list[bytes], tmp_path: Path) -> None:
+def test_the_log_of_one_broker_that_ends_before_another_s_is_doubted(
+    place: float, lines: list[bytes], tmp_path: Path
+) -> None:
     (renamed,) = disturbances.joined(2, timedelta(0), other_groups=True)(lines)
-    other = [line.replace(b'"connection":"', b'"connection":"other') for line in renamed.splitlines(keepends=True)[len(lines) :]]
+    other = [
+        line.replace(b'"connection":"', b'"connection":"other')
+        for line in renamed.splitlines(keepends=True)[len(lines) :]
+    ]
     whole = b"".join(lines)
     _, log = read(tmp_path / "both", [whole, b"".join(other)])
     assert log.doubts() == ()

@@ -145,7 +145,9 @@ def asked(commit: GroupRequest) -> list[tuple[str, int]]:
 
 
 def answered(commit: GroupRequest) -> list[tuple[str, int]]:
-    return [(topic["name"], each["partitionIndex"]) for topic in commit.response["topics"] for each in topic["partitions"]]
+    return [
+        (topic["name"], each["partitionIndex"]) for topic in commit.response["topics"] for each in topic["partitions"]
+    ]
 
 
 def test_commits_carry_the_topic_ids_that_the_log_tells() -> None:

@@ -77,7 +77,9 @@ def assert_tells_nothing_wrong(following: Following, broker: Owners) -> None:
         for generation, owners in generations:
             # That all of its members are gone is told of a group of which nothing is heard any more.
             if owners or (generation, owners) != generations[-1]:
-                assert (generation, owners) in broker[group_id], f"{group_id}: generation {generation} was not like this"
+                assert (generation, owners) in broker[group_id], (
+                    f"{group_id}: generation {generation} was not like this"
+                )
 
 
 @pytest.mark.parametrize("path", LESS_CLEAN, ids=name_of)

@@ -57,7 +57,10 @@ def test_records_of_another_log_at_the_same_place_are_told(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"key": b64encode(bytes((0, 0, 0, 1))).decode(), "value": "AAAAAAAA", "control": "COMMIT"}, "markers of transactions"),
+        (
+            {"key": b64encode(bytes((0, 0, 0, 1))).decode(), "value": "AAAAAAAA", "control": "COMMIT"},
+            "markers of transactions",
+        ),
         ({"key": b64encode(bytes((0, 0, 0, 0))).decode(), "value": "AAAAAAAA"}, "markers of transactions"),
         ({"is_transactional": True}, "written in transactions"),
         ({"key": b64encode(bytes((0, 3, 0, 1, 65))).decode(), "value": "AAAA"}, "KIP-848 consumer groups"),
@@ -75,7 +78,9 @@ def test_what_cannot_be_compared_is_counted(tmp_path: Path, fields: dict[str, An
     assert told in doubt
 
 
-@pytest.mark.parametrize("damaged", ["{", "\x00\x01", "null", "[]", '{"partition":1}', "a" * (LINE_MAX_BYTES + 2)], ids=lambda text: text[:9])
+@pytest.mark.parametrize(
+    "damaged", ["{", "\x00\x01", "null", "[]", '{"partition":1}', "a" * (LINE_MAX_BYTES + 2)], ids=lambda text: text[:9]
+)
 def test_damaged_lines_are_counted_and_told(tmp_path: Path, damaged: str) -> None:
     found = read(tmp_path, [*lines()[:5], damaged, *lines()[5:]])
     assert found.by_group == read_offsets_log(CRASH).by_group

@@ -114,7 +114,10 @@ def test_a_record_that_is_missing_differs_and_is_counted(place: int, tmp_path: P
         ("JOIN_GROUP", lambda request: request["response"].update(generationId=77)),
         ("JOIN_GROUP", lambda request: request["response"].update(errorCode=81)),
         ("SYNC_GROUP", lambda request: request["response"].update(assignment="AAAA")),
-        ("OFFSET_FETCH", lambda request: request["response"]["groups"][0]["topics"][0]["partitions"][0].update(committedOffset=4)),
+        (
+            "OFFSET_FETCH",
+            lambda request: request["response"]["groups"][0]["topics"][0]["partitions"][0].update(committedOffset=4),
+        ),
         ("OFFSET_COMMIT", lambda request: request["response"]["topics"][0]["partitions"][0].update(errorCode=22)),
         ("LEAVE_GROUP", lambda request: request["response"].update(errorCode=25)),
     ],
@@ -183,7 +186,10 @@ def test_a_join_that_is_in_no_line_is_inferred_and_said(tmp_path: Path) -> None:
         del lines[place]
         report = verify_lines(tmp_path, lines)
         assert report.agrees, "\n".join(report.lines())
-        assert any(f"is not in the log is inferred, as nothing else explains what follows: JoinGroup of {client}-" in note for note in report.notes)
+        assert any(
+            f"is not in the log is inferred, as nothing else explains what follows: JoinGroup of {client}-" in note
+            for note in report.notes
+        )
 
 
 def test_a_log_in_another_time_zone(tmp_path: Path) -> None:
@@ -210,10 +216,15 @@ def test_wrong_settings_are_refused(config: dict[str, str], message: str) -> Non
         verify("crash", config=config)
 
 
-@pytest.mark.parametrize("name", ["churn-0", "churn-1", "coop", "deploy", "manual", "static", "chaos-a", "chaos-b", "chaos-c"])
+@pytest.mark.parametrize(
+    "name", ["churn-0", "churn-1", "coop", "deploy", "manual", "static", "chaos-a", "chaos-b", "chaos-c"]
+)
 def test_a_log_that_begins_in_the_middle_of_a_group_s_life(name: str, tmp_path: Path) -> None:
     lines = lines_of(name)
-    sides = {"offsets": FIXTURES / f"{name}.offsets.jsonl.gz", "coordinator_log": FIXTURES / f"{name}.coordinator.log.gz"}
+    sides = {
+        "offsets": FIXTURES / f"{name}.offsets.jsonl.gz",
+        "coordinator_log": FIXTURES / f"{name}.coordinator.log.gz",
+    }
     for options in ({}, sides):
         report = verify_lines(tmp_path, lines[len(lines) * 2 // 5 :], **options)
         assert report.agrees, "\n".join(report.lines())

@@ -13,7 +13,13 @@ from group_coordinator.recordings.request_lines import LoggedRequest, read_line
 
 HEARTBEAT = {
     "isForwarded": False,
-    "requestHeader": {"requestApiKey": 12, "requestApiVersion": 4, "correlationId": 7, "clientId": "a", "requestApiKeyName": "HEARTBEAT"},
+    "requestHeader": {
+        "requestApiKey": 12,
+        "requestApiVersion": 4,
+        "correlationId": 7,
+        "clientId": "a",
+        "requestApiKeyName": "HEARTBEAT",
+    },
     "request": {"groupId": "g", "generationId": 1, "memberId": "m", "groupInstanceId": None},
     "response": {"throttleTimeMs": 0, "errorCode": 0},
     "connection": "10.1.2.3:9092-10.9.8.7:45546-0-2",
@@ -31,7 +37,9 @@ AT = datetime(2026, 11, 21, 12, 45, 15, 885_000, UTC)
 AT_US = round(AT.timestamp() * 1000) * 1000
 
 
-def line(prefix: str = "[2026-11-21 12:45:15,885] DEBUG ", suffix: str = " (kafka.request.logger)", **changes: object) -> bytes:
+def line(
+    prefix: str = "[2026-11-21 12:45:15,885] DEBUG ", suffix: str = " (kafka.request.logger)", **changes: object
+) -> bytes:
     return f"{prefix}Completed request:{json.dumps(HEARTBEAT | changes)}{suffix}\n".encode()
 
 
@@ -98,7 +106,16 @@ def test_a_zone_by_the_name_that_the_given_one_has_then() -> None:
 
 
 def test_words_behind_a_time_that_are_no_zone() -> None:
-    for behind in (" DEBUG", "] DEBUG", "] INFO [Thing]", " TRACE", " - DEBUG", " [kafka-network-thread-1]", " stdout F", " kafka1 KAFKA"):
+    for behind in (
+        " DEBUG",
+        "] DEBUG",
+        "] INFO [Thing]",
+        " TRACE",
+        " - DEBUG",
+        " [kafka-network-thread-1]",
+        " stdout F",
+        " kafka1 KAFKA",
+    ):
         read = read_line(line(f"2026-11-21 12:45:15,885{behind} "), 0, 1, UTC)
         assert read is not None
         assert (read.logged_us, read.unknown_zone) == (AT_US, None)
@@ -166,7 +183,9 @@ def test_requests_of_other_kinds_have_a_time_only() -> None:
 
 def test_answers_to_metadata_tell_topic_ids() -> None:
     header = HEARTBEAT["requestHeader"] | {"requestApiKey": 3}  # type: ignore[operator]
-    read = read_line(line(requestHeader=header, response={"topics": [{"name": "t", "topicId": "yYT9PLz_QtWszuitHlLHsQ"}]}), 0, 1, UTC)
+    read = read_line(
+        line(requestHeader=header, response={"topics": [{"name": "t", "topicId": "yYT9PLz_QtWszuitHlLHsQ"}]}), 0, 1, UTC
+    )
     assert read is not None
     assert read.topics == (("t", "yYT9PLz_QtWszuitHlLHsQ"),)
 

@@ -75,7 +75,9 @@ class OutputLines:
         if isinstance(record, MemberLeft) and record.cause.reason:
             words.append(f'reason="{record.cause.reason}"')
         if record.cause.kind == "timer":
-            words.append(f"[timer {record.cause.timer}{' of ' + record.cause.member_id if record.cause.member_id else ''}]")
+            words.append(
+                f"[timer {record.cause.timer}{' of ' + record.cause.member_id if record.cause.member_id else ''}]"
+            )
         return " ".join(words)
 
     def _value(self, name: str, value: Any) -> str:
@@ -158,7 +160,11 @@ def _response(response: Response) -> str:
     match response:
         case JoinGroupResponse(error_code=ErrorCode.NONE):
             members = [each.member_id for each in response.members]
-            words += [f"generation={response.generation_id}", f"protocol={response.protocol_name}", f"leader={response.leader}"]
+            words += [
+                f"generation={response.generation_id}",
+                f"protocol={response.protocol_name}",
+                f"leader={response.leader}",
+            ]
             words += [f"member_id={response.member_id}"] + [f"members={','.join(members)}"] * bool(members)
             words += ["skip_assignment=yes"] * response.skip_assignment
         case JoinGroupResponse():
@@ -168,7 +174,11 @@ def _response(response: Response) -> str:
         case LeaveGroupResponse():
             words += [f"{each.group_instance_id or each.member_id}:{_error(each)}" for each in response.members]
         case OffsetCommitResponse() | OffsetDeleteResponse():
-            words += [f"{topic.name}-{each.partition_index}:{_error(each)}" for topic in response.topics for each in topic.partitions]
+            words += [
+                f"{topic.name}-{each.partition_index}:{_error(each)}"
+                for topic in response.topics
+                for each in topic.partitions
+            ]
         case OffsetFetchResponse():
             words += [
                 f"{topic.name}-{each.partition_index}={each.committed_offset}"

@@ -180,7 +180,9 @@ class Scenario:
         generation_id = int(command.options.get("generation", client.generation_id))
         protocol_name = command.options.get("protocol", client.protocol_name)
         instance = client.settings.get("group_instance_id")
-        outputs = self._group.sync(client.member_id, generation_id, assignments, protocol_name=protocol_name, group_instance_id=instance)
+        outputs = self._group.sync(
+            client.member_id, generation_id, assignments, protocol_name=protocol_name, group_instance_id=instance
+        )
         return self._sent(client, outputs)
 
     def _assignment(self, name: str, partitions: str) -> tuple[str, bytes]:
@@ -206,7 +208,9 @@ class Scenario:
     def _offset_commit(self, command: Command) -> list[Output]:
         """A client without membership commits as a consumer that assigns itself partitions does."""
         client = self._client(command)
-        offsets = {_partition(left): int(right) for left, _, right in (each.partition("=") for each in command.arguments[1:])}
+        offsets = {
+            _partition(left): int(right) for left, _, right in (each.partition("=") for each in command.arguments[1:])
+        }
         outputs = self._group.commit(
             client.member_id,
             int(command.options.get("generation", client.generation_id)),

@@ -63,7 +63,14 @@ BOUND = 1024 * 1024
 
 @pytest.mark.parametrize(
     ("lengths", "number"),
-    [([], None), ([BOUND] * 5, None), ([BOUND, BOUND + 1], 2), ([1, 2, BOUND + 1, 3], 3), ([BOUND + 1], 1), ([5] * 300_000, None)],
+    [
+        ([], None),
+        ([BOUND] * 5, None),
+        ([BOUND, BOUND + 1], 2),
+        ([1, 2, BOUND + 1, 3], 3),
+        ([BOUND + 1], 1),
+        ([5] * 300_000, None),
+    ],
 )
 def test_which_line_is_too_long(lengths: list[int], number: int | None) -> None:
     text = b"\n".join(b"a" * length for length in lengths)

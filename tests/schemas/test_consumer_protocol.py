@@ -174,7 +174,9 @@ def test_subscriptions_round_trip(subscription: Subscription, version: int) -> N
 
 
 @given(SUBSCRIPTIONS, ASSIGNMENTS, st.integers(min_value=0, max_value=3))
-def test_what_is_written_is_read_by_kafkas_definitions(subscription: Subscription, assignment: Assignment, version: int) -> None:
+def test_what_is_written_is_read_by_kafkas_definitions(
+    subscription: Subscription, assignment: Assignment, version: int
+) -> None:
     """And written as they do."""
     for name, encoded in (
         ("ConsumerProtocolSubscription", protocol.encode_subscription(subscription, version)),

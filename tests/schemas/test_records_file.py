@@ -21,7 +21,10 @@ def test_what_is_written_is_read(record: Record) -> None:
 
 def test_text_is_readable_and_other_bytes_are_base64() -> None:
     record = Record(partition=0, offset=17, timestamp_ms=5, key="größe".encode(), value=b"\xff\x00")
-    assert encode_record(record).decode() == '{"partition":0,"offset":17,"timestamp_ms":5,"key":"größe","value_b64":"/wA="}'
+    assert (
+        encode_record(record).decode()
+        == '{"partition":0,"offset":17,"timestamp_ms":5,"key":"größe","value_b64":"/wA="}'
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,11 @@ TOPIC_ID = "6f2c3a0e-3c1b-5d57-9d0a-5d1f6b3f7a11"
 CASES = {
     "FindCoordinator": (
         {"coordinator_keys": ["a", "b"]},
-        {"coordinators": [{"key": key, "node_id": -1, "error_code": CODE, "error_message": CODE.meaning} for key in "ab"]},
+        {
+            "coordinators": [
+                {"key": key, "node_id": -1, "error_code": CODE, "error_message": CODE.meaning} for key in "ab"
+            ]
+        },
     ),
     "JoinGroup": (
         {"group_id": "g", "session_timeout_ms": 1, "member_id": "m", "protocol_type": "consumer", "protocols": []},
@@ -27,7 +31,9 @@ CASES = {
     "OffsetCommit": (
         {
             "group_id": "g",
-            "topics": [{"name": "t", "topic_id": TOPIC_ID, "partitions": [{"partition_index": 3, "committed_offset": 7}]}],
+            "topics": [
+                {"name": "t", "topic_id": TOPIC_ID, "partitions": [{"partition_index": 3, "committed_offset": 7}]}
+            ],
         },
         {"topics": [{"name": "t", "topic_id": TOPIC_ID, "partitions": [{"partition_index": 3, "error_code": CODE}]}]},
     ),
@@ -35,7 +41,10 @@ CASES = {
         {"groups": [{"group_id": "g", "topics": [{"name": "t", "partition_indexes": [3]}]}]},
         {"groups": [{"group_id": "g", "error_code": CODE}]},
     ),
-    "OffsetDelete": ({"group_id": "g", "topics": [{"name": "t", "partitions": [{"partition_index": 3}]}]}, {"error_code": CODE}),
+    "OffsetDelete": (
+        {"group_id": "g", "topics": [{"name": "t", "partitions": [{"partition_index": 3}]}]},
+        {"error_code": CODE},
+    ),
     "DescribeGroups": ({"groups": ["a"]}, {"groups": [{"error_code": CODE, "group_id": "a", "group_state": ""}]}),
     "DeleteGroups": ({"groups_names": ["a"]}, {"results": [{"group_id": "a", "error_code": CODE}]}),
 }
@@ -61,4 +70,6 @@ def test_the_gateway_repeats_the_code_at_each_partition_of_a_fetch() -> None:
     response = refusal(request, CODE)
     assert msgspec.to_builtins(response)["groups"][0]["error_code"] == CODE
     (partition,) = msgspec.to_builtins(response)["groups"][0]["topics"][0]["partitions"]
-    assert partition == {"partition_index": 3, "committed_offset": -1, "committed_leader_epoch": -1, "metadata": "", "error_code": CODE}
+    assert partition == {
+        "partition_index": 3, "committed_offset": -1, "committed_leader_epoch": -1, "metadata": "", "error_code": CODE,
+    }  # fmt: skip

@@ -162,7 +162,9 @@ def test_commit_metadata_survives_rebalances() -> None:
     harness.commit("a", generation, {("t", 0): 7}, metadata="checkpoint 12")
     harness.add("b")
     harness.join("a")
-    fetched = harness.answer(harness.send("OffsetFetch", OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g"),))))
+    fetched = harness.answer(
+        harness.send("OffsetFetch", OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g"),)))
+    )
     partition = fetched.groups[0].topics[0].partitions[0]
     assert (partition.committed_offset, partition.metadata) == (7, "checkpoint 12")
 
@@ -228,7 +230,9 @@ def test_a_static_member_that_left_and_returns_starts_a_generation() -> None:
     harness.join(new_member_id="l", group_instance_id="il")
     harness.join(new_member_id="s1", group_instance_id="is")
     harness.join("l", group_instance_id="il")
-    harness.sync("l", generation_of(harness), {"l": assignment("t", 0), "s1": assignment("t", 1)}, group_instance_id="il")
+    harness.sync(
+        "l", generation_of(harness), {"l": assignment("t", 0), "s1": assignment("t", 1)}, group_instance_id="il"
+    )
     generation = generation_of(harness)
     harness.leave(LeaveGroupMember(member_id="", group_instance_id="is"))
     harness.join("l", group_instance_id="il")
@@ -257,7 +261,9 @@ def test_empty_is_not_skipped_on_the_way_to_dead() -> None:
 
 
 def one_member(*faults: DriverCrash | BadNetwork) -> Scenario:
-    plan = MemberPlan(name="only", group_id="readers", topics=("orders",), auto_commit_interval_ms=500, poll_every_ms=200)
+    plan = MemberPlan(
+        name="only", group_id="readers", topics=("orders",), auto_commit_interval_ms=500, poll_every_ms=200
+    )
     return Scenario(
         seed=1,
         config=GroupConfig(group_initial_rebalance_delay_ms=0),

@@ -41,7 +41,9 @@ def log_of(case: Scenario | Soup) -> Log:
     return world.log
 
 
-def written_in_batches(records: list[Record], config: OperatorConfig, dice: Random) -> dict[bytes | None, list[OutputRecord]]:
+def written_in_batches(
+    records: list[Record], config: OperatorConfig, dice: Random
+) -> dict[bytes | None, list[OutputRecord]]:
     """What the operator writes of each group, with the log cut at random; the last batch has no events."""
     cuts = sorted({0, len(records), *(dice.randint(0, len(records)) for _ in range(20))})
     groups: dict[bytes | None, Group | None] = {}
@@ -71,5 +73,7 @@ def test_the_real_operator_writes_what_the_referee_saw(seed: int) -> None:
         written = written_in_batches(records, config, Chance(seed).of("cuts", shard))
         for (of_shard, group_id), outputs in expected.items():
             if of_shard == shard:
-                records_of_group = [each for each in written[group_id.encode()] if each.topic != config.topics.dead_letters]
+                records_of_group = [
+                    each for each in written[group_id.encode()] if each.topic != config.topics.dead_letters
+                ]
                 assert records_of_group == [output_record(output, config) for output in outputs]

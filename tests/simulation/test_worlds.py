@@ -59,7 +59,9 @@ def test_a_seed_is_the_same_world_in_every_process() -> None:
     program = "from tests.simulation.test_worlds import digest; print(digest(range(9)))"
     for hash_seed in ("1", "2"):
         environment = os.environ | {"PYTHONHASHSEED": hash_seed}
-        run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        )
         assert run.stdout.strip() == digest(range(9))
 
 

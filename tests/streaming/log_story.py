@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinator_state import Answer, Coordinator, GroupConfig, RenewalEvent, RequestEvent
+from coordinator_state import Answer, Coordinator, GroupConfig, Output, RenewalEvent, RequestEvent
 from schemas.error_codes import ErrorCode
 from schemas.events import SESSION_RENEWAL, EventError, decode_request_event, encode_request_event, encode_tick
 from schemas.java_hash import group_partition
@@ -66,7 +66,9 @@ class Member:
     sent: int = field(default=0)
 
 
-def story(seed: int, *, groups: int = 4, requests: int = 150, poisons: bool = True, renewals: bool = True) -> list[Record]:
+def story(
+    seed: int, *, groups: int = 4, requests: int = 150, poisons: bool = True, renewals: bool = True
+) -> list[Record]:
     """A log of one partition: joins, syncs, beats, commits, crashes and leaves of some groups, with ticks, renewals and poisons."""
     chance, pauses = random.Random(seed), random.Random(f"pauses of {seed}")
     members = [Member(f"group-{number % groups}", f"client-{number}") for number in range(groups * 3)]
@@ -80,43 +82,40 @@ def story(seed: int, *, groups: int = 4, requests: int = 150, poisons: bool = Tr
         records.append(Record(partition=0, offset=len(records), timestamp_ms=now_ms, key=key, value=value))
         return len(records) - 1
 
-    def hear(answers: list[Answer]) -> None:
-        for answer in answers:
-            member = waiting.pop(answer.request_id, None)
-            if member is not None:
-                _hear(member, answer)
+    def hear(outputs: list[Output]) -> None:
+        for output in outputs:
+            member = waiting.pop(output.request_id, None) if isinstance(output, Answer) else None
+            if member is not None and isinstance(output, Answer):
+                _hear(member, output)
 
     for number in range(requests):
         now_ms += chance.randrange(20, 500)
         while tick_ms + 500 <= now_ms:
             tick_ms += 500
             append(None, encode_tick(tick_ms))
-            hear([output for output in coordinator.advance_to(tick_ms) if isinstance(output, Answer)])
-        if number % 10 == 9:
-            key_and_value = next(poison, None)
-            if key_and_value is not None:
-                append(*key_and_value)
+            hear(coordinator.advance_to(tick_ms))
+        if number % 10 == 9 and (key_and_value := next(poison, None)) is not None:
+            append(*key_and_value)
         if renewals and pauses.random() < 0.05:
             group_id = pauses.choice(members).group_id
             clock_ms = tick_ms if tick_ms > START_MS else NO_CLOCK
             offset = append(group_id.encode(), SESSION_RENEWAL)
-            hear([output for output in coordinator.handle(group_id, RenewalEvent(offset, clock_ms, now_ms)) if isinstance(output, Answer)])
+            hear(coordinator.handle(group_id, RenewalEvent(offset, clock_ms, now_ms)))
         member = chance.choice([m for m in members if m.silent_until_ms <= now_ms] or members)
         request = _next_request(member, chance, now_ms)
         if request is None:
             continue
-        api, version, body = request
         request_id = f"{member.client_id}-{member.sent}"
         member.sent += 1
+        partition = chance.randrange(RESPONSES_PARTITIONS)
         value = encode_request_event(
-            api, version, body, request_id=request_id, reply_partition=chance.randrange(RESPONSES_PARTITIONS), client_id=member.client_id
+            *request, request_id=request_id, reply_partition=partition, client_id=member.client_id
         )
         offset = append(member.group_id.encode(), value)
         envelope, decoded = decode_request_event(member.group_id, value)
         clock_ms = tick_ms if tick_ms > START_MS else NO_CLOCK
         waiting[request_id] = member
-        outputs = coordinator.handle(member.group_id, RequestEvent(offset, clock_ms, now_ms, envelope, decoded))
-        hear([output for output in outputs if isinstance(output, Answer)])
+        hear(coordinator.handle(member.group_id, RequestEvent(offset, clock_ms, now_ms, envelope, decoded)))
     now_ms = tick_ms + 4_000
     append(None, encode_tick(now_ms))
     return records
@@ -151,7 +150,9 @@ def _next_request(member: Member, chance: random.Random, now_ms: int) -> tuple[s
         member.member_id, member.generation_id = "", -1
         return "LeaveGroup", 5, LeaveGroupRequest(group_id=member.group_id, members=(left,))
     if what < 0.3:
-        partition = OffsetCommitRequestPartition(partition_index=chance.randrange(3), committed_offset=chance.randrange(1_000))
+        partition = OffsetCommitRequestPartition(
+            partition_index=chance.randrange(3), committed_offset=chance.randrange(1_000)
+        )
         topics = (OffsetCommitRequestTopic(name="orders", partitions=(partition,)),)
         identity["generation_id_or_member_epoch"] = identity.pop("generation_id")
         return "OffsetCommit", 8, OffsetCommitRequest(**identity, topics=topics)

@@ -101,7 +101,9 @@ def life(spark: SparkSession, kafka: EmbeddedKafka, tmp_path_factory: pytest.Tem
             for key, value in log_story.POISONS:
                 client.write(key, value)
             client.write(b"large", b"x" * 1_000_000)
-            nowhere = encode_request_event("Heartbeat", 4, BEAT, request_id="nowhere", reply_partition=99, client_id="test")
+            nowhere = encode_request_event(
+                "Heartbeat", 4, BEAT, request_id="nowhere", reply_partition=99, client_id="test"
+            )
             client.write(GROUP.encode(), nowhere)
             described = client.answer(client.send("DescribeGroups", 5, DescribeGroupsRequest(groups=(GROUP,))))
             app.stop()
@@ -152,14 +154,18 @@ def history(life: Life) -> list[dict[str, Any]]:
 
 def test_a_pause_of_three_sessions_expires_nobody(life: Life) -> None:
     assert life.beats_in_the_pause >= 3
-    assert {(type(beat), getattr(beat, "error_code", None)) for beat in life.beats} == {(HeartbeatResponse, ErrorCode.NONE)}
+    assert {(type(beat), getattr(beat, "error_code", None)) for beat in life.beats} == {
+        (HeartbeatResponse, ErrorCode.NONE)
+    }
     kinds = Counter(record["type"] for record in history(life))
     assert kinds["member_expired"] == 0
     assert kinds["rebalance_started"] == kinds["group_stable"] == 1
 
 
 def test_the_clock_goes_on_from_where_it_stood(life: Life) -> None:
-    ticks = [json.loads(event.value or b"")["clock_ms"] for event in life.events if event.key is None and _is_tick(event)]
+    ticks = [
+        json.loads(event.value or b"")["clock_ms"] for event in life.events if event.key is None and _is_tick(event)
+    ]
     steps = [after - before for before, after in pairwise(ticks)]
     assert max(steps) <= 1.1 * life.config.tick_interval_ms
     assert min(steps) >= 0, "it repeats its tick while it waits for the query, and never goes back"
@@ -185,8 +191,14 @@ def test_poison_becomes_dead_letters_and_the_query_lives(life: Life) -> None:
         "key_not_utf8": 1, "no_key": 2, "malformed_tick": 3, "not_an_envelope": 7, "no_value": 1, "no_such_reply_partition": 1,
     }  # fmt: skip
     events = {str(event.offset): event for event in life.events}
-    undelivered = [letters.pop(offset) for offset, each in list(letters.items()) if each.headers["reason"] == "no_such_reply_partition"]
-    assert [(each.key, json.loads(each.value or b"")["body"]["error_code"]) for each in undelivered] == [(b"nowhere", 0)]
+    undelivered = [
+        letters.pop(offset)
+        for offset, each in list(letters.items())
+        if each.headers["reason"] == "no_such_reply_partition"
+    ]
+    assert [(each.key, json.loads(each.value or b"")["body"]["error_code"]) for each in undelivered] == [
+        (b"nowhere", 0)
+    ]
     for offset, letter in letters.items():
         assert (letter.key, letter.value) == (events[offset].key, events[offset].value)
         assert letter.headers["topic"] == life.config.topic_settings.topics.events
@@ -220,7 +232,9 @@ def test_progress_is_told(life: Life) -> None:
 
 
 @pytest.mark.kafka
-def test_an_outage_of_the_broker_for_three_sessions_expires_nobody(spark: SparkSession, kafka_jars: Path, tmp_path: Path) -> None:
+def test_an_outage_of_the_broker_for_three_sessions_expires_nobody(
+    spark: SparkSession, kafka_jars: Path, tmp_path: Path
+) -> None:
     with EmbeddedKafka() as broker:
         config = StreamingConfig(
             bootstrap_servers=broker.bootstrap_servers,
@@ -254,7 +268,10 @@ def test_a_query_that_fails_ends_the_app_with_the_cause(
 
     monkeypatch.setattr("streaming.job.streaming_operator", lambda config: fail)
     config = StreamingConfig(
-        bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(tmp_path), offsets_partitions=1
+        bootstrap_servers=kafka.bootstrap_servers,
+        topic_prefix=topic_prefix,
+        checkpoint=str(tmp_path),
+        offsets_partitions=1,
     )
     with RunningApp(config, spark) as app:
         Client(config).write(b"group", b"{}")

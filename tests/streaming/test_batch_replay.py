@@ -86,7 +86,10 @@ def test_outputs_go_out_in_batches_of_a_bounded_size(log: list[Record], monkeypa
     monkeypatch.setattr(batch_replay, "ROWS_AT_ONCE", 10)
     monkeypatch.setattr(batch_replay, "OUTPUT_BYTES_AT_ONCE", 20_000)
     function = batch_replay.replay_groups(CONFIG.operator_config(), 0)
-    sizes = [sum(len(value or b"") for value in made.column("value").to_pylist()) for made in function(batches(bucket_rows(log, 1), 1))]
+    sizes = [
+        sum(len(value or b"") for value in made.column("value").to_pylist())
+        for made in function(batches(bucket_rows(log, 1), 1))
+    ]
     assert len(sizes) > 3
     assert max(sizes) < 200_000
 

@@ -20,7 +20,9 @@ BLOB_OF_VERSION_1 = bytes.fromhex("920182c401619305c40a6d656d62657273686970c4076
 def frame(*rows: EventRow) -> pd.DataFrame:
     keys, offsets, clocks, values = zip(*rows, strict=True)
     timestamps = [50_000 + offset for offset in offsets]
-    return pd.DataFrame({"key": keys, "offset": offsets, "clock_ms": clocks, "timestamp_ms": timestamps, "value": values})
+    return pd.DataFrame(
+        {"key": keys, "offset": offsets, "clock_ms": clocks, "timestamp_ms": timestamps, "value": values}
+    )
 
 
 def in_bucket(rows: Sequence[EventRow], state: GroupState, bucket: int | None = 3) -> list[dict[str, Any]]:
@@ -80,7 +82,9 @@ def test_a_bucket_is_kept_and_read_again_also_what_version_1_wrote() -> None:
     assert decode_bucket(BLOB_OF_VERSION_1) == KEPT
 
 
-@pytest.mark.parametrize("packed", [b"", b"\x00", encode_bucket(KEPT)[:-1], b"\x92\x02\x80", b"\x93\x01\x80" + b"\x91" * 5_000])
+@pytest.mark.parametrize(
+    "packed", [b"", b"\x00", encode_bucket(KEPT)[:-1], b"\x92\x02\x80", b"\x93\x01\x80" + b"\x91" * 5_000]
+)
 def test_what_is_no_bucket_fails_loudly(packed: bytes) -> None:
     with pytest.raises(OperatorError, match="the state holds"):
         decode_bucket(packed)

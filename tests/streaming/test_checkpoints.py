@@ -20,7 +20,13 @@ COMMITS = 'v1\n{"nextBatchWatermarkMs":5}'
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     """As Spark writes it."""
-    for name, text in {"metadata": '{"id":"x"}', "offsets/9": OFFSETS, "offsets/10": OFFSETS, "commits/9": COMMITS, "group_buckets": "0\n"}.items():
+    for name, text in {
+        "metadata": '{"id":"x"}',
+        "offsets/9": OFFSETS,
+        "offsets/10": OFFSETS,
+        "commits/9": COMMITS,
+        "group_buckets": "0\n",
+    }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     return tmp_path
@@ -57,9 +63,13 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("name", ["offsets/10", "commits/9", "metadata"])
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_one_that_is_damaged(name: str, damage: Callable[[Path], object], checkpoint: Path, spark: SparkSession) -> None:
+def test_one_that_is_damaged(
+    name: str, damage: Callable[[Path], object], checkpoint: Path, spark: SparkSession
+) -> None:
     damage(checkpoint / name)
-    with pytest.raises(CheckpointError, match=rf"{name} of the checkpoint (is damaged|cannot be read).*start once with --rebuild"):
+    with pytest.raises(
+        CheckpointError, match=rf"{name} of the checkpoint (is damaged|cannot be read).*start once with --rebuild"
+    ):
         _Directory(spark, str(checkpoint)).require_whole()
 
 

@@ -24,7 +24,9 @@ times = st.integers(1_000, 10**13)
 
 
 @given(times, st.integers(-10_000, 10**9), times)
-def test_a_step_is_never_back_and_never_longer_than_a_tenth_above_an_interval(clock_ms: int, elapsed_ms: int, wall_ms: int) -> None:
+def test_a_step_is_never_back_and_never_longer_than_a_tenth_above_an_interval(
+    clock_ms: int, elapsed_ms: int, wall_ms: int
+) -> None:
     step_ms = next_clock_ms(clock_ms, elapsed_ms, wall_ms, INTERVAL_MS) - clock_ms
     assert 0 <= step_ms <= 1.1 * min(max(elapsed_ms, 0), INTERVAL_MS)
 
@@ -82,7 +84,11 @@ def test_a_clock_that_moves_has_not_paused() -> None:
 def test_a_log_that_takes_no_tick_for_half_a_session_is_a_pause() -> None:
     ticker = clock()
     write(ticker, 100_500, 500)
-    for real_ms, renewal in ((500 + PAUSE_MS - 1, Renewal.NOBODY), (500 + PAUSE_MS, Renewal.RECENT), (3_600_000, Renewal.RECENT)):
+    for real_ms, renewal in (
+        (500 + PAUSE_MS - 1, Renewal.NOBODY),
+        (500 + PAUSE_MS, Renewal.RECENT),
+        (3_600_000, Renewal.RECENT),
+    ):
         step = ticker.next_step(100_000 + real_ms, real_ms)
         assert step is not None
         assert step.renewal is renewal
@@ -232,7 +238,9 @@ def test_a_tick_of_somebody_else_is_counted_and_the_clock_goes_on_from_it() -> N
     assert ticker.foreign_ticks == 0, "one of ours, of which we have not heard yet whether it was taken"
     ticker.handled(103_000)
     assert ticker.foreign_ticks == 1
-    assert ticker.next_step(101_000, 1_000) == Step(103_450), "ahead of wall time: nine tenths of real speed until that has caught up"
+    assert ticker.next_step(101_000, 1_000) == Step(103_450), (
+        "ahead of wall time: nine tenths of real speed until that has caught up"
+    )
 
 
 @pytest.mark.parametrize(("start_ms", "found"), [(5_000, {}), (95_000_000, {"has_ticks": False})])
@@ -276,7 +284,9 @@ def test_a_log_without_ticks_is_looked_at_again_before_its_first() -> None:
     ticker = continued(100_000, has_ticks=False)
     assert ticker.is_unsure
     write(ticker, 101_000, 0, skew_ms=20_000)
-    assert not ticker.is_unsure, "a tick that was refused has told the brokers' time, and the next one renews all groups"
+    assert not ticker.is_unsure, (
+        "a tick that was refused has told the brokers' time, and the next one renews all groups"
+    )
 
 
 def test_a_log_without_ticks_has_no_clock_that_a_refused_tick_could_name() -> None:

@@ -23,7 +23,9 @@ def _no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-def test_flags_go_before_environment_before_file_before_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_go_before_environment_before_file_before_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "settings.toml"
     file.write_text('shards = 2\nshuffle_partitions = 3\ntopic_prefix = "file"\n[kafka]\n"security.protocol" = "SSL"\n')
     monkeypatch.setenv("GROUP_COORDINATOR_SHARDS", "4")
@@ -86,7 +88,12 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"), [("shards = [", r"settings\.toml cannot be read: .*\(at end of document\)"), ("a = 1\n= 2", r"settings\.toml cannot be read: .*line 2"), (None, "does not exist")]
+    ("text", "sentence"),
+    [
+        ("shards = [", r"settings\.toml cannot be read: .*\(at end of document\)"),
+        ("a = 1\n= 2", r"settings\.toml cannot be read: .*line 2"),
+        (None, "does not exist"),
+    ],
 )
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, text: str | None, sentence: str) -> None:
     file = tmp_path / "settings.toml"
@@ -119,13 +126,21 @@ def test_counts_of_existing_topics_go_before_settings() -> None:
 
 def test_the_sinks_producer_gets_no_settings_of_the_sources_consumer() -> None:
     config = StreamingConfig()
-    assert config.source_options["kafka.fetch.max.wait.ms"] == "0", "Spark would wait half a second at the end of the log"
-    assert not {"kafka.fetch.max.wait.ms", "kafka.max.poll.records"} & set(config.sink_options), "a producer would warn of them"
+    assert config.source_options["kafka.fetch.max.wait.ms"] == "0", (
+        "Spark would wait half a second at the end of the log"
+    )
+    assert not {"kafka.fetch.max.wait.ms", "kafka.max.poll.records"} & set(config.sink_options), (
+        "a producer would warn of them"
+    )
 
 
-def test_what_is_misspelt_is_told_with_the_nearest_name_and_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_misspelt_is_told_with_the_nearest_name_and_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "settings.toml"
-    file.write_text('checkpont = "x"\n"bootstrap-servers" = "x"\n[kafka]\n"secruity.protocol" = "SSL"\n[spark]\n"driver.memory" = "2g"\n')
+    file.write_text(
+        'checkpont = "x"\n"bootstrap-servers" = "x"\n[kafka]\n"secruity.protocol" = "SSL"\n[spark]\n"driver.memory" = "2g"\n'
+    )
     with pytest.raises(ConfigError) as caught:
         StreamingConfig.load({}, file)
     assert caught.value.problems == (

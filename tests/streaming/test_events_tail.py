@@ -31,7 +31,9 @@ def reader(kafka: EmbeddedKafka) -> Iterator[TopicReader]:
 @pytest.fixture
 def partition(admin: AdminClient, reader: TopicReader, topic_prefix: str) -> str:
     """A topic with one partition, which has its leader."""
-    admin.create_topics([NewTopic(topic_prefix, 1, config={"message.timestamp.type": "LogAppendTime"})])[topic_prefix].result()
+    admin.create_topics([NewTopic(topic_prefix, 1, config={"message.timestamp.type": "LogAppendTime"})])[
+        topic_prefix
+    ].result()
     reader.bounds_when_led(topic_prefix, 0)
     return topic_prefix
 
@@ -89,7 +91,9 @@ def test_groups_that_were_heard_within_the_window(producer: Producer, reader: To
     assert groups.read(reader, 10**12) == []
     everybody = RecentGroups(partition, 0, None, 3_000)
     assert len(everybody.read(reader, 1_000 * seconds)) == seconds + 2, "a key that names no group has no sessions"
-    assert RecentGroups(partition, 0, 10**12, 3_000).read(reader, 1_000 * seconds, lambda: False) == [], "it is no more wanted"
+    assert RecentGroups(partition, 0, 10**12, 3_000).read(reader, 1_000 * seconds, lambda: False) == [], (
+        "it is no more wanted"
+    )
 
 
 def test_a_tick_that_went_back_hides_no_group(producer: Producer, reader: TopicReader, partition: str) -> None:

@@ -20,8 +20,12 @@ def awaited(master: str, count: int) -> ExecutorsAwaited:
     return ExecutorsAwaited(cast(SparkSession, spark))
 
 
-@pytest.mark.parametrize(("master", "count", "told"), [("spark://m:7077", 1, True), ("spark://m:7077", 2, False), ("local[2]", 1, False)])
-def test_no_executor(master: str, count: int, told: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("master", "count", "told"), [("spark://m:7077", 1, True), ("spark://m:7077", 2, False), ("local[2]", 1, False)]
+)
+def test_no_executor(
+    master: str, count: int, told: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(executors, "PATIENCE_S", -1.0)
     awaited(master, count).look()
     assert ("no worker of spark://m:7077 has a place for one, of 2g memory" in caplog.text) == told

@@ -65,7 +65,10 @@ def test_rows_are_handled_in_the_order_of_offsets_whatever_the_frames() -> None:
     forth = call(b"g", [frame((0, JOIN_MS, join), (1, JOIN_MS, beat))], group_state())
     back = call(b"g", [frame((1, JOIN_MS, beat)), frame((0, JOIN_MS, join))], group_state())
     assert forth == back
-    assert [json.loads(row["value"])["request_id"] for row in forth if row["topic"] == "c.responses"] == ["join", "beat"]
+    assert [json.loads(row["value"])["request_id"] for row in forth if row["topic"] == "c.responses"] == [
+        "join",
+        "beat",
+    ]
 
 
 def test_the_clock_is_the_tick_then_the_watermark_then_the_timestamp() -> None:
@@ -82,7 +85,10 @@ def test_the_clock_is_the_tick_then_the_watermark_then_the_timestamp() -> None:
 
 def test_before_the_first_tick_no_time_goes_by() -> None:
     """Whatever the batches: a session of 6 s is not over when a record of a minute later comes, but the clock has not begun."""
-    rows = [(0, 0, event("JoinGroup", 3, JOIN, "join", new_member_id="m")), (60_000, 0, event("JoinGroup", 3, JOIN, "another"))]
+    rows = [
+        (0, 0, event("JoinGroup", 3, JOIN, "join", new_member_id="m")),
+        (60_000, 0, event("JoinGroup", 3, JOIN, "another")),
+    ]
     state = group_state()
     outputs = call(b"g", [frame(rows[0])], state)
     outputs += call(b"g", [frame(rows[1])], state)
@@ -127,7 +133,9 @@ def test_undecodable_rows_are_dead_letters_and_change_nothing() -> None:
         (b"", b"{}", "not_an_envelope"),
     ],
 )
-def test_rows_without_a_group_are_dead_letters_and_no_state(key: bytes | None, value: bytes | None, reason: str) -> None:
+def test_rows_without_a_group_are_dead_letters_and_no_state(
+    key: bytes | None, value: bytes | None, reason: str
+) -> None:
     state = group_state()
     (row,) = call(key, [frame((3, JOIN_MS, value))], state)
     assert (row["key"], row["value"], json.loads(row["headers"])["reason"]) == (key, value, reason)
@@ -156,8 +164,22 @@ def test_what_is_said_is_passed_on_a_little_at_a_time_also_between_timers() -> N
     coordinator = GroupCoordinator("g", CONFIG.group)
     for number in range(members):
         join = replace(JOIN, protocols=(protocol,))
-        coordinator.handle(group_event(_decoded(event("JoinGroup", 3, join, f"r{number}", new_member_id=f"m{number}")), number, JOIN_MS, JOIN_MS))
-    coordinator.handle(group_event(_decoded(event("JoinGroup", 3, replace(JOIN, member_id="m0", protocols=(protocol,)), "again")), 100, JOIN_MS, JOIN_MS))
+        coordinator.handle(
+            group_event(
+                _decoded(event("JoinGroup", 3, join, f"r{number}", new_member_id=f"m{number}")),
+                number,
+                JOIN_MS,
+                JOIN_MS,
+            )
+        )
+    coordinator.handle(
+        group_event(
+            _decoded(event("JoinGroup", 3, replace(JOIN, member_id="m0", protocols=(protocol,)), "again")),
+            100,
+            JOIN_MS,
+            JOIN_MS,
+        )
+    )
     assert coordinator.group is not None
     assert len(classic_group(coordinator.group).members) == members
     pieces = list(coordinate_group(b"g", [], CONFIG, group=coordinator.group, clock_ms=JOIN_MS + 10**9))

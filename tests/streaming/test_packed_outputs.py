@@ -17,13 +17,21 @@ LETTER = OutputRecord("c.dead-letters", -1, None, None, {"reason": "no_key", "pa
 
 
 def test_what_is_packed_is_unpacked_in_runs_of_a_group() -> None:
-    outputs = [(None, [LETTER]), (b"g", [record(1, 1), record(1, 2, None)]), (b"", [record(5, 1)]), (b"g", [record(1, 3)])]
+    outputs = [
+        (None, [LETTER]),
+        (b"g", [record(1, 1), record(1, 2, None)]),
+        (b"", [record(5, 1)]),
+        (b"g", [record(1, 3)]),
+    ]
     (packed,) = pack_runs([output_batch(outputs), output_batch(outputs).slice(0, 0)])
     assert [(row["group_key"], unpack(row["records"])) for row in packed.to_pylist()] == outputs
 
 
 def test_dead_letters_come_before_what_the_group_says_and_numbers_are_no_texts() -> None:
-    ordered = [LETTER, LETTER._replace(headers={**LETTER.headers, "offset": "100"}), record(9, 9), record(9, 10), record(10, 1)]
+    ordered = [
+        LETTER, LETTER._replace(headers={**LETTER.headers, "offset": "100"}), record(9, 9), record(9, 10),
+        record(10, 1),
+    ]  # fmt: skip
     backwards = ordered[::-1]
     assert sorted(backwards, key=place) == ordered
 

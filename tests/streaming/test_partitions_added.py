@@ -20,7 +20,9 @@ from tests.waiting import wait_until
 ANSWER = HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
 
 
-def test_partitions_added(spark: SparkSession, kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, tmp_path: Path) -> None:
+def test_partitions_added(
+    spark: SparkSession, kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, tmp_path: Path
+) -> None:
     config = StreamingConfig(
         bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(tmp_path), offsets_partitions=1,
         responses_partitions=2,
@@ -47,7 +49,9 @@ def _is_answered(config: StreamingConfig, client: Client, topic: str, partition:
     reader = Consumer({**config.client_properties, "group.id": "test"})
     place = TopicPartition(topic, partition if topic == config.topic_settings.topics.responses else 0, 0)
     reader.assign([place])
-    value = encode_request_event("Heartbeat", 4, BEAT, request_id=f"to-{partition}", reply_partition=partition, client_id="test")
+    value = encode_request_event(
+        "Heartbeat", 4, BEAT, request_id=f"to-{partition}", reply_partition=partition, client_id="test"
+    )
     client.write(GROUP.encode(), value)
     message = reader.poll(60)
     assert message is not None

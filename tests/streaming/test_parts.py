@@ -40,7 +40,9 @@ def cut(rows: Sequence[EventRow], part_bytes: int, sizes: Iterator[int]) -> list
         size = next(sizes)
         columns = list(zip(*left[:size], strict=True))
         types = {"key": pa.binary(), "offset": pa.int64(), "clock_ms": pa.int64(), "value": pa.binary()}
-        batch = pa.RecordBatch.from_arrays([pa.array(c, t) for c, t in zip(columns, types.values(), strict=True)], names=list(types))
+        batch = pa.RecordBatch.from_arrays(
+            [pa.array(c, t) for c, t in zip(columns, types.values(), strict=True)], names=list(types)
+        )
         found += cutter.cut(batch).to_pylist()
         left = left[size:]
     return found
@@ -52,7 +54,9 @@ def grouped(row: dict[str, Any]) -> bytes | None:
     return key if row["part"] <= FIRST else (b"null" if key is None else key) + WORD + row["part"].to_bytes(4)
 
 
-def called(function: StateFunction, cut_rows: list[dict[str, Any]], kept: dict[Any, Any], chunk: int = 2) -> tuple[list[tuple[Any, ...]], dict[Any, Any]]:
+def called(
+    function: StateFunction, cut_rows: list[dict[str, Any]], kept: dict[Any, Any], chunk: int = 2
+) -> tuple[list[tuple[Any, ...]], dict[Any, Any]]:
     """Spark's calls, in the order of their keys; and the states afterwards, by the key that they came back under."""
     outputs: list[tuple[Any, ...]] = []
     states = dict(kept)
@@ -152,15 +156,26 @@ def test_a_part_whose_first_part_was_never_seen_is_a_defect() -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("partitions", "buckets"), [(1, 0), (2, 0), (1, 3)])
-def test_spark_with_tiny_parts_writes_the_same_bytes(spark: SparkSession, tmp_path: Path, partitions: int, buckets: int) -> None:
+def test_spark_with_tiny_parts_writes_the_same_bytes(
+    spark: SparkSession, tmp_path: Path, partitions: int, buckets: int
+) -> None:
     log = story_of_a_log(5, groups=6, requests=120)
     write_pieces([log[:100], log[100:101], log[101:]], tmp_path / "events")
     config = StreamingConfig(shuffle_partitions=partitions, group_buckets=buckets)
     prepare_session(spark, config)
     stream = spark.readStream.schema(RECORD_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "events"))
-    events = with_clock(stream.select("key", "offset", "value", "timestamp_ms"), config.group.tick_ahead_bound_ms, part_bytes=2_000)
-    writer = coordinate_stream(events, config.operator_config()).writeStream.format("parquet").trigger(availableNow=True)
-    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start(str(tmp_path / "outputs")).awaitTermination()
-    outputs = [tuple(bytes(each) if isinstance(each, bytearray) else each for each in row) for row in spark.read.parquet(str(tmp_path / "outputs")).collect()]
+    events = with_clock(
+        stream.select("key", "offset", "value", "timestamp_ms"), config.group.tick_ahead_bound_ms, part_bytes=2_000
+    )
+    writer = (
+        coordinate_stream(events, config.operator_config()).writeStream.format("parquet").trigger(availableNow=True)
+    )
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start(
+        str(tmp_path / "outputs")
+    ).awaitTermination()
+    outputs = [
+        tuple(bytes(each) if isinstance(each, bytearray) else each for each in row)
+        for row in spark.read.parquet(str(tmp_path / "outputs")).collect()
+    ]
     expected = zip(*output_columns(replay_in_process(log, config)), strict=True)
     assert sorted(map(repr, outputs)) == sorted(map(repr, expected))

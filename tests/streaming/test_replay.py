@@ -89,7 +89,11 @@ def test_a_stream_is_the_same_in_any_batches(
     events_per_batch: int, shuffle_partitions: int, group_buckets: int,
 ) -> None:  # fmt: skip
     config = CONFIG.model_copy(
-        update={"max_events_per_batch": events_per_batch, "shuffle_partitions": shuffle_partitions, "group_buckets": group_buckets}
+        update={
+            "max_events_per_batch": events_per_batch,
+            "shuffle_partitions": shuffle_partitions,
+            "group_buckets": group_buckets,
+        }
     )
     prepare_session(spark, config)
     outputs = replay_streaming(records_of_files(spark, [log_file]), config, tmp_path)
@@ -172,7 +176,9 @@ def test_files_of_both_kinds_hold_the_outputs(expected: list[OutputRecord], tmp_
     for name in ("responses", "assignments", "offsets", "history", "dead-letters"):
         wanted = [each for each in expected if each.topic == f"coordinator.{name}"]
         lines = [decode_record(line) for line in (tmp_path / "lines" / f"{name}.jsonl").read_bytes().splitlines()]
-        assert [(line.key, line.value, line.headers) for line in lines] == [(each.key, each.value, each.headers) for each in wanted]
+        assert [(line.key, line.value, line.headers) for line in lines] == [
+            (each.key, each.value, each.headers) for each in wanted
+        ]
         table = pq.read_table(tmp_path / "tables" / f"{name}.parquet").to_pylist()
         assert [(row["key"], row["value"], dict(row["headers"])) for row in table] == [
             (each.key, each.value, each.headers) for each in wanted

@@ -22,15 +22,22 @@ TOPICS = Topics.of_prefix("c")
 
 
 def commit(partition: int, offset: int = 5) -> bytes:
-    topics = (OffsetCommitRequestTopic(name="t", partitions=(OffsetCommitRequestPartition(partition_index=0, committed_offset=offset),)),)
+    topics = (
+        OffsetCommitRequestTopic(
+            name="t", partitions=(OffsetCommitRequestPartition(partition_index=0, committed_offset=offset),)
+        ),
+    )
     request = OffsetCommitRequest(group_id="g", topics=topics)
-    return encode_request_event("OffsetCommit", 8, request, request_id=f"r{partition}", reply_partition=partition, client_id="c")
+    return encode_request_event(
+        "OffsetCommit", 8, request, request_id=f"r{partition}", reply_partition=partition, client_id="c"
+    )
 
 
 def outputs(partitions: ReplyPartitions, *values: bytes) -> list[OutputRecord]:
     config = OperatorConfig(
-        group=GroupConfig(), topics=TOPICS, partition=0, reply_partitions=partitions, offsets_partitions=1, output_max_bytes=1_000_000
-    )
+        group=GroupConfig(), topics=TOPICS, partition=0, reply_partitions=partitions, offsets_partitions=1,
+        output_max_bytes=1_000_000,
+    )  # fmt: skip
     rows = [EventRow(offset, 1_000, 1_000, value) for offset, value in enumerate(values)]
     return coordinate_rows(b"g", rows, config, group=None, clock_ms=1_000).records
 
@@ -53,7 +60,9 @@ def test_only_the_place_of_the_answer_differs() -> None:
         "partition": "0",
         "offset": "1",
     }
-    rest = [[each for each in found if each.topic not in (TOPICS.responses, TOPICS.dead_letters)] for found in (few, many)]
+    rest = [
+        [each for each in found if each.topic not in (TOPICS.responses, TOPICS.dead_letters)] for found in (few, many)
+    ]
     assert rest[0] == rest[1]
 
 

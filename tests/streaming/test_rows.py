@@ -34,8 +34,9 @@ CONFIG = OperatorConfig(
 )
 ANSWER = Answer("g", 7, 3, 1_000, "request", 5, "Heartbeat", 4, 9, HeartbeatResponse())
 HISTORY = GroupCreated(
-    group_id="g", epoch=7, seq=2, time_ms=1, timestamp_ms=1, generation_id=0, cause=Cause(kind="request", partition=2, offset=9)
-)
+    group_id="g", epoch=7, seq=2, time_ms=1, timestamp_ms=1, generation_id=0,
+    cause=Cause(kind="request", partition=2, offset=9),
+)  # fmt: skip
 NAMES = {"epoch": "7", "seq": "3"}
 
 
@@ -53,7 +54,9 @@ def test_a_log_record_goes_where_kafka_would_put_it_and_names_its_cause() -> Non
 
 
 def test_a_group_that_is_gone_is_a_tombstone() -> None:
-    assert output_record(AssignmentChange("g", 7, 3, None), CONFIG) == OutputRecord("c.assignments", NO_PARTITION, b"g", None, NAMES)
+    assert output_record(AssignmentChange("g", 7, 3, None), CONFIG) == OutputRecord(
+        "c.assignments", NO_PARTITION, b"g", None, NAMES
+    )
 
 
 def test_history_goes_by_group() -> None:
@@ -89,7 +92,9 @@ def test_an_answer_that_is_too_large_is_an_error_answer(api: str, response: obje
         (structs.replace(ANSWER, request_id="x" * 20_000), "c.responses"),
     ],
 )
-def test_any_other_output_that_is_too_large_is_told_by_a_dead_letter(output: LogRecord | GroupCreated | Answer, topic: str) -> None:
+def test_any_other_output_that_is_too_large_is_told_by_a_dead_letter(
+    output: LogRecord | GroupCreated | Answer, topic: str
+) -> None:
     record = output_record(output, CONFIG)
     assert (record.topic, record.value) == ("c.dead-letters", None)
     assert record.headers["reason"] == "output_too_large"
@@ -107,7 +112,9 @@ def test_a_dead_letter_is_the_event_itself_with_its_origin() -> None:
 
 
 def test_a_frame_has_no_nulls_that_would_make_numbers_floats() -> None:
-    frame = output_frame([(None, [output_record(ANSWER, CONFIG), output_record(AssignmentChange("g", 7, 4, None), CONFIG)])])
+    frame = output_frame(
+        [(None, [output_record(ANSWER, CONFIG), output_record(AssignmentChange("g", 7, 4, None), CONFIG)])]
+    )
     assert str(frame["partition"].dtype) == "int32"
     assert frame["partition"].tolist() == [5, -1]
     assert frame["value"].tolist()[1] is None
@@ -116,5 +123,8 @@ def test_a_frame_has_no_nulls_that_would_make_numbers_floats() -> None:
 
 
 def test_an_arrow_batch_is_the_same_rows() -> None:
-    outputs = [(None, [output_record(ANSWER, CONFIG)]), (b"g", [output_record(AssignmentChange("g", 7, 4, None), CONFIG)])]
+    outputs = [
+        (None, [output_record(ANSWER, CONFIG)]),
+        (b"g", [output_record(AssignmentChange("g", 7, 4, None), CONFIG)]),
+    ]
     assert output_batch(outputs).to_pylist() == output_frame(outputs).to_dict("records")

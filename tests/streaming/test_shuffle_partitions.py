@@ -42,8 +42,12 @@ def handle_files(spark: SparkSession, config: StreamingConfig, directory: Path) 
     prepare_session(spark, config)
     stream = spark.readStream.schema(RECORD_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(directory / "events"))
     events = with_clock(stream.select("key", "offset", "value", "timestamp_ms"), 3_000)
-    writer = coordinate_stream(events, config.operator_config()).writeStream.format("parquet").trigger(availableNow=True)
-    writer.option("checkpointLocation", str(directory / "checkpoint")).start(str(directory / "outputs")).awaitTermination()
+    writer = (
+        coordinate_stream(events, config.operator_config()).writeStream.format("parquet").trigger(availableNow=True)
+    )
+    writer.option("checkpointLocation", str(directory / "checkpoint")).start(
+        str(directory / "outputs")
+    ).awaitTermination()
 
 
 def plain(row: tuple[object, ...]) -> tuple[object, ...]:

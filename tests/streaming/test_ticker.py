@@ -36,7 +36,9 @@ def read_log(bootstrap_servers: str, topic: str) -> list[Message]:
 
 
 def read_ticks(bootstrap_servers: str, topic: str) -> list[int]:
-    return [decode_tick(each.value() or b"").clock_ms for each in read_log(bootstrap_servers, topic) if each.key() is None]
+    return [
+        decode_tick(each.value() or b"").clock_ms for each in read_log(bootstrap_servers, topic) if each.key() is None
+    ]
 
 
 class Wall:
@@ -89,7 +91,10 @@ def test_a_ticker_that_comes_back_renews_the_sessions_of_groups_that_were_heard_
     asked, *written = read_log(kafka.bootstrap_servers, topic_prefix)[9:]
     assert (asked.key(), asked.value()) == (None, encode_tick(stands_ms)), "which moves nothing"
     renewals, ticks = written[:2], written[2:]
-    assert {(each.key(), each.value()) for each in renewals} == {(b"lately", SESSION_RENEWAL), (b"just now", SESSION_RENEWAL)}
+    assert {(each.key(), each.value()) for each in renewals} == {
+        (b"lately", SESSION_RENEWAL),
+        (b"just now", SESSION_RENEWAL),
+    }
     assert all(each.key() is None for each in ticks), "sessions are renewed once"
     clocks = [decode_tick(each.value() or b"").clock_ms for each in ticks]
     assert stands_ms < next(clock_ms for clock_ms in clocks if clock_ms != stands_ms) <= stands_ms + 110
@@ -132,7 +137,11 @@ def test_a_log_at_rest_gets_fewer_ticks_until_somebody_comes(
     ticker.start()
 
     def steps_ms() -> list[int]:
-        clocks = [decode_tick(each.value() or b"").clock_ms for each in read_log(kafka.bootstrap_servers, topic_prefix) if each.key() is None]
+        clocks = [
+            decode_tick(each.value() or b"").clock_ms
+            for each in read_log(kafka.bootstrap_servers, topic_prefix)
+            if each.key() is None
+        ]
         return [after - before for before, after in pairwise(clocks)]
 
     def rests() -> bool:

@@ -23,11 +23,17 @@ def tick(clock_ms: int) -> tuple[None, bytes]:
     return None, encode_tick(clock_ms)
 
 
-def batch(*records: tuple[bytes | None, bytes | None], timestamps: Sequence[int | None] | None = None) -> pa.RecordBatch:
+def batch(
+    *records: tuple[bytes | None, bytes | None], timestamps: Sequence[int | None] | None = None
+) -> pa.RecordBatch:
     """Records whose timestamps are unknown, unless they are given."""
     keys, values = zip(*records, strict=True)
     stamps = timestamps or [None] * len(keys)
-    columns: list[pa.Array[Any]] = [pa.array(keys, pa.binary()), pa.array(values, pa.binary()), pa.array(stamps, pa.int64())]
+    columns: list[pa.Array[Any]] = [
+        pa.array(keys, pa.binary()),
+        pa.array(values, pa.binary()),
+        pa.array(stamps, pa.int64()),
+    ]
     return pa.RecordBatch.from_arrays(columns, names=["key", "value", "timestamp_ms"])
 
 
@@ -44,7 +50,11 @@ def test_a_tick_that_goes_back_or_repeats_changes_nothing() -> None:
 
 
 def test_only_ticks_are_marked_and_a_malformed_one_is_a_row_like_others() -> None:
-    marked = next(carry_clock([batch(tick(5), REQUEST, (None, b'{"type":"tick"}'), (None, None), (b"", encode_tick(6)))], AHEAD_MS))
+    marked = next(
+        carry_clock(
+            [batch(tick(5), REQUEST, (None, b'{"type":"tick"}'), (None, None), (b"", encode_tick(6)))], AHEAD_MS
+        )
+    )
     assert marked.column("tick").cast(pa.int64()).to_pylist() == [5_000, None, None, None, None]
 
 
@@ -95,7 +105,9 @@ NOW_MS = 1_800_000_000_000
 
 
 @given(st.integers(1, CLOCK_MAX_MS), st.integers(0, 10_000_000))
-def test_a_tick_counts_up_to_a_bound_after_its_own_record_and_however_far_before(timestamp_ms: int, ahead_max_ms: int) -> None:
+def test_a_tick_counts_up_to_a_bound_after_its_own_record_and_however_far_before(
+    timestamp_ms: int, ahead_max_ms: int
+) -> None:
     latest_ms = min(timestamp_ms + ahead_max_ms, CLOCK_MAX_MS)
     for clock_ms in {1, timestamp_ms, latest_ms}:
         assert read_tick(encode_tick(clock_ms), timestamp_ms, ahead_max_ms) == clock_ms
@@ -110,10 +122,15 @@ def test_a_record_that_was_kept_without_its_timestamp_is_believed(timestamp_ms: 
 
 
 def test_a_tick_from_the_future_moves_nothing_and_hides_no_later_one() -> None:
-    records = [tick(NOW_MS), tick(NOW_MS + 8 * 86_400_000), REQUEST, tick(CLOCK_MAX_MS), REQUEST, tick(NOW_MS + 3_001), tick(NOW_MS + 500), REQUEST]
+    records = [
+        tick(NOW_MS), tick(NOW_MS + 8 * 86_400_000), REQUEST, tick(CLOCK_MAX_MS), REQUEST, tick(NOW_MS + 3_001),
+        tick(NOW_MS + 500), REQUEST,
+    ]  # fmt: skip
     whole = batch(*records, timestamps=[NOW_MS] * 6 + [NOW_MS + 400] * 2)
     assert clocks(whole) == [NOW_MS] * 6 + [NOW_MS + 500] * 2
     (marked,) = carry_clock([whole], AHEAD_MS)
     taken = [0, 6]
     assert [index for index, each in enumerate(marked.column("tick").to_pylist()) if each is not None] == taken
-    assert [each for part in (whole[:3], whole[3:]) for each in clocks(part)] == [NOW_MS] * 3 + [0] * 3 + [NOW_MS + 500] * 2
+    assert [each for part in (whole[:3], whole[3:]) for each in clocks(part)] == [NOW_MS] * 3 + [0] * 3 + [
+        NOW_MS + 500
+    ] * 2

@@ -139,7 +139,9 @@ def test_nor_on_one_look_alone() -> None:
     assert knowledge.dead_ids("a", A1, ids(A1, X), is_first=True) == (A1,)
 
 
-@pytest.mark.parametrize("value", [UUID(int=1), UUID("7a58ff1e-4724-4503-ba92-4596969749f7"), UUID("ffffffff-ffff-ffff-8000-000000000000")])
+@pytest.mark.parametrize(
+    "value", [UUID(int=1), UUID("7a58ff1e-4724-4503-ba92-4596969749f7"), UUID("ffffffff-ffff-ffff-8000-000000000000")]
+)
 def test_ids_from_two_signed_halves(value: UUID) -> None:
     high, low = (half - 2**64 if half >= 2**63 else half for half in divmod(value.int, 2**64))
     assert topic_id_text(high, low) == str(value)

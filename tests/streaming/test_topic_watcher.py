@@ -42,7 +42,9 @@ class Cluster:
     def __init__(self, bootstrap_servers: str, prefix: str, shards: int = 1) -> None:
         self.properties = {"bootstrap.servers": bootstrap_servers, "log_level": "0"}
         self.admin = AdminClient({**self.properties})
-        settings = TopicSettings(prefix=prefix, shards=shards, responses_partitions=1, offsets_partitions=OFFSETS_PARTITIONS)
+        settings = TopicSettings(
+            prefix=prefix, shards=shards, responses_partitions=1, offsets_partitions=OFFSETS_PARTITIONS
+        )
         self.topics = ensure_topics(self.admin, settings).topics
         self.shards = shards
         self._producer = Producer(self.properties)
@@ -70,7 +72,9 @@ class Cluster:
                 topic = self.admin.describe_topics(TopicCollection([name]))[name].result()
             except Exception:
                 return None
-            return topic_id_text(topic.topic_id.get_most_significant_bits(), topic.topic_id.get_least_significant_bits())
+            return topic_id_text(
+                topic.topic_id.get_most_significant_bits(), topic.topic_id.get_least_significant_bits()
+            )
 
         return str(wait_until(found, TIMEOUT_S, f"{name} is there"))
 
@@ -234,7 +238,9 @@ def test_each_shard_tells_its_own_groups(kafka: EmbeddedKafka, topic_prefix: str
     with cluster.watched(1):
         wait_until(lambda: old not in cluster.kept(1), TIMEOUT_S, "the second comes back and tells its own")
     for shard in (0, 1):
-        assert {group_id for group_id, _ in cluster.told(shard)} == {each for each in groups if group_partition(each, 2) == shard}
+        assert {group_id for group_id, _ in cluster.told(shard)} == {
+            each for each in groups if group_partition(each, 2) == shard
+        }
 
 
 def test_many_topics_are_told_in_events_of_bounded_size(cluster: Cluster, topic_prefix: str) -> None:
@@ -316,7 +322,9 @@ def test_a_topic_that_may_not_be_seen_any_more_is_not_gone(kafka_jars: object) -
 
 @pytest.mark.parametrize("kept_bytes_max", [33_554_432, 2_000], ids=["kept", "too much to keep"])
 def test_who_has_offsets_of_a_topic(cluster: Cluster, kept_bytes_max: int) -> None:
-    committed = CommittedTopics(cluster.topics.offsets, OFFSETS_PARTITIONS, lambda group_id: group_id != "not ours", kept_bytes_max)
+    committed = CommittedTopics(
+        cluster.topics.offsets, OFFSETS_PARTITIONS, lambda group_id: group_id != "not ours", kept_bytes_max
+    )
 
     def of(*names: str) -> dict[str, dict[str, frozenset[str | None]]]:
         with open_reader(cluster.properties) as reader:

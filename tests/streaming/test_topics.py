@@ -67,7 +67,9 @@ def test_creates_all_of_them_as_designed(admin: AdminClient, topic_prefix: str) 
         assert int(configs_of(admin, name)["max.message.bytes"]) > 4 * 1024 * 1024 > int(events["max.message.bytes"])
 
 
-def test_the_largest_record_fits_with_its_headers(kafka: EmbeddedKafka, admin: AdminClient, topic_settings: TopicSettings) -> None:
+def test_the_largest_record_fits_with_its_headers(
+    kafka: EmbeddedKafka, admin: AdminClient, topic_settings: TopicSettings
+) -> None:
     report = ensure_topics(admin, topic_settings)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "message.max.bytes": 8_000_000})
     problems: list[object] = []
@@ -116,7 +118,10 @@ def test_every_mistake_is_told_at_once_and_nothing_is_created(admin: AdminClient
 
 
 def test_an_event_must_fit_into_a_dead_letter(admin: AdminClient, topic_prefix: str) -> None:
-    make(admin, f"{topic_prefix}.events", 1, max_message_bytes="4194304", message_timestamp_type="LogAppendTime", compression_type="uncompressed")
+    make(
+        admin, f"{topic_prefix}.events", 1, max_message_bytes="4194304", message_timestamp_type="LogAppendTime",
+        compression_type="uncompressed",
+    )  # fmt: skip
     with pytest.raises(TopicError, match="must fit into a dead letter: set it to 4259840 or more"):
         ensure_topics(admin, TopicSettings(prefix=topic_prefix))
     report = ensure_topics(admin, TopicSettings(prefix=topic_prefix, output_max_bytes=4_259_840, offsets_partitions=1))
@@ -125,7 +130,9 @@ def test_an_event_must_fit_into_a_dead_letter(admin: AdminClient, topic_prefix: 
 
 def test_an_events_topic_with_its_senders_times_is_refused(admin: AdminClient, topic_prefix: str) -> None:
     make(admin, f"{topic_prefix}.events", 1, message_timestamp_type="CreateTime")
-    with pytest.raises(TopicError, match=r"events has message\.timestamp\.type=CreateTime: .* set it to LogAppendTime\.$"):
+    with pytest.raises(
+        TopicError, match=r"events has message\.timestamp\.type=CreateTime: .* set it to LogAppendTime\.$"
+    ):
         ensure_topics(admin, TopicSettings(prefix=topic_prefix))
 
 
@@ -136,12 +143,18 @@ def test_compression_and_short_retention_are_warnings(admin: AdminClient, topic_
     assert "retention.ms=3600000" in retention
 
 
-def test_a_small_batch_is_not_a_large_record(kafka: EmbeddedKafka, admin: AdminClient, topic_settings: TopicSettings) -> None:
+def test_a_small_batch_is_not_a_large_record(
+    kafka: EmbeddedKafka, admin: AdminClient, topic_settings: TopicSettings
+) -> None:
     topics = ensure_topics(admin, topic_settings).topics
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "message.max.bytes": 80_000_000, "compression.type": "zstd"})
+    producer = Producer(
+        {"bootstrap.servers": kafka.bootstrap_servers, "message.max.bytes": 80_000_000, "compression.type": "zstd"}
+    )
     problems: list[KafkaError | None] = []
     for size in (1_000_000, 40_000_000):
-        producer.produce(topics.events, key=b"g", value=b"x" * size, on_delivery=lambda error, _: problems.append(error))
+        producer.produce(
+            topics.events, key=b"g", value=b"x" * size, on_delivery=lambda error, _: problems.append(error)
+        )
         assert producer.flush(30) == 0
     assert [problem and problem.code() for problem in problems] == [None, KafkaError.MSG_SIZE_TOO_LARGE]
 

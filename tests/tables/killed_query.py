@@ -35,7 +35,9 @@ def main(pieces: str, directory: str, killed_batch: int, killed_table: str) -> N
     jars = {"spark.jars": ",".join(map(str, spark_jars()))}
     everything = {**settings, **jars, **DELTA_SESSION_SETTINGS, **QUICK}
     builder = SparkSession.builder.master("local[2]").config(map={**everything})
-    start_tables_query(read_stream(builder.getOrCreate(), Path(pieces)), directory, available_now=True).awaitTermination()
+    start_tables_query(
+        read_stream(builder.getOrCreate(), Path(pieces)), directory, available_now=True
+    ).awaitTermination()
 
 
 if __name__ == "__main__":

@@ -32,7 +32,9 @@ Rows = dict[str, list[tuple[Any, ...]]]
 
 def write_jsonl(path: Path, records: Iterable[History]) -> None:
     """A replay's history.jsonl."""
-    lines = [encode_record(Record(partition=None, key=each.group_id.encode(), value=encode_json(each))) for each in records]
+    lines = [
+        encode_record(Record(partition=None, key=each.group_id.encode(), value=encode_json(each))) for each in records
+    ]
     path.write_bytes(b"\n".join(lines) + b"\n")
 
 

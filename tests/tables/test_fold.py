@@ -72,7 +72,12 @@ def test_a_crash_in_one_row() -> None:
     )
     assert (rebalance.join_ms, rebalance.sync_ms, rebalance.total_ms, rebalance.slowest) == (4_000, 0, 4_000, "a")
     assert (rebalance.generation_before, rebalance.generation_after) == (2, 3)
-    assert (rebalance.members, rebalance.partitions, rebalance.leader_id, rebalance.protocol_name) == (1, 3, "a", "range")
+    assert (rebalance.members, rebalance.partitions, rebalance.leader_id, rebalance.protocol_name) == (
+        1,
+        3,
+        "a",
+        "range",
+    )
 
 
 def test_the_chain_of_cause_can_be_looked_up_in_events() -> None:
@@ -127,7 +132,9 @@ def test_a_members_life() -> None:
 
 
 def test_a_commit_that_goes_back() -> None:
-    commits = [(row.partition, row.previous_offset, row.offset, row.moved, row.rewind) for row in rows_of(Commit, "orders")]
+    commits = [
+        (row.partition, row.previous_offset, row.offset, row.moved, row.rewind) for row in rows_of(Commit, "orders")
+    ]
     assert commits == [
         (2, None, 500, None, False),
         (0, None, 100, None, False),
@@ -138,7 +145,11 @@ def test_a_commit_that_goes_back() -> None:
 
 def test_refusals_and_expiries() -> None:
     (refusal,) = rows_of(Refusal, "shared")
-    assert (refusal.error, refusal.rule, refusal.client_id) == ("INCONSISTENT_GROUP_PROTOCOL", "no_common_protocol", "etl-1")
+    assert (refusal.error, refusal.rule, refusal.client_id) == (
+        "INCONSISTENT_GROUP_PROTOCOL",
+        "no_common_protocol",
+        "etl-1",
+    )
     assert [(row.kind, row.reason, row.partition, row.offset) for row in rows_of(Expiry, "forgotten")] == [
         ("offset", "expired", 0, 7),
         ("offset", "expired", 1, 8),
@@ -231,7 +242,9 @@ def test_history_that_begins_in_the_midst_of_a_life() -> None:
         rows = list(fold(records[begin:]))
         assert [row for row in rows if isinstance(row, Event)]
         assert all(row.to_ms is None or row.to_ms >= row.from_ms for row in rows if isinstance(row, Ownership))
-    after_joining = next(n for n, record in enumerate(records) if isinstance(record, RebalanceStarted) and not record.initial)
+    after_joining = next(
+        n for n, record in enumerate(records) if isinstance(record, RebalanceStarted) and not record.initial
+    )
     lives = rows_of(Member, "orders", records[after_joining:])
     assert [(life.member_id, life.ended_by) for life in lives] == [("a", None), ("b", "expired")]
 

@@ -135,7 +135,9 @@ def test_delta_stream_whose_driver_is_killed(
 def transactions(table: Path) -> list[int]:
     """The numbers of the batches in a table's transaction log."""
     actions = [
-        json.loads(line) for path in sorted((table / "_delta_log").glob("*.json")) for line in path.read_text().splitlines()
+        json.loads(line)
+        for path in sorted((table / "_delta_log").glob("*.json"))
+        for line in path.read_text().splitlines()
     ]
     return [action["txn"]["version"] for action in actions if "txn" in action]
 
@@ -212,7 +214,9 @@ def refused(spark: SparkSession, directory: Path, records: tuple[History, ...]) 
 
 def test_a_delta_table_with_another_type_is_refused(tables_spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "tables" / "events"
-    tables_spark.sql(f"CREATE TABLE delta.`{path}` (group_id string, epoch string, day date) USING delta PARTITIONED BY (day)")
+    tables_spark.sql(
+        f"CREATE TABLE delta.`{path}` (group_id string, epoch string, day date) USING delta PARTITIONED BY (day)"
+    )
     with pytest.raises(TablesError, match="epoch is string, not bigint"):
         DeltaSink(tables_spark, str(tmp_path / "tables")).prepare()
 
@@ -220,7 +224,9 @@ def test_a_delta_table_with_another_type_is_refused(tables_spark: SparkSession, 
 def test_parquet_files_of_an_earlier_version_are_read(tables_spark: SparkSession, tmp_path: Path) -> None:
     directory = tmp_path / "tables" / "refusals" / "day=2026-01-01" / "batch=0"
     directory.mkdir(parents=True)
-    pq.write_table(pa.table({"group_id": ["old"], "epoch": [1], "seq": [2], "error": ["E"]}), directory / "part-0.parquet")
+    pq.write_table(
+        pa.table({"group_id": ["old"], "epoch": [1], "seq": [2], "error": ["E"]}), directory / "part-0.parquet"
+    )
     sink = ParquetSink(tables_spark, str(tmp_path / "tables"))
     (row,) = sink.read(TABLES["refusals"]).collect()
     assert (row.group_id, row.error, row.rule) == ("old", "E", None)

@@ -59,7 +59,9 @@ def triggers(values: list[bytes] | tuple[bytes, ...]) -> Counter[str]:
 
 def owners(values: list[bytes] | tuple[bytes, ...]) -> Counter[str]:
     """How many partitions each member id ever owned."""
-    return Counter(row.member_id for row in fold([decode_history(value) for value in values]) if isinstance(row, Ownership))
+    return Counter(
+        row.member_id for row in fold([decode_history(value) for value in values]) if isinstance(row, Ownership)
+    )
 
 
 @pytest.mark.parametrize("name", GROUPS)
@@ -68,7 +70,9 @@ def test_without_a_change_it_is_as_it_was(name: str) -> None:
     played = play(log_of(name), GroupConfig(), ASSIGNORS)
     assert triggers(played) == triggers(recorded(name))
     was, would = rebalances(recorded(name)), rebalances(played)
-    assert sum(row.total_ms or 0 for row in would) == pytest.approx(sum(row.total_ms or 0 for row in was), rel=0.25, abs=500)
+    assert sum(row.total_ms or 0 for row in would) == pytest.approx(
+        sum(row.total_ms or 0 for row in was), rel=0.25, abs=500
+    )
     for one, other in zip(was, would, strict=True):
         assert abs(one.started_ms - other.started_ms) < 1_500
     assert set(owners(played)) & set(owners(recorded(name))), "members have the ids that they had"
@@ -89,7 +93,9 @@ def test_a_longer_session_timeout_and_a_client_that_is_silent_for_a_while() -> N
 def test_a_longer_session_timeout_and_a_client_that_died() -> None:
     """`crash`: now the group waits for the dead one, and its partitions have nobody at work on them for longer."""
     played = rebalances(play(log_of("crash"), GroupConfig(), ASSIGNORS, session_timeout_ms=30_000))
-    assert max(row.total_ms or 0 for row in played) > 2 * max(row.total_ms or 0 for row in rebalances(recorded("crash")))
+    assert max(row.total_ms or 0 for row in played) > 2 * max(
+        row.total_ms or 0 for row in rebalances(recorded("crash"))
+    )
 
 
 def test_a_shorter_initial_delay() -> None:
@@ -106,7 +112,10 @@ def test_static_members_do_not_leave() -> None:
 
 def test_another_assignor_moves_less() -> None:
     """`deploy` with cooperative-sticky in place of range: partitions that stay have an owner all the time."""
-    played = [decode_history(value) for value in play(log_of("deploy"), GroupConfig(), ASSIGNORS, assignor="cooperative-sticky")]
+    played = [
+        decode_history(value)
+        for value in play(log_of("deploy"), GroupConfig(), ASSIGNORS, assignor="cooperative-sticky")
+    ]
     kept = [row for row in fold(played) if isinstance(row, Ownership)]
     assert len(kept) < sum(owners(recorded("deploy")).values()) / 2
 
@@ -116,7 +125,9 @@ def test_what_cannot_be_played() -> None:
         play(log_of("crash"), GroupConfig(), ASSIGNORS, session_timeout_ms=3_000)
     with pytest.raises(LifeError, match="no assignor 'mine'"):
         play(log_of("crash"), GroupConfig(), ASSIGNORS, assignor="mine")
-    gap = Record(partition=0, offset=0, timestamp_ms=1, key=b"g", value=encode_json(RecordingGap(reason="lines are missing")))
+    gap = Record(
+        partition=0, offset=0, timestamp_ms=1, key=b"g", value=encode_json(RecordingGap(reason="lines are missing"))
+    )
     with pytest.raises(LifeError, match="does not tell all of the group's life"):
         read_lives(group_log([gap], "g", GroupConfig().tick_ahead_bound_ms), GroupConfig())
     with pytest.raises(LifeError, match="no request of group nobodys"):

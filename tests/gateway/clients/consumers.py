@@ -61,7 +61,11 @@ class ConsumerProcess:
         self._next: dict[int, int] = {}
         self._changed = threading.Condition()
         self._process = subprocess.Popen(
-            [*_command(library, programs), topic, *(f"{key}={value}" for key, value in _translated(library, settings).items())],
+            [
+                *_command(library, programs),
+                topic,
+                *(f"{key}={value}" for key, value in _translated(library, settings).items()),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL if "SHOW_CLIENTS" not in os.environ else None,
@@ -104,7 +108,9 @@ class ConsumerProcess:
     def wait_until(self, is_so: Callable[[], bool], timeout_s: float) -> None:
         with self._changed:
             if not self._changed.wait_for(is_so, timeout_s):
-                raise AssertionError(f"{self.name} ({self.library}): not within {timeout_s} s; owned {self.owned}, events {self.events}")
+                raise AssertionError(
+                    f"{self.name} ({self.library}): not within {timeout_s} s; owned {self.owned}, events {self.events}"
+                )
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
@@ -148,12 +154,16 @@ class Consumers:
         self._programs = programs
         self._all: list[ConsumerProcess] = []
 
-    def start(self, library: Library, group: str, name: str | None = None, **settings: str | int | bool) -> ConsumerProcess:
+    def start(
+        self, library: Library, group: str, name: str | None = None, **settings: str | int | bool
+    ) -> ConsumerProcess:
         """A consumer; further settings with underscores for dots."""
         texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()}
         return self.start_with(library, group, {key.replace("_", "."): text for key, text in texts.items()}, name)
 
-    def start_with(self, library: Library, group: str, settings: dict[str, str], name: str | None = None) -> ConsumerProcess:
+    def start_with(
+        self, library: Library, group: str, settings: dict[str, str], name: str | None = None
+    ) -> ConsumerProcess:
         """A consumer; further settings with Java's names."""
         name = name or f"{library}-{len(self._all)}"
         given = {
@@ -207,7 +217,10 @@ def consumers_of(bootstrap_servers: str, topic: str, programs: Path) -> Iterator
 def compile_java(directory: Path) -> Path:
     """Compile the Java consumer into a directory, which is returned."""
     compiler = find_java().with_name("javac")
-    command = [str(compiler if compiler.exists() else "javac"), "-cp", _class_path(), "-d", str(directory), str(_HERE / "ConsumerProgram.java")]
+    command = [
+        str(compiler if compiler.exists() else "javac"), "-cp", _class_path(), "-d", str(directory),
+        str(_HERE / "ConsumerProgram.java"),
+    ]  # fmt: skip
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
     return directory
 

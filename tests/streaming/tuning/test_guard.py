@@ -20,7 +20,9 @@ def changed_spark() -> Any:
     return SimpleNamespace(sparkContext=context)
 
 
-@pytest.mark.parametrize("problem", [TypeError("'JavaPackage' object is not callable"), AttributeError("gone"), Py4JError("gone")])
+@pytest.mark.parametrize(
+    "problem", [TypeError("'JavaPackage' object is not callable"), AttributeError("gone"), Py4JError("gone")]
+)
 def test_what_is_gone_is_left_out_and_logged(problem: Exception, caplog: pytest.LogCaptureFixture) -> None:
     def fail() -> None:
         raise problem

@@ -35,7 +35,9 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_files_are_made_without_a_process_and_have_the_permissions_that_they_had(spark: SparkSession, hadoop: Any, tmp_path: Path) -> None:
+def test_files_are_made_without_a_process_and_have_the_permissions_that_they_had(
+    spark: SparkSession, hadoop: Any, tmp_path: Path
+) -> None:
     java: Any = spark.sparkContext._jvm
     files = local_files(spark, hadoop)
     assert files.getRawFileSystem().getClass().getName() == "groupcoordinator.LocalFiles$RawLocalFiles"
@@ -54,7 +56,8 @@ def test_a_second_call_changes_nothing(spark: SparkSession, hadoop: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"), [("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem"), ("fs.file.impl.disable.cache", "true")]
+    ("setting", "value"),
+    [("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem"), ("fs.file.impl.disable.cache", "true")],
 )
 def test_a_local_file_system_of_the_users_own_stays(spark: SparkSession, setting: str, value: str) -> None:
     java: Any = spark.sparkContext._jvm

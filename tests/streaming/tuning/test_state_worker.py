@@ -80,7 +80,9 @@ def from_the_jvm(calls: list[Call], state: dict[Key, tuple[bytes, ...]], key_typ
                 {"properties": json.dumps(properties), "keyRowAsUnsafe": repr(key).encode(), "startOffset": len(rows), "numRows": len(chunk),
                  "object": None if value is None else pickler.dumps(value), "isLastChunk": number + 1 >= len(chunks)}
             )  # fmt: skip
-            rows += [(event_key, offset, body, offset, clock_ms, None, key) for event_key, offset, clock_ms, body in chunk]
+            rows += [
+                (event_key, offset, body, offset, clock_ms, None, key) for event_key, offset, clock_ms, body in chunk
+            ]
     infos += [None] * (len(rows) - len(infos))
     columns = {name: list(values) for name, values in zip(DATA, zip(*rows, strict=True), strict=True)}
     schema = pa.schema({**DATA, "grouped_by": key_type, "state": INFO})
@@ -92,7 +94,12 @@ def from_the_jvm(calls: list[Call], state: dict[Key, tuple[bytes, ...]], key_typ
 
 
 def answers(
-    serializer: type[ApplyInPandasWithStateSerializer], guard: Callable[..., Any], wrap: Callable[..., Any], function: StateFunction, sent: bytes, most: int
+    serializer: type[ApplyInPandasWithStateSerializer],
+    guard: Callable[..., Any],
+    wrap: Callable[..., Any],
+    function: StateFunction,
+    sent: bytes,
+    most: int,
 ) -> list[pa.RecordBatch]:
     """What a worker sends back, with these three in the places that they have in `pyspark.worker`."""
     own: Any = serializer(
@@ -113,7 +120,11 @@ def answers(
 
 
 STATE = StructType([StructField("membership", BinaryType()), StructField("offsets", BinaryType())])
-SPARKS = (ApplyInPandasWithStateSerializer, fail_on_stopiteration, pyspark.worker.wrap_grouped_map_pandas_udf_with_state)
+SPARKS = (
+    ApplyInPandasWithStateSerializer,
+    fail_on_stopiteration,
+    pyspark.worker.wrap_grouped_map_pandas_udf_with_state,
+)
 PATCHED = (StateFunctionSerializer, state_worker.fail_on_stop, state_worker.wrap)
 
 
@@ -171,7 +182,10 @@ def test_batches_are_cut_alike(keys: list[list[int]], most: int) -> None:
 
 
 def test_pieces_of_one_record_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Call] = [(b"%d" % key, [[join(b"%d" % key, key), *(beat(b"%d" % key, 10 * key + n) for n in range(1, 5))]]) for key in range(1, 4)]
+    calls: list[Call] = [
+        (b"%d" % key, [[join(b"%d" % key, key), *(beat(b"%d" % key, 10 * key + n) for n in range(1, 5))]])
+        for key in range(1, 4)
+    ]
     sent = from_the_jvm(calls, {}, pa.binary())
     whole = answers(*PATCHED, streaming_operator(CONFIG), sent, 10_000)
     for module, name in ((operator, "OUTPUTS_AT_ONCE"), (state_worker, "BATCH_BYTES")):
@@ -202,10 +216,18 @@ def test_what_crosses_at_a_time_is_bounded_though_the_outputs_are_not() -> None:
     bodies = [
         event("JoinGroup", 3, replace(JOIN, protocols=(protocol,)), "join", new_member_id="m"),
         event("SyncGroup", 3, sync, "sync"),
-        *(event("DescribeGroups", 5, DescribeGroupsRequest(groups=("g",)), f"describe-{number}") for number in range(30)),
+        *(
+            event("DescribeGroups", 5, DescribeGroupsRequest(groups=("g",)), f"describe-{number}")
+            for number in range(30)
+        ),
     ]
     rows: list[Row] = [(b"g", number, JOIN_MS, body) for number, body in enumerate(bodies)]
-    sizes = [batch.nbytes for batch in answers(*PATCHED, streaming_operator(CONFIG), from_the_jvm([(b"g", [rows])], {}, pa.binary()), 10_000)]
+    sizes = [
+        batch.nbytes
+        for batch in answers(
+            *PATCHED, streaming_operator(CONFIG), from_the_jvm([(b"g", [rows])], {}, pa.binary()), 10_000
+        )
+    ]
     assert sum(sizes) > 20_000_000
     assert max(sizes) < state_worker.BATCH_BYTES + operator.OUTPUTS_AT_ONCE * 1_000_000
 

@@ -41,10 +41,21 @@ print(worker_daemon.patch_workers())
 
 
 @needs_known_spark
-@pytest.mark.parametrize("missing", [(), *((name,) for name in worker_daemon.PRELOADED), worker_daemon.PRELOADED, ("pyspark",)])
+@pytest.mark.parametrize(
+    "missing", [(), *((name,) for name in worker_daemon.PRELOADED), worker_daemon.PRELOADED, ("pyspark",)]
+)
 def test_it_starts_whatever_is_missing(missing: tuple[str, ...]) -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT.format(missing=missing)], capture_output=True, text=True, check=True)
-    is_patched = not {"pyarrow", "pandas", "pyspark", "pyspark.worker", "pyspark.sql.streaming.state", "pyspark.sql.pandas.serializers"} & {*missing}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(missing=missing)], capture_output=True, text=True, check=True
+    )
+    is_patched = not {
+        "pyarrow",
+        "pandas",
+        "pyspark",
+        "pyspark.worker",
+        "pyspark.sql.streaming.state",
+        "pyspark.sql.pandas.serializers",
+    } & {*missing}
     assert (done.stdout == "None\n") == is_patched, done.stdout
     assert done.stderr == ""
 
