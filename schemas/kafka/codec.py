@@ -41,7 +41,7 @@ Write = Callable[[Any], bytes]
 
 NO_TAGS = b"\x00"
 _UUID_SIZE = 16
-_PRESENT, _ABSENT = b"\x01", b"\xff"
+_PRESENT, _ABSENT, _ABSENT_IN_TAG = b"\x01", b"\xff", b"\x00"
 _LAYOUTS = {
     "bool": BOOL,
     "int8": INT8,
@@ -165,7 +165,8 @@ def _field_reader(field: Field, version: int, flexible: bool) -> Read:
     if field.struct is None:
         return _value_reader(field.type, nullable, flexible)
     read = struct_reader(field.struct, version, flexible)
-    return (lambda reader: None if reader.int8() < 0 else read(reader)) if nullable else read
+    # In a tag, 0 stands for null (Kafka's `MessageDataGenerator`), elsewhere -1; 1 stands before what is there.
+    return (lambda reader: None if reader.int8() <= 0 else read(reader)) if nullable else read
 
 
 def _item_reader(field: Field, version: int, flexible: bool) -> Read:
@@ -266,7 +267,7 @@ def _numbers_layout(fields: Iterable[Field]) -> str | None:
 
 def _tags_writer(fields: tuple[Field, ...], version: int) -> Callable[[Iterable[Any]], bytes]:
     tagged = [
-        (encode_unsigned_varint(field.tag or 0), field.default, _field_writer(field, version, True)) for field in fields
+        (encode_unsigned_varint(field.tag or 0), field.default, _tagged_field_writer(field, version)) for field in fields
     ]
 
     def write_tags(values: Iterable[Any]) -> bytes:
@@ -278,6 +279,13 @@ def _tags_writer(fields: tuple[Field, ...], version: int) -> Callable[[Iterable[
         return encode_unsigned_varint(len(written)) + b"".join(written)
 
     return write_tags
+
+
+def _tagged_field_writer(field: Field, version: int) -> Write:
+    write = _field_writer(field, version, True)
+    if field.struct is None or field.is_array or not field.is_nullable(version):
+        return write
+    return lambda value: _ABSENT_IN_TAG if value is None else write(value)
 
 
 def _field_writer(field: Field, version: int, flexible: bool) -> Write:
