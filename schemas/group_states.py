@@ -28,5 +28,15 @@ NO_GROUP = "none"
 UNKNOWN = "unknown"
 """Where history does not tell."""
 
-REBALANCING: tuple[str, ...] = (GroupState.PREPARING_REBALANCE.value, GroupState.COMPLETING_REBALANCE.value)
-"""Between one generation and the next."""
+ASSIGNING = "Assigning"
+"""Of a consumer group: its epoch is ahead of its target assignment."""
+RECONCILING = "Reconciling"
+"""Of a consumer group: members are on the way to their target assignments."""
+
+REBALANCING: tuple[str, ...] = (
+    GroupState.PREPARING_REBALANCE.value,
+    GroupState.COMPLETING_REBALANCE.value,
+    ASSIGNING,
+    RECONCILING,
+)
+"""Between one generation, or one target assignment, and the next."""

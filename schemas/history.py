@@ -13,60 +13,16 @@ from typing import Literal
 from msgspec import Struct
 
 from schemas.foreign_json import json_decoder
-
-TimerName = Literal["session", "pending_member", "join", "sync", "offsets_expiry"]
-
-
-class Cause(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """The request, the timer or the other event that led to a record."""
-
-    kind: Literal["request", "timer", "topics_deleted", "recording"]
-    """`topics_deleted`: the event of that `type`. `recording`: what the log of another coordinator says of the group."""
-    partition: int
-    """Partition of the events topic of `offset`."""
-    offset: int
-    """The event's offset; for a timer, the offset of the event that armed it (a session: when the member was last heard)."""
-    api: str | None = None
-    api_version: int | None = None
-    request_id: str | None = None
-    timer: TimerName | None = None
-    armed_ms: int | None = None
-    deadline_ms: int | None = None
-    member_id: str | None = None
-    group_instance_id: str | None = None
-    client_id: str | None = None
-    client_host: str | None = None
-    reason: str | None = None
-    """What the client gave as its reason (KIP-800), shortened to 255 characters as Kafka does."""
-
-
-class HistoryRecord(Struct, frozen=True, gc=False, tag_field="type"):
-    """The fields of every record.
-
-    Code may give these by position, those of one kind of record by name only.
-    """
-
-    group_id: str
-    epoch: int
-    seq: int
-    time_ms: int
-    """The group's time, as the ticks say: what every deadline is measured by."""
-    timestamp_ms: int
-    """The same moment by the append time of the events topic: finer than the ticks, for people and durations."""
-    generation_id: int
-    cause: Cause
-    caused_by: int | None = None
-    schema_version: Literal[1] = 1
-
-
-class MemberIdentity(Struct, frozen=True, kw_only=True, gc=False):
-    """Who a member is."""
-
-    member_id: str
-    group_instance_id: str | None = None
-    client_id: str
-    client_host: str
-
+from schemas.history_parts import AssignedTopic as AssignedTopic
+from schemas.history_parts import Cause as Cause
+from schemas.history_parts import Evidence as Evidence
+from schemas.history_parts import EvidenceSource as EvidenceSource
+from schemas.history_parts import HistoryRecord as HistoryRecord
+from schemas.history_parts import MemberAssignment as MemberAssignment
+from schemas.history_parts import MemberIdentity as MemberIdentity
+from schemas.history_parts import OffsetChange as OffsetChange
+from schemas.history_parts import TimerName as TimerName
+from schemas.observed_history import ObservedHistory
 
 # ------------------------------------------------------------------------------------------------------------- group
 
@@ -90,15 +46,15 @@ class GroupStable(HistoryRecord, frozen=True, kw_only=True, tag="group_stable"):
 class GroupDead(HistoryRecord, frozen=True, kw_only=True, tag="group_dead"):
     """The group is gone, tombstones written."""
 
-    reason: Literal["deleted", "expired"]
+    reason: Literal["deleted", "expired", "not_known"]
 
 
 class MemberRecorded(Struct, frozen=True, kw_only=True, gc=False):
     """One member of a group that a recording tells of; since when it was there is not known."""
 
     member: MemberIdentity
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
+    session_timeout_ms: int | None
+    rebalance_timeout_ms: int | None
     protocols: tuple[str, ...]
     subscribed_topics: tuple[str, ...] | None
     """Topics of its first protocol's subscription; None where it is no consumer or cannot be read."""
@@ -125,7 +81,7 @@ class MemberIdAssigned(HistoryRecord, frozen=True, kw_only=True, tag="member_id_
     """A first join was answered with MEMBER_ID_REQUIRED; the id waits to be used (KIP-394)."""
 
     member: MemberIdentity
-    session_timeout_ms: int
+    session_timeout_ms: int | None
 
 
 class PendingMemberRemoved(HistoryRecord, frozen=True, kw_only=True, tag="pending_member_removed"):
@@ -139,8 +95,8 @@ class MemberJoined(HistoryRecord, frozen=True, kw_only=True, tag="member_joined"
     """A member was added to the group."""
 
     member: MemberIdentity
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
+    session_timeout_ms: int | None
+    rebalance_timeout_ms: int | None
     protocols: tuple[str, ...]
     subscribed_topics: tuple[str, ...] | None
     """Topics of its first protocol's subscription; None where it is no consumer or cannot be read."""
@@ -165,8 +121,8 @@ class MemberExpired(HistoryRecord, frozen=True, kw_only=True, tag="member_expire
     """Nothing was heard of a member for its session timeout (after a pause of the clock: since it went on)."""
 
     member: MemberIdentity
-    last_heard_ms: int
-    session_timeout_ms: int
+    last_heard_ms: int | None
+    session_timeout_ms: int | None
     """The time that it had; five minutes for a new member whose first join was not yet answered."""
 
 
@@ -199,6 +155,7 @@ class MemberFenced(HistoryRecord, frozen=True, kw_only=True, tag="member_fenced"
 RebalanceTrigger = Literal[
     "member_joined", "leader_rejoined", "member_changed", "static_member_replaced", "member_left",
     "pending_member_left", "member_expired", "members_did_not_sync", "assignment_too_large",
+    "subscription_changed", "topics_changed", "regexes_resolved", "group_converted", "not_known",
 ]
 
 
@@ -224,8 +181,8 @@ class RebalanceStarted(HistoryRecord, frozen=True, kw_only=True, tag="rebalance_
     """The first rebalance of an empty group, which waits for group.initial.rebalance.delay.ms."""
     waiting_for: tuple[str, ...]
     """Members that must rejoin."""
-    deadline_ms: int
-    """When it ends at the latest, as seen at the start."""
+    deadline_ms: int | None
+    """When it ends at the latest, as seen at the start; None: not known."""
     interrupts: int | None
     """The rebalance that was still going on (CompletingRebalance)."""
 
@@ -268,21 +225,6 @@ class LeaderElected(HistoryRecord, frozen=True, kw_only=True, tag="leader_electe
     reason: Literal["first_member", "leader_gone", "leader_did_not_rejoin", "leader_replaced"]
 
 
-class AssignedTopic(Struct, frozen=True, kw_only=True, gc=False):
-    """Partitions of one topic that a member owns."""
-
-    topic: str
-    partitions: tuple[int, ...]
-
-
-class MemberAssignment(Struct, frozen=True, kw_only=True, gc=False):
-    """What one member got."""
-
-    member_id: str
-    topics: tuple[AssignedTopic, ...] | None
-    """None: the blob is not one of the consumer protocol."""
-
-
 class AssignmentReceived(HistoryRecord, frozen=True, kw_only=True, tag="assignment_received"):
     """The leader's SyncGroup: who owns what from now on."""
 
@@ -307,18 +249,6 @@ class RebalanceCompleted(HistoryRecord, frozen=True, kw_only=True, tag="rebalanc
 
 
 # ----------------------------------------------------------------------------------------------------------- offsets
-
-
-class OffsetChange(Struct, frozen=True, gc=False):
-    """A committed offset of one partition, and the one before."""
-
-    topic: str
-    partition: int
-    offset: int | None
-    """None: there is none any more."""
-    previous_offset: int | None
-    leader_epoch: int = -1
-    metadata: str = ""
 
 
 class OffsetsCommitted(HistoryRecord, frozen=True, kw_only=True, tag="offsets_committed"):
@@ -364,6 +294,7 @@ History = (
     | RebalanceStarted | RebalanceExtended | JoinPhaseCompleted | ProtocolChosen | LeaderElected
     | AssignmentReceived | RebalanceCompleted
     | OffsetsCommitted | OffsetsExpired | OffsetsDeleted | RequestRefused
+    | ObservedHistory
 )
 
 _decode_history: Callable[[bytes], History] = json_decoder(History)

@@ -57,16 +57,17 @@ def judge_expiries(world: World, judgement: Judgement) -> Iterator[Violation]:
     the pause lies in it, and is no excuse. Before the first tick of a log there is no such clock.
     """
     for seen_ms, expired in judgement.expiries:
+        session_ms = expired.session_timeout_ms or 0
         for back_ms in _returns(world, expired.group_id):
-            if back_ms < expired.time_ms < back_ms + expired.session_timeout_ms:
+            if back_ms < expired.time_ms < back_ms + session_ms:
                 late_ms = expired.time_ms - back_ms
                 message = (
                     f"{expired.member.member_id} is expired {late_ms} ms after the clock's return, of "
-                    f"{expired.session_timeout_ms} ms"
+                    f"{session_ms} ms"
                 )
                 yield Violation("PausesCostNobody", message, expired.group_id, seen_ms)
         holder = _holder(world, expired.member.member_id, seen_ms)
-        from_ms = _append_time(world, expired.group_id, expired.time_ms - expired.session_timeout_ms)
+        from_ms = _append_time(world, expired.group_id, expired.time_ms - session_ms)
         if holder is None or from_ms is None:
             continue
         if from_ms <= seen_ms and holder.was_well(from_ms, seen_ms):

@@ -24,6 +24,7 @@ from schemas.history import (
     RebalanceStarted,
     RequestRefused,
 )
+from schemas.observed_history import OffsetsRemoved
 
 STATES: tuple[str, ...] = (NO_GROUP, *(state.value for state in GroupState), UNKNOWN)
 """A state is kept as its number in this list."""
@@ -203,7 +204,9 @@ class GroupFacts(GroupFold):
 
     def rebalance_started(self, record: RebalanceStarted) -> None:
         self.started, self.completed = record, None
-        self.rebalance_extended(record, record.deadline_ms)
+        self.deadline_ms = None
+        if record.deadline_ms is not None:
+            self.rebalance_extended(record, record.deadline_ms)
         self.waiting = dict.fromkeys(record.waiting_for)
         self.rebalances += 1
         # That a group comes together in the beginning is nobody's fault.
@@ -253,7 +256,7 @@ class GroupFacts(GroupFold):
         if not self.partitions:
             self.topics = tuple(sorted({topic for topic, _ in self.offsets}))
 
-    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted, how: Removal) -> None:
+    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, how: Removal) -> None:
         for each in record.offsets:
             self.offsets.pop((each.topic, each.partition), None)
 

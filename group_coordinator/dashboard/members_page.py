@@ -47,7 +47,7 @@ def last_heard(life: Iterable[History]) -> dict[str, int]:
     return {
         record.member.member_id: record.timestamp_ms - (record.time_ms - record.last_heard_ms)
         for record in life
-        if isinstance(record, MemberExpired)
+        if isinstance(record, MemberExpired) and record.last_heard_ms is not None
     }
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
 
+from group_coordinator.history.meaning import Meaning, nothing_more
 from group_coordinator.history.view import HistoryView
 from schemas.group_states import UNKNOWN, GroupState
 from schemas.history import (
@@ -36,24 +36,6 @@ from schemas.history import (
     RecordingGap,
     RequestRefused,
 )
-
-
-class Meaning(NamedTuple):
-    """What one type of record means."""
-
-    tell: Callable[[HistoryView, Any], None]
-    """Says it to a view. The record is of the type that this is the meaning of."""
-    state: str | None = None
-    """The state that the group is in from then on; None: the record does not change it."""
-    may_cause: bool = False
-    """The record may lead to a rebalance."""
-    is_of_life: bool = True
-    """The record belongs to a life of the group. Offsets and refusals also come where there are no members, and no
-    group."""
-
-
-def _nothing_more(view: HistoryView, record: HistoryRecord) -> None:
-    """The meaning's other fields say it all."""
 
 
 def _group_empty(view: HistoryView, record: GroupEmpty) -> None:
@@ -157,7 +139,7 @@ def _request_refused(view: HistoryView, record: RequestRefused) -> None:
 
 
 MEANINGS: Mapping[type[HistoryRecord], Meaning] = {
-    GroupCreated: Meaning(_nothing_more, state=GroupState.EMPTY.value, may_cause=True),
+    GroupCreated: Meaning(nothing_more, state=GroupState.EMPTY.value, may_cause=True),
     GroupEmpty: Meaning(_group_empty, state=GroupState.EMPTY.value),
     GroupStable: Meaning(_group_stable, state=GroupState.STABLE.value),
     GroupDead: Meaning(_group_dead, state=GroupState.DEAD.value),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from group_coordinator.history.classic import MEANINGS
+from group_coordinator.history import classic, observed
+from group_coordinator.history.meaning import Meaning
 from group_coordinator.history.order import Place, sort_key, take_place
 from group_coordinator.history.view import HistoryView
-from schemas.history import History
+from schemas.history import History, HistoryRecord
+
+MEANINGS: Mapping[type[HistoryRecord], Meaning] = {**classic.MEANINGS, **observed.MEANINGS}
+"""Of every type of record."""
 
 
 def tell(record: History, view: HistoryView) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
 from schemas.history import (
+    AssignedTopic,
     History,
     HistoryRecord,
     JoinPhaseCompleted,
@@ -18,13 +19,14 @@ from schemas.history import (
     RebalanceStarted,
     RequestRefused,
 )
+from schemas.observed_history import OffsetsRemoved
 
-Departure = Literal["left", "expired", "dropped"]
-"""How a member that was in the group went: by itself, unheard for its session timeout, or put out by a rule."""
+Departure = Literal["left", "expired", "dropped", "unknown"]
+"""How a member that was in the group went: by itself, unheard for its session timeout, put out by a rule, or untold."""
 
 
-Removal = Literal["expired", "deleted"]
-"""How an offset went: by time, or by a request or with its topic."""
+Removal = Literal["expired", "deleted", "unknown"]
+"""How an offset went: by time, by a request or with its topic, or untold."""
 
 
 class JoinedMember(Protocol):
@@ -33,9 +35,9 @@ class JoinedMember(Protocol):
     @property
     def member(self) -> MemberIdentity: ...
     @property
-    def session_timeout_ms(self) -> int: ...
+    def session_timeout_ms(self) -> int | None: ...
     @property
-    def rebalance_timeout_ms(self) -> int: ...
+    def rebalance_timeout_ms(self) -> int | None: ...
     @property
     def protocols(self) -> tuple[str, ...]: ...
     @property
@@ -71,7 +73,9 @@ class HistoryView:
 
     # -------------------------------------------------------------------------------------------------------- members
 
-    def member_id_given(self, record: HistoryRecord, member: MemberIdentity, session_timeout_ms: int) -> None:
+    def member_id_given(
+        self, record: HistoryRecord, member: MemberIdentity, session_timeout_ms: int | None
+    ) -> None:
         """A client was given a member id and has not joined yet."""
 
     def member_id_forgotten(self, record: HistoryRecord, member_id: str, reason: str) -> None:
@@ -84,6 +88,9 @@ class HistoryView:
         self, record: HistoryRecord, member: MemberIdentity, subscribed_topics: tuple[str, ...] | None
     ) -> None:
         """A member of the group came into the rebalance that runs."""
+
+    def member_changed(self, record: HistoryRecord, changed: JoinedMember) -> None:
+        """A member asks for something else, and keeps what it owns."""
 
     def member_replaced(
         self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool
@@ -130,6 +137,17 @@ class HistoryView:
         `leader_id`: the member that computed it; None: no member did.
         """
 
+    def partitions_of_member(
+        self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
+    ) -> None:
+        """What one member owns from now on: all of it. Others keep what they have."""
+
+    def target_computed(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
+        """Who shall own what. Members come to it one by one."""
+
+    def ownership_lost_from_view(self, record: HistoryRecord, member_ids: Sequence[str]) -> None:
+        """What these members own is not known from now on, until partitions are assigned again."""
+
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         """The rebalance is over."""
 
@@ -138,7 +156,9 @@ class HistoryView:
     def offsets_committed(self, record: OffsetsCommitted) -> None:
         """Offsets were stored."""
 
-    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted, how: Removal) -> None:
+    def offsets_removed(
+        self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, how: Removal
+    ) -> None:
         """Offsets are no longer stored."""
 
     def request_refused(self, record: RequestRefused) -> None:

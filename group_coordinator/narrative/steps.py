@@ -12,6 +12,7 @@ from group_coordinator.narrative.rebalances import Gone, Ownership, Rebalance
 from schemas.history import (
     AssignmentReceived,
     Cause,
+    Evidence,
     GroupStable,
     History,
     MemberDropped,
@@ -125,7 +126,21 @@ def place(cause: Cause) -> str:
             what = f"{cause.timer} timer, armed"
         case "topics_deleted":
             what = "topics deleted,"
+        case "recording":
+            what = "recording"
+        case "observed":
+            return "; ".join(_seen(each) for each in cause.evidence)
     return f"{what} at events partition {cause.partition}, offset {cause.offset}"
+
+
+def _seen(evidence: Evidence) -> str:
+    """Where a watched cluster says so."""
+    if evidence.source == "offsets_log":
+        return f"offsets topic, partition {evidence.partition}, offset {evidence.offset}"
+    if evidence.source == "broker_log":
+        of = f"log of broker {evidence.broker}" if evidence.broker is not None else "a broker's log"
+        return f"{of}{f', {evidence.file}' if evidence.file else ''}, line {evidence.line}"
+    return evidence.source.replace("_", " ")
 
 
 def _waited(rebalance: Rebalance) -> tuple[Waited, ...]:
@@ -135,7 +150,7 @@ def _waited(rebalance: Rebalance) -> tuple[Waited, ...]:
 
 def _origin(record: History) -> Iterator[Step]:
     """A cause, and where the log has what led to it."""
-    if isinstance(record, MemberExpired):
+    if isinstance(record, MemberExpired) and record.last_heard_ms is not None:
         heard_ms = record.timestamp_ms - (record.time_ms - record.last_heard_ms)
         where = f"events partition {record.cause.partition}, offset {record.cause.offset}"
         heard = f"{words.name(record.member.member_id)} is heard for the last time"

@@ -5,13 +5,23 @@ Pure: the same record gives the same text. Who prints puts time and group in fro
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from typing import assert_never
 
+from group_coordinator.narrative import observed_words
+from group_coordinator.narrative.small_words import NAMES_SHOWN as NAMES_SHOWN
+from group_coordinator.narrative.small_words import clock as clock
+from group_coordinator.narrative.small_words import count as count
+from group_coordinator.narrative.small_words import day as day
+from group_coordinator.narrative.small_words import duration as duration
+from group_coordinator.narrative.small_words import listed as listed
+from group_coordinator.narrative.small_words import name as name
+from group_coordinator.narrative.small_words import names as names
+from group_coordinator.narrative.small_words import owned as owned
+from group_coordinator.narrative.small_words import precise_clock as precise_clock
+from group_coordinator.narrative.small_words import ranges as ranges
 from schemas.history import (
-    AssignedTopic,
     AssignmentReceived,
     Cause,
     GroupCreated,
@@ -46,10 +56,8 @@ from schemas.history import (
     Waited,
 )
 
-NAMES_SHOWN = 5
 _SECOND_STEP_OF_JOINING = "need to re-join with the given member-id"
 """What Java's consumer gives as its reason for every first join: no news."""
-_UUID_TAIL = re.compile(r"-([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
 TRIGGERS: dict[RebalanceTrigger, str] = {
     "member_joined": "a member joined",
@@ -61,6 +69,11 @@ TRIGGERS: dict[RebalanceTrigger, str] = {
     "member_expired": "a member expired",
     "members_did_not_sync": "members did not sync",
     "assignment_too_large": "the assignment was too large",
+    "subscription_changed": "a member subscribed to other topics",
+    "topics_changed": "the topics changed",
+    "regexes_resolved": "other topics match a pattern",
+    "group_converted": "the group went over to another protocol",
+    "not_known": "not known",
 }
 """Why rebalances happen, as a table's row names it."""
 
@@ -94,7 +107,7 @@ def sentence(record: History, zone: tzinfo = UTC) -> str:
             met = "there was no such group" if record.state == "none" else f"the group was {record.state}"
             return f"{record.api} of {who} is refused with {record.error}: {record.detail} ({met})"
         case _:
-            assert_never(record)
+            return observed_words.sentence(record)
 
 
 def because(started: RebalanceStarted) -> str:
@@ -117,83 +130,18 @@ def because(started: RebalanceStarted) -> str:
         case "member_expired":
             heard_ms = None if started.cause.armed_ms is None else started.time_ms - started.cause.armed_ms
             return f"{who} expired" + ("" if heard_ms is None else f" (last heard {duration(heard_ms)} ago)")
-        case "members_did_not_sync" | "assignment_too_large":
+        case (
+            "members_did_not_sync"
+            | "assignment_too_large"
+            | "subscription_changed"
+            | "topics_changed"
+            | "regexes_resolved"
+            | "group_converted"
+            | "not_known"
+        ):
             return started.reason
         case _:
             assert_never(started.trigger)
-
-
-# --------------------------------------------------------------------------------------------------- the small words
-
-
-def clock(time_ms: int, zone: tzinfo = UTC) -> str:
-    """The time of day: `02:14:07`."""
-    return _datetime(time_ms, zone).strftime("%H:%M:%S")
-
-
-def precise_clock(time_ms: int, zone: tzinfo = UTC) -> str:
-    """The time of day to the millisecond: `02:14:07.250`."""
-    return f"{clock(time_ms, zone)}.{time_ms % 1000:03}"
-
-
-def day(time_ms: int, zone: tzinfo = UTC) -> str:
-    """The date: `2026-11-21`."""
-    return _datetime(time_ms, zone).strftime("%Y-%m-%d")
-
-
-def duration(duration_ms: int) -> str:
-    """A length of time as people say it: `850 ms`, `10.2 s`, `2 min 5 s`, `3 h 10 min`, `8 days 2 h`."""
-    seconds = abs(duration_ms) // 1000
-    if seconds < 60:
-        text = f"{abs(duration_ms)} ms" if seconds == 0 else f"{abs(duration_ms) // 100 / 10:g} s"
-    elif seconds < 3_600:
-        text = _two(seconds // 60, "min", seconds % 60, "s")
-    elif seconds < 86_400:
-        text = _two(seconds // 3_600, "h", seconds % 3_600 // 60, "min")
-    else:
-        days = seconds // 86_400
-        text = _two(days, "day" if days == 1 else "days", seconds % 86_400 // 3_600, "h")
-    return f"-{text}" if duration_ms < 0 else text
-
-
-def name(member_id: str) -> str:
-    """A member id that can be read: of the UUID that ends it only the first eight digits are left."""
-    return _UUID_TAIL.sub(r"-\1", member_id) or "a client without a member id"
-
-
-def names(member_ids: Iterable[str]) -> str:
-    """Members in a sentence; when there are many, the first ones and how many more."""
-    return listed([name(each) for each in member_ids])
-
-
-def listed(texts: Sequence[str], shown: int = NAMES_SHOWN) -> str:
-    """`a, b and c`, or `a, b and 7 more`."""
-    if len(texts) > shown:
-        return f"{', '.join(texts[:shown])} and {len(texts) - shown} more"
-    return " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else "".join(texts)
-
-
-def count(number: int, thing: str) -> str:
-    """`1 member`, `3 members`."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def ranges(partitions: Iterable[int]) -> str:
-    """Partition numbers, neighbours together: `0-2, 5`."""
-    runs: list[list[int]] = []
-    for partition in sorted(partitions):
-        if runs and partition == runs[-1][1] + 1:
-            runs[-1][1] = partition
-        else:
-            runs.append([partition, partition])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
-
-
-def owned(topics: tuple[AssignedTopic, ...] | None) -> str:
-    """What a member holds: `payments 0-2, 5; refunds 1`."""
-    if topics is None:
-        return "something that is no consumer assignment"
-    return "; ".join(f"{each.topic} {ranges(each.partitions)}" for each in topics if each.partitions) or "nothing"
 
 
 # ---------------------------------------------------------------------------------------------------------- sentences
@@ -201,6 +149,8 @@ def owned(topics: tuple[AssignedTopic, ...] | None) -> str:
 
 def _of_group(record: GroupCreated | GroupEmpty | GroupStable | GroupDead) -> str:
     match record:
+        case GroupCreated(cause=Cause(kind="observed")):
+            return "the group is created"
         case GroupCreated():
             return f"the group is created by the {record.cause.api} of {_client(record.cause)}"
         case GroupEmpty():
@@ -212,6 +162,8 @@ def _of_group(record: GroupCreated | GroupEmpty | GroupStable | GroupDead) -> st
             )
         case GroupDead(reason="deleted"):
             return f"the group is deleted by {_client(record.cause)}"
+        case GroupDead(reason="not_known"):
+            return "the group is gone: deleted, or expired with its last offset, not known which"
         case GroupDead():
             return "the group is gone: it has no members and no offsets"
         case _:
@@ -230,8 +182,8 @@ def _of_recording(record: GroupRecorded | RecordingGap) -> str:
 def _of_pending_member(record: MemberIdAssigned | PendingMemberRemoved) -> str:
     if isinstance(record, MemberIdAssigned):
         return (
-            f"{_client(record.cause)} is given the member id {name(record.member.member_id)} and has "
-            f"{duration(record.session_timeout_ms)} to join with it"
+            f"{_client(record.cause)} is given the member id {name(record.member.member_id)}"
+            + _time_to_join(record.session_timeout_ms)
         )
     match record.reason:
         case "expired":
@@ -244,13 +196,16 @@ def _of_pending_member(record: MemberIdAssigned | PendingMemberRemoved) -> str:
             assert_never(record.reason)
 
 
+def _time_to_join(timeout_ms: int | None) -> str:
+    return "" if timeout_ms is None else f" and has {duration(timeout_ms)} to join with it"
+
+
 def _of_member(record: MemberJoined | MemberRejoined | MemberLeft | MemberExpired | MemberDropped) -> str:
     who = name(record.member.member_id)
     match record:
         case MemberJoined():
             return (
-                f"{who} joins from {record.member.client_host}{_topics(record.subscribed_topics)} (session timeout "
-                f"{duration(record.session_timeout_ms)}, rebalance timeout {duration(record.rebalance_timeout_ms)})"
+                f"{who} joins{_from(record.member)}{_topics(record.subscribed_topics)}{_timeouts(record)}"
                 f"{_said(record.cause)}"
             )
         case MemberRejoined():
@@ -259,21 +214,35 @@ def _of_member(record: MemberJoined | MemberRejoined | MemberLeft | MemberExpire
         case MemberLeft():
             return f"{who} leaves{_said(record.cause)}"
         case MemberExpired():
-            return (
-                f"{who} ({record.member.client_host}) expires: last heard {duration(record.time_ms - record.last_heard_ms)} "
-                f"ago, its time was {duration(record.session_timeout_ms)}"
-                f"{', begun anew after a pause of the clock' if _was_renewed(record) else ''}"
-            )
+            return _expires(record)
         case MemberDropped():
             return f"{who} is dropped: {_DROPPED[record.reason]}"
         case _:
             assert_never(record)
 
 
-def _was_renewed(record: MemberExpired) -> bool:
-    """Whether the session was renewed after the member was last heard."""
+def _from(member: MemberIdentity) -> str:
+    return f" from {member.client_host}" if member.client_host else ""
+
+
+def _timeouts(record: MemberJoined) -> str:
+    if record.session_timeout_ms is None or record.rebalance_timeout_ms is None:
+        return ""
+    session, rebalance = duration(record.session_timeout_ms), duration(record.rebalance_timeout_ms)
+    return f" (session timeout {session}, rebalance timeout {rebalance})"
+
+
+def _expires(record: MemberExpired) -> str:
+    who, host = name(record.member.member_id), record.member.client_host
+    if record.last_heard_ms is None or record.session_timeout_ms is None:
+        return f"{who}{f' ({host})' if host else ''} expires: nothing was heard of it for its session timeout"
     deadline_ms = record.cause.deadline_ms
-    return deadline_ms is not None and deadline_ms - record.session_timeout_ms > record.last_heard_ms
+    renewed = deadline_ms is not None and deadline_ms - record.session_timeout_ms > record.last_heard_ms
+    return (
+        f"{who} ({host}) expires: last heard {duration(record.time_ms - record.last_heard_ms)} "
+        f"ago, its time was {duration(record.session_timeout_ms)}"
+        f"{', begun anew after a pause of the clock' if renewed else ''}"
+    )
 
 
 _DROPPED = {
@@ -294,12 +263,16 @@ def _of_static_member(record: MemberReplaced | MemberFenced) -> str:
 
 def _until(record: RebalanceStarted | RebalanceExtended, zone: tzinfo) -> str:
     """The deadline by the time that is shown everywhere else: the group's own may be behind it."""
+    if record.deadline_ms is None:
+        return "a time that is not known"
     return clock(record.deadline_ms + record.timestamp_ms - record.time_ms, zone)
 
 
 def _of_rebalance(record: RebalanceStarted | RebalanceExtended | JoinPhaseCompleted | RebalanceCompleted, zone: tzinfo) -> str:
     match record:
         case RebalanceStarted():
+            if record.deadline_ms is None:
+                return f"a rebalance starts, because {because(record)}"
             if record.initial:
                 end = f"it waits until {_until(record, zone)} for more members"
             elif record.waiting_for:
@@ -354,6 +327,8 @@ def _dropped(dropped: Sequence[str]) -> str:
 def _of_decision(record: ProtocolChosen | LeaderElected | AssignmentReceived) -> str:
     match record:
         case ProtocolChosen():
+            if not record.votes:
+                return f"assignor {record.protocol_name} is chosen"
             votes = listed([f"{protocol} {count(len(voters), 'vote')}" for protocol, voters in record.votes.items()])
             return f"assignor {record.protocol_name} is chosen: {votes}" + (" (a tie, settled as Kafka does)" if record.tie else "")
         case LeaderElected():
@@ -376,8 +351,11 @@ _LEADS = {
 def _of_offsets(record: OffsetsCommitted | OffsetsExpired | OffsetsDeleted) -> str:
     match record:
         case OffsetsCommitted():
+            changes = listed([_committed(each) for each in record.offsets])
+            if record.cause.kind == "observed":
+                return f"committed: {changes}"
             who = name(record.member_id) if record.member_id else f"{_client(record.cause)}, no member,"
-            return f"{who} commits {listed([_committed(each) for each in record.offsets])}"
+            return f"{who} commits {changes}"
         case OffsetsExpired():
             return f"the offsets of {_removed(record.offsets)} expire"
         case OffsetsDeleted() if record.cause.kind == "topics_deleted":
@@ -419,12 +397,3 @@ def _said(cause: Cause) -> str:
 
 def _topics(topics: tuple[str, ...] | None) -> str:
     return f" for {listed(list(topics))}" if topics else ""
-
-
-def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
-    return f"{large} {large_unit}" + (f" {small} {small_unit}" if small else "")
-
-
-def _datetime(time_ms: int, zone: tzinfo) -> datetime:
-    """Milliseconds since 1970 as a date; what lies beyond the calendar is shown at its end."""
-    return datetime.fromtimestamp(min(max(time_ms, 0) // 1000, 253_402_300_799 - 86_400), zone)

@@ -34,6 +34,7 @@ from schemas.history import (
     decode_history,
 )
 from schemas.messages import APIS
+from schemas.observed_history import OffsetsRemoved
 
 _DEAD_LETTER_REASONS = frozenset(reason for (reason,) in m.DEAD_LETTERS.known)
 _EVENTS_REMEMBERED = 100_000
@@ -140,7 +141,7 @@ class _HistoryCounts(HistoryView):
             self._commits[place] = None
             self._metrics.add(m.COMMITS)
 
-    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted, how: Removal) -> None:
+    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, how: Removal) -> None:
         self._metrics.add(m.OFFSETS, how, by=len(record.offsets))
 
     def request_refused(self, record: RequestRefused) -> None:

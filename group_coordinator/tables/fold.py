@@ -30,6 +30,7 @@ from group_coordinator.tables.record_rows import commit_rows, event_row, expiry_
 from group_coordinator.tables.rows import TABLE_OF, AnyRow, Member, OwnershipEnd
 from schemas.events import encode_json
 from schemas.history import (
+    AssignedTopic,
     History,
     HistoryRecord,
     JoinPhaseCompleted,
@@ -42,6 +43,7 @@ from schemas.history import (
     RebalanceStarted,
     RequestRefused,
 )
+from schemas.observed_history import OffsetsRemoved
 
 T = TypeVar("T")
 
@@ -170,7 +172,7 @@ class GroupTables(GroupFold):
 
     # -------------------------------------------------------------------------------------------------------- members
 
-    def member_id_given(self, record: HistoryRecord, member: MemberIdentity, session_timeout_ms: int) -> None:
+    def member_id_given(self, record: HistoryRecord, member: MemberIdentity, session_timeout_ms: int | None) -> None:
         self._members.give_id(record, member, session_timeout_ms, self.at_ms)
 
     def member_id_forgotten(self, record: HistoryRecord, member_id: str, reason: str) -> None:
@@ -190,6 +192,9 @@ class GroupTables(GroupFold):
         if self._rebalance is not None:
             rebalance_rows.rejoin(self._rebalance, record, member.member_id, self.at_ms)
             self._rebalance_changed = True
+
+    def member_changed(self, record: HistoryRecord, changed: JoinedMember) -> None:
+        self._members.change(record, changed, self.at_ms)
 
     def member_replaced(
         self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool
@@ -254,6 +259,22 @@ class GroupTables(GroupFold):
             rebalance_rows.assign(self._rebalance, record, leader_id, partitions)
             self._rebalance_changed = True
 
+    def partitions_of_member(
+        self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
+    ) -> None:
+        rebalance = None if self._rebalance is None else self._rebalance.start.seq
+        self._ownership.assign_member(record, member.member_id, topics, self.at_ms, rebalance)
+
+    def target_computed(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
+        if self._rebalance is not None:
+            partitions = sum(len(each.partitions) for one in assignments for each in one.topics or ())
+            rebalance_rows.assign(self._rebalance, record, None, partitions)
+            self._rebalance_changed = True
+
+    def ownership_lost_from_view(self, record: HistoryRecord, member_ids: Sequence[str]) -> None:
+        for member_id in member_ids:
+            self._release(record, member_id, "unknown")
+
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         if self._rebalance is not None:
             rebalance_rows.end(self._rebalance, record, self.at_ms)
@@ -266,7 +287,9 @@ class GroupTables(GroupFold):
     def offsets_committed(self, record: OffsetsCommitted) -> None:
         self._added += commit_rows(record)
 
-    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted, how: Removal) -> None:
+    def offsets_removed(
+        self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, how: Removal
+    ) -> None:
         self._added += expiry_rows(record)
 
     def request_refused(self, record: RequestRefused) -> None:

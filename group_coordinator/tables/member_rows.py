@@ -21,7 +21,9 @@ class MemberRows:
         self.members = members
         self._changed = changed
 
-    def give_id(self, record: HistoryRecord, identity: MemberIdentity, session_timeout_ms: int, at_ms: int) -> None:
+    def give_id(
+        self, record: HistoryRecord, identity: MemberIdentity, session_timeout_ms: int | None, at_ms: int
+    ) -> None:
         """A client was given an id and has not joined yet."""
         self._set(_begin(record, identity, at_ms, session_timeout_ms=session_timeout_ms))
 
@@ -65,6 +67,19 @@ class MemberRows:
         """The member came into a rebalance."""
         member = self._known(record, identity, at_ms)
         self._set(replace(member, rejoins=member.rejoins + 1, subscribed_topics=topics, last_seq=record.seq))
+
+    def change(self, record: HistoryRecord, changed: JoinedMember, at_ms: int) -> None:
+        """The member asks for something else."""
+        member = self._known(record, changed.member, at_ms)
+        self._set(
+            replace(
+                member,
+                rebalance_timeout_ms=changed.rebalance_timeout_ms,
+                protocols=changed.protocols,
+                subscribed_topics=changed.subscribed_topics,
+                last_seq=record.seq,
+            )
+        )
 
     def take_over(self, record: HistoryRecord, identity: MemberIdentity, old_member_id: str, at_ms: int) -> None:
         """A static member goes on under a new id."""

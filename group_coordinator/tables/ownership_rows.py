@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from group_coordinator.tables.rows import Member, Ownership, OwnershipEnd
-from schemas.history import HistoryRecord, MemberAssignment
+from schemas.history import AssignedTopic, HistoryRecord, MemberAssignment
 
 
 class Held(Struct, array_like=True, frozen=True):
@@ -54,6 +54,22 @@ class OwnershipRows:
         for member_id, topics in before.items():
             self._end(record, member_id, topics, "revoked", at_ms, rebalance)
         return count if is_readable else None
+
+    def assign_member(
+        self,
+        record: HistoryRecord,
+        member_id: str,
+        topics: tuple[AssignedTopic, ...],
+        at_ms: int,
+        rebalance: int | None,
+    ) -> None:
+        """What one member owns from now on; others keep what they have."""
+        before = self.held.pop(member_id, {})
+        for each in topics:
+            had = before.get(each.topic, {})
+            for partition in each.partitions:
+                self._hold(record, member_id, each.topic, partition, at_ms, had.pop(partition, None))
+        self._end(record, member_id, before, "revoked", at_ms, rebalance)
 
     def release(
         self, record: HistoryRecord, member_id: str, ended_by: OwnershipEnd, at_ms: int, rebalance: int | None

@@ -17,6 +17,7 @@ from schemas.history import (
     PendingMemberRemoved,
     RequestRefused,
 )
+from schemas.observed_history import OffsetsRemoved
 
 
 def event_row(record: History, record_json: str) -> Event:
@@ -122,8 +123,8 @@ def refusal_row(record: RequestRefused) -> Refusal:
 def expiry_rows(record: HistoryRecord) -> list[Expiry]:
     """What a record says has expired or was deleted; nothing for most."""
     match record:
-        case OffsetsExpired() | OffsetsDeleted():
-            reason = "expired" if isinstance(record, OffsetsExpired) else "deleted"
+        case OffsetsExpired() | OffsetsDeleted() | OffsetsRemoved():
+            reason = _REMOVED[type(record)]
             return [
                 _expiry(
                     record,
@@ -158,6 +159,13 @@ def expiry_rows(record: HistoryRecord) -> list[Expiry]:
             return [_expiry(record, kind="group", reason=record.reason, **client)]
         case _:
             return []
+
+
+_REMOVED: dict[type[HistoryRecord], str] = {
+    OffsetsExpired: "expired",
+    OffsetsDeleted: "deleted",
+    OffsetsRemoved: "not_known",
+}
 
 
 def _client(record: HistoryRecord) -> dict[str, Any]:

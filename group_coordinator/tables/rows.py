@@ -50,8 +50,8 @@ class Event(Row, frozen=True, kw_only=True):
     """`seq` of the record that led to this one."""
     member_id: str | None
     """The member that the record is about; null where it is about the group."""
-    cause_kind: Literal["request", "timer", "topics_deleted", "recording"]
-    """Whether a request, a timer or the event that tells of deleted topics led to it."""
+    cause_kind: Literal["request", "timer", "topics_deleted", "recording", "observed"]
+    """Whether a request, a timer or the event that tells of deleted topics led to it; `observed`: of a watched group."""
     cause_offset: int
     """The event's offset in the events topic; for a timer, that of the event that armed it."""
     cause_api: str | None
@@ -324,8 +324,8 @@ class Expiry(Row, frozen=True, kw_only=True):
     """When."""
     kind: Literal["member", "pending_member", "offset", "group"]
     """What: a member, an id that was never used, a committed offset, a group."""
-    reason: Literal["expired", "deleted"]
-    """By time, or by request."""
+    reason: Literal["expired", "deleted", "not_known"]
+    """By time, by request, or untold."""
     topic: str | None = None
     """Of an offset: the topic."""
     partition: int | None = None

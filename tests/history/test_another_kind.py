@@ -8,7 +8,8 @@ from msgspec import Struct
 from group_coordinator.command_line.summary import Summary
 from group_coordinator.dashboard.facts import GroupFacts
 from group_coordinator.history import fold
-from group_coordinator.history.classic import MEANINGS, Meaning
+from group_coordinator.history.classic import MEANINGS
+from group_coordinator.history.meaning import Meaning
 from group_coordinator.history.view import HistoryView
 from group_coordinator.tables.fold import GroupTables
 from group_coordinator.tables.rows import Member, Ownership

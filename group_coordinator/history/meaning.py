@@ -1,0 +1,26 @@
+"""What a type of record means to a view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from group_coordinator.history.view import HistoryView
+from schemas.history import HistoryRecord
+
+
+class Meaning(NamedTuple):
+    """What one type of record means."""
+
+    tell: Callable[[HistoryView, Any], None]
+    """Says it to a view. The record is of the type that this is the meaning of."""
+    state: str | None = None
+    """The state that the group is in from then on; None: the record does not change it."""
+    may_cause: bool = False
+    """The record may lead to a rebalance."""
+    is_of_life: bool = True
+    """The record belongs to a life of the group. Offsets and refusals also come where there are no members, and no group."""
+
+
+def nothing_more(view: HistoryView, record: HistoryRecord) -> None:
+    """The meaning's other fields say it all."""

@@ -1,0 +1,86 @@
+"""What each record means that only watched groups have, consumer groups among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from group_coordinator.history.meaning import Meaning, nothing_more
+from group_coordinator.history.view import HistoryView
+from schemas.group_states import ASSIGNING, RECONCILING, UNKNOWN, GroupState
+from schemas.history import AssignedTopic, HistoryRecord
+from schemas.observed_history import (
+    ConsumerMemberAway,
+    ConsumerMemberJoined,
+    ConsumerMemberUpdated,
+    CoordinatorChanged,
+    GenerationsNotRecorded,
+    GroupConverted,
+    GroupEpochBumped,
+    MemberGone,
+    MemberReconciled,
+    MembersReconciled,
+    OffsetsRemoved,
+    OwnershipNotKnown,
+    RegexResolved,
+    TargetAssignmentComputed,
+    TransactionalOffsetsAborted,
+    TransactionalOffsetsPending,
+)
+
+
+def _member_gone(view: HistoryView, record: MemberGone) -> None:
+    view.member_departed(record, record.member, "unknown", "left or expired, not known which")
+
+
+def _ownership_not_known(view: HistoryView, record: OwnershipNotKnown) -> None:
+    view.ownership_lost_from_view(record, record.member_ids)
+
+
+def _offsets_removed(view: HistoryView, record: OffsetsRemoved) -> None:
+    view.offsets_removed(record, "unknown")
+
+
+def _target_assignment_computed(view: HistoryView, record: TargetAssignmentComputed) -> None:
+    if record.assignor is not None:
+        view.protocol_chosen(record, record.assignor)
+    view.target_computed(record, record.assignments)
+
+
+def _consumer_member_joined(view: HistoryView, record: ConsumerMemberJoined) -> None:
+    view.member_joined(record, record.joined)
+
+
+def _consumer_member_updated(view: HistoryView, record: ConsumerMemberUpdated) -> None:
+    view.member_changed(record, record.updated)
+
+
+def _member_reconciled(view: HistoryView, record: MemberReconciled) -> None:
+    view.partitions_of_member(record, record.member, _held(record))
+
+
+def _held(record: MemberReconciled) -> tuple[AssignedTopic, ...]:
+    """What a member has in hand: what it must give up stays its own until it has."""
+    by_topic: dict[str, list[int]] = {}
+    for each in (*record.assigned, *record.pending_revocation):
+        by_topic.setdefault(each.topic, []).extend(each.partitions)
+    return tuple(AssignedTopic(topic=topic, partitions=tuple(sorted(found))) for topic, found in by_topic.items())
+
+
+MEANINGS: Mapping[type[HistoryRecord], Meaning] = {
+    MemberGone: Meaning(_member_gone, may_cause=True),
+    OwnershipNotKnown: Meaning(_ownership_not_known),
+    GenerationsNotRecorded: Meaning(nothing_more),
+    CoordinatorChanged: Meaning(nothing_more),
+    OffsetsRemoved: Meaning(_offsets_removed, is_of_life=False),
+    TransactionalOffsetsPending: Meaning(nothing_more, is_of_life=False),
+    TransactionalOffsetsAborted: Meaning(nothing_more, is_of_life=False),
+    GroupEpochBumped: Meaning(nothing_more, state=ASSIGNING),
+    TargetAssignmentComputed: Meaning(_target_assignment_computed, state=RECONCILING),
+    ConsumerMemberJoined: Meaning(_consumer_member_joined, may_cause=True),
+    ConsumerMemberUpdated: Meaning(_consumer_member_updated, may_cause=True),
+    ConsumerMemberAway: Meaning(nothing_more),
+    MemberReconciled: Meaning(_member_reconciled),
+    MembersReconciled: Meaning(nothing_more, state=GroupState.STABLE.value),
+    RegexResolved: Meaning(nothing_more, may_cause=True),
+    GroupConverted: Meaning(nothing_more, state=UNKNOWN, may_cause=True),
+}

@@ -1,0 +1,105 @@
+"""The sentences of records that only watched groups have, consumer groups among them. Pure."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from group_coordinator.narrative.small_words import count, listed, name, names, owned
+from schemas.observed_history import (
+    ConsumerMemberAway,
+    ConsumerMemberJoined,
+    ConsumerMemberUpdated,
+    CoordinatorChanged,
+    GenerationsNotRecorded,
+    GroupConverted,
+    GroupEpochBumped,
+    MemberGone,
+    MemberReconciled,
+    MembersReconciled,
+    ObservedHistory,
+    OffsetsRemoved,
+    OwnershipNotKnown,
+    RegexResolved,
+    TargetAssignmentComputed,
+    TransactionalOffsetsAborted,
+    TransactionalOffsetsPending,
+)
+
+
+def sentence(record: ObservedHistory) -> str:
+    """What happened, without time and group."""
+    match record:
+        case MemberGone():
+            return f"{name(record.member.member_id)} is gone: left or expired, not known which"
+        case OwnershipNotKnown():
+            return f"{names(record.member_ids)} may have given up their partitions: each does when it rejoins"
+        case GenerationsNotRecorded():
+            first, last = record.first_generation_id, record.last_generation_id
+            which = f"generation {first}" if first == last else f"generations {first} to {last}"
+            return f"{which} left no record"
+        case CoordinatorChanged():
+            by = f"broker {record.broker_id}" if record.broker_id is not None else "another broker, or the same one anew,"
+            return f"{by} coordinates the group from here on; the sessions of its members begin anew"
+        case OffsetsRemoved():
+            shown = listed([f"{each.topic}-{each.partition} (was {each.previous_offset})" for each in record.offsets])
+            return f"the offsets of {shown} are gone: expired or deleted, not known which"
+        case TransactionalOffsetsPending() | TransactionalOffsetsAborted():
+            return _of_transaction(record)
+        case _:
+            return _of_consumer_group(record)
+
+
+def _of_transaction(record: TransactionalOffsetsPending | TransactionalOffsetsAborted) -> str:
+    shown = listed([f"{each.topic}-{each.partition} at {each.offset}" for each in record.offsets])
+    if isinstance(record, TransactionalOffsetsAborted):
+        return f"producer {record.producer_id} aborts its transaction: {shown} is never committed"
+    return f"producer {record.producer_id} writes {shown} in a transaction that is still open"
+
+
+def _of_consumer_group(
+    record: GroupEpochBumped
+    | TargetAssignmentComputed
+    | ConsumerMemberJoined
+    | ConsumerMemberUpdated
+    | ConsumerMemberAway
+    | MemberReconciled
+    | MembersReconciled
+    | RegexResolved
+    | GroupConverted,
+) -> str:
+    match record:
+        case GroupEpochBumped():
+            why = listed([each.replace("_", " ") for each in record.reasons])
+            return f"the group goes to epoch {record.generation_id}, because of: {why}"
+        case TargetAssignmentComputed():
+            shares = listed([f"{name(each.member_id)} shall own {owned(each.topics)}" for each in record.assignments])
+            by = f" by {record.assignor}" if record.assignor else ""
+            return f"the target of epoch {record.assignment_epoch} is computed{by}: {shares or 'nothing for nobody'}"
+        case ConsumerMemberJoined():
+            topics = f" for {listed(list(record.joined.subscribed_topics))}" if record.joined.subscribed_topics else ""
+            regex = f" for {record.joined.subscribed_regex}" if record.joined.subscribed_regex else ""
+            return f"{name(record.joined.member.member_id)} ({record.joined.member.client_id}) joins{topics}{regex}"
+        case ConsumerMemberUpdated():
+            changed = listed([each.replace("_", " ") for each in record.changed])
+            return f"{name(record.updated.member.member_id)} changes its {changed}"
+        case ConsumerMemberAway():
+            return f"{name(record.member.member_id)} is away for a while; its partitions are kept for it"
+        case MemberReconciled():
+            return _reconciled(record)
+        case MembersReconciled():
+            return f"every member has come to its target of epoch {record.assignment_epoch}"
+        case RegexResolved():
+            if record.topics is None:
+                return f"nobody subscribes to {record.regex} any more"
+            return f"{record.regex} matches {count(len(record.topics), 'topic')}: {listed(list(record.topics))}"
+        case GroupConverted():
+            return f"the group goes over to the {record.to_protocol} protocol"
+        case _:
+            assert_never(record)
+
+
+def _reconciled(record: MemberReconciled) -> str:
+    text = f"{name(record.member.member_id)} is in epoch {record.member_epoch} and owns {owned(record.assigned)}"
+    if record.pending_revocation:
+        text += f"; it must give up {owned(record.pending_revocation)}"
+    return text + ("; it waits for what others give up" if record.state == "unreleased_partitions" else "")

@@ -1,0 +1,91 @@
+"""The small words that all sentences share: times, durations, names, counts. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, tzinfo
+
+from schemas.history import AssignedTopic
+
+NAMES_SHOWN = 5
+_UUID_TAIL = re.compile(r"-([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+
+
+def clock(time_ms: int, zone: tzinfo = UTC) -> str:
+    """The time of day: `02:14:07`."""
+    return _datetime(time_ms, zone).strftime("%H:%M:%S")
+
+
+def precise_clock(time_ms: int, zone: tzinfo = UTC) -> str:
+    """The time of day to the millisecond: `02:14:07.250`."""
+    return f"{clock(time_ms, zone)}.{time_ms % 1000:03}"
+
+
+def day(time_ms: int, zone: tzinfo = UTC) -> str:
+    """The date: `2026-11-21`."""
+    return _datetime(time_ms, zone).strftime("%Y-%m-%d")
+
+
+def duration(duration_ms: int) -> str:
+    """A length of time as people say it: `850 ms`, `10.2 s`, `2 min 5 s`, `3 h 10 min`, `8 days 2 h`."""
+    seconds = abs(duration_ms) // 1000
+    if seconds < 60:
+        text = f"{abs(duration_ms)} ms" if seconds == 0 else f"{abs(duration_ms) // 100 / 10:g} s"
+    elif seconds < 3_600:
+        text = _two(seconds // 60, "min", seconds % 60, "s")
+    elif seconds < 86_400:
+        text = _two(seconds // 3_600, "h", seconds % 3_600 // 60, "min")
+    else:
+        days = seconds // 86_400
+        text = _two(days, "day" if days == 1 else "days", seconds % 86_400 // 3_600, "h")
+    return f"-{text}" if duration_ms < 0 else text
+
+
+def name(member_id: str) -> str:
+    """A member id that can be read: of the UUID that ends it only the first eight digits are left."""
+    return _UUID_TAIL.sub(r"-\1", member_id) or "a client without a member id"
+
+
+def names(member_ids: Iterable[str]) -> str:
+    """Members in a sentence; when there are many, the first ones and how many more."""
+    return listed([name(each) for each in member_ids])
+
+
+def listed(texts: Sequence[str], shown: int = NAMES_SHOWN) -> str:
+    """`a, b and c`, or `a, b and 7 more`."""
+    if len(texts) > shown:
+        return f"{', '.join(texts[:shown])} and {len(texts) - shown} more"
+    return " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else "".join(texts)
+
+
+def count(number: int, thing: str) -> str:
+    """`1 member`, `3 members`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def ranges(partitions: Iterable[int]) -> str:
+    """Partition numbers, neighbours together: `0-2, 5`."""
+    runs: list[list[int]] = []
+    for partition in sorted(partitions):
+        if runs and partition == runs[-1][1] + 1:
+            runs[-1][1] = partition
+        else:
+            runs.append([partition, partition])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def owned(topics: tuple[AssignedTopic, ...] | None) -> str:
+    """What a member holds: `payments 0-2, 5; refunds 1`."""
+    if topics is None:
+        return "something that is no consumer assignment"
+    return "; ".join(f"{each.topic} {ranges(each.partitions)}" for each in topics if each.partitions) or "nothing"
+
+
+def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large} {large_unit}" + (f" {small} {small_unit}" if small else "")
+
+
+def _datetime(time_ms: int, zone: tzinfo) -> datetime:
+    """Milliseconds since 1970 as a date; what lies beyond the calendar is shown at its end."""
+    return datetime.fromtimestamp(min(max(time_ms, 0) // 1000, 253_402_300_799 - 86_400), zone)

@@ -1,0 +1,196 @@
+"""Records of `__consumer_offsets` of every type, as a dump of the topic has them, one JSON object a line.
+
+    {"partition":7,"offset":0,"timestamp_ms":1795265220047,"key":"AAIABWNyYXNo","value":null,"leader_epoch":0}
+
+Records of transactions also have `producer_id`, `producer_epoch` and `is_transactional`; markers have `control`, which is
+COMMIT or ABORT.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from group_coordinator.recordings.text_files import lines_of
+from schemas.bounded_lines import too_long
+from schemas.kafka.records import Record, decode_record
+from schemas.wire import DecodeError
+
+DAMAGE_SHOWN = 3
+_DAMAGE_TEXT_MAX = 200
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+"""At both ends of a line, a byte order mark included."""
+
+Marker = Literal["COMMIT", "ABORT"]
+
+
+class LogRecord(Struct, frozen=True, kw_only=True, gc=False):
+    """One record of the offsets topic, decoded."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int | None
+    group_id: str
+    name: str
+    """Of its type: `GroupMetadata` and the like."""
+    key: dict[str, object]
+    value: dict[str, object] | None
+    """None for a tombstone."""
+    producer_id: int | None = None
+    """Of the transaction in which it was written; None: in none."""
+    producer_epoch: int = -1
+
+
+class TransactionMarker(Struct, frozen=True, kw_only=True, gc=False):
+    """The end of a producer's transaction in one partition."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    outcome: Marker
+
+
+Entry = LogRecord | TransactionMarker
+
+
+class UnknownRecord(Struct, frozen=True):
+    """A record of a type that Kafka did not have when this was written."""
+
+    type: int
+
+
+class _Line(Struct):
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: str | None
+    value: str | None
+    leader_epoch: int | None = None
+    producer_id: int = -1
+    producer_epoch: int = -1
+    is_transactional: bool = False
+    control: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+class OffsetsDump(Struct):
+    """What a dump holds: its records by partition and offset, whatever the order of its lines."""
+
+    places: dict[tuple[int, int], Entry] = field(default_factory=dict)
+    unknown_types: dict[int, int] = field(default_factory=dict)
+    """Type -> how many records."""
+    repeated: int = 0
+    """Lines that came again."""
+    contradicted: int = 0
+    """Lines that lie where another record lies: dumps of several clusters are mixed."""
+    damaged: int = 0
+    damage: list[str] = field(default_factory=list)
+    """The first damaged lines, each with its number and what is wrong."""
+
+    def add(self, read: Entry | UnknownRecord | None) -> None:
+        """Take what a line says."""
+        if isinstance(read, UnknownRecord):
+            self.unknown_types[read.type] = self.unknown_types.get(read.type, 0) + 1
+        elif read is not None:
+            before = self.places.setdefault((read.partition, read.offset), read)
+            if before is not read:
+                self.repeated += before == read
+                self.contradicted += before != read
+
+    def entries(self) -> list[Entry]:
+        """By partition and offset."""
+        return [self.places[place] for place in sorted(self.places)]
+
+    def doubts(self) -> Iterator[str]:
+        """In sentences."""
+        for number, count in sorted(self.unknown_types.items()):
+            yield f"{count:,} records are of type {number}, which is not known: they are left out."
+        if self.contradicted:
+            yield f"{self.contradicted:,} records lie where another one lies: dumps of several clusters are mixed."
+        if self.damaged:
+            rest = f"; and {self.damaged - len(self.damage)} more" if self.damaged > len(self.damage) else ""
+            yield f"{self.damaged:,} lines cannot be read and are left out: {'; '.join(self.damage)}{rest}."
+
+
+def read_dump(path: Path, dump: OffsetsDump) -> None:
+    """Read a dump, plain or gzip. Raises ValueError for a gzip file that breaks off, OSError."""
+    for number, line, length in lines_of(path):
+        try:
+            if length:
+                raise DecodeError(too_long(length), 0)
+            dump.add(read_line(line))
+        except (DecodeError, msgspec.DecodeError, ValueError, RecursionError) as error:
+            dump.damaged += 1
+            if len(dump.damage) < DAMAGE_SHOWN:
+                dump.damage.append(f"line {number}: {str(error)[:_DAMAGE_TEXT_MAX]}")
+
+
+def read_line(line: bytes) -> Entry | UnknownRecord | None:
+    """One line of a dump; None for an empty one. Raises `DecodeError`, ValueError."""
+    text = line.strip(_BLANK)
+    if not text:
+        return None
+    read = _decode(text)
+    if read.control:
+        return _marker(read)
+    key = b64decode(read.key or "", validate=True)
+    value = None if read.value is None else b64decode(read.value, validate=True)
+    record = decode_record(key, value)
+    if isinstance(record, int):
+        return UnknownRecord(record)
+    return log_record(
+        record,
+        partition=read.partition,
+        offset=read.offset,
+        timestamp_ms=read.timestamp_ms,
+        leader_epoch=read.leader_epoch,
+        producer=(read.producer_id, read.producer_epoch) if read.is_transactional else None,
+    )
+
+
+def log_record(
+    record: Record,
+    *,
+    partition: int,
+    offset: int,
+    timestamp_ms: int,
+    leader_epoch: int | None,
+    producer: tuple[int, int] | None,
+) -> LogRecord:
+    """A decoded record at its place in the log. `producer`: id and epoch of the transaction that it is part of."""
+    key = record.key
+    return LogRecord(
+        partition=partition,
+        offset=offset,
+        timestamp_ms=timestamp_ms,
+        leader_epoch=leader_epoch,
+        group_id=str(key["group"] if "group" in key else key["group_id"]),
+        name="OffsetCommit" if record.name == "LegacyOffsetCommit" else record.name,
+        key=key,
+        value=record.value,
+        producer_id=None if producer is None else producer[0],
+        producer_epoch=-1 if producer is None else producer[1],
+    )
+
+
+def _marker(read: _Line) -> TransactionMarker:
+    if read.control not in ("COMMIT", "ABORT"):
+        raise ValueError(f"a control record that is neither COMMIT nor ABORT: {read.control}")
+    return TransactionMarker(
+        partition=read.partition,
+        offset=read.offset,
+        timestamp_ms=read.timestamp_ms,
+        producer_id=read.producer_id,
+        producer_epoch=read.producer_epoch,
+        outcome="COMMIT" if read.control == "COMMIT" else "ABORT",
+    )

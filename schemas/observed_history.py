@@ -1,0 +1,186 @@
+"""History of watched groups beyond that of our own classic groups: what a cluster's own topic and logs show of its groups.
+
+The records of consumer groups (KIP-848) are those of any coordinator of such groups. `generation_id` is the group epoch
+there.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from schemas.history_parts import AssignedTopic, HistoryRecord, MemberAssignment, MemberIdentity, OffsetChange
+
+# ------------------------------------------------------------------------------------------- what evidence does not say
+
+
+class MemberGone(HistoryRecord, frozen=True, kw_only=True, tag="member_gone"):
+    """A member that was in the group is not in it any more: it left or expired, not known which."""
+
+    member: MemberIdentity
+
+
+class OwnershipNotKnown(HistoryRecord, frozen=True, kw_only=True, tag="ownership_not_known"):
+    """A rebalance runs in which each member gives up its partitions when it rejoins; when each does is not told."""
+
+    member_ids: tuple[str, ...]
+
+
+class GenerationsNotRecorded(HistoryRecord, frozen=True, kw_only=True, tag="generations_not_recorded"):
+    """These generations left no record: their leaders sent no assignment, or the records are compacted or lost."""
+
+    first_generation_id: int
+    last_generation_id: int
+
+
+class CoordinatorChanged(HistoryRecord, frozen=True, kw_only=True, tag="coordinator_changed"):
+    """Another broker coordinates the group, or the same one anew; members' sessions begin again when it has loaded."""
+
+    broker_id: int | None
+    leader_epoch: int | None
+    """Of the partition of the offsets topic."""
+
+
+class OffsetsRemoved(HistoryRecord, frozen=True, kw_only=True, tag="offsets_removed"):
+    """Committed offsets are no longer stored: expired, or deleted by a request or with their topic, not known which."""
+
+    offsets: tuple[OffsetChange, ...]
+
+
+# -------------------------------------------------------------------------------------------------------- transactions
+
+
+class TransactionalOffsetsPending(HistoryRecord, frozen=True, kw_only=True, tag="transactional_offsets_pending"):
+    """Offsets were written in a transaction. They count when it is committed, and never if it is aborted."""
+
+    producer_id: int
+    producer_epoch: int
+    offsets: tuple[OffsetChange, ...]
+
+
+class TransactionalOffsetsAborted(HistoryRecord, frozen=True, kw_only=True, tag="transactional_offsets_aborted"):
+    """The transaction in which these offsets were written was aborted."""
+
+    producer_id: int
+    producer_epoch: int
+    offsets: tuple[OffsetChange, ...]
+
+
+# ----------------------------------------------------------------------------------------------------- consumer groups
+
+EpochReason = Literal[
+    "member_joined",
+    "member_left",
+    "member_expired",
+    "member_gone",
+    "subscription_changed",
+    "static_member_replaced",
+    "topics_changed",
+    "regexes_resolved",
+    "converted",
+    "not_known",
+]
+
+
+class GroupEpochBumped(HistoryRecord, frozen=True, kw_only=True, tag="group_epoch_bumped"):
+    """Something changed that the assignment depends on: a new target assignment is due."""
+
+    reasons: tuple[EpochReason, ...]
+    metadata_hash: int | None
+    """Of the topics that the group subscribes to."""
+
+
+class TargetAssignmentComputed(HistoryRecord, frozen=True, kw_only=True, tag="target_assignment_computed"):
+    """What each member shall own in this assignment epoch. Members come to it one by one."""
+
+    assignment_epoch: int
+    assignor: str | None
+    """None: the evidence does not name it."""
+    assignments: tuple[MemberAssignment, ...]
+
+
+class ConsumerMember(Struct, frozen=True, kw_only=True, gc=False):
+    """A member of a consumer group, with what it asks for."""
+
+    member: MemberIdentity
+    rebalance_timeout_ms: int | None
+    subscribed_topics: tuple[str, ...] | None
+    subscribed_regex: str | None
+    server_assignor: str | None
+    rack_id: str | None
+    uses_classic_protocol: bool
+    """It speaks the classic protocol in a group of the new one (an online migration)."""
+    session_timeout_ms: int | None = None
+    protocols: tuple[str, ...] = ()
+
+
+class ConsumerMemberJoined(HistoryRecord, frozen=True, kw_only=True, tag="consumer_member_joined"):
+    """A member was added to a consumer group."""
+
+    joined: ConsumerMember
+
+
+class ConsumerMemberUpdated(HistoryRecord, frozen=True, kw_only=True, tag="consumer_member_updated"):
+    """A member of a consumer group asks for something else."""
+
+    updated: ConsumerMember
+    changed: tuple[str, ...]
+    """The fields that differ."""
+
+
+class ConsumerMemberAway(HistoryRecord, frozen=True, kw_only=True, tag="consumer_member_away"):
+    """A static member left for a while: its partitions are kept for it until its session ends."""
+
+    member: MemberIdentity
+
+
+class MemberReconciled(HistoryRecord, frozen=True, kw_only=True, tag="member_reconciled"):
+    """A member came a step nearer to its target assignment."""
+
+    member: MemberIdentity
+    state: Literal["stable", "unrevoked_partitions", "unreleased_partitions", "unknown"]
+    """Stable; it must give up what is pending; or it waits for what others must give up."""
+    member_epoch: int
+    previous_epoch: int
+    assigned: tuple[AssignedTopic, ...]
+    pending_revocation: tuple[AssignedTopic, ...]
+
+
+class MembersReconciled(HistoryRecord, frozen=True, kw_only=True, tag="members_reconciled"):
+    """Every member owns what the target assignment gives it."""
+
+    assignment_epoch: int
+
+
+class RegexResolved(HistoryRecord, frozen=True, kw_only=True, tag="regex_resolved"):
+    """The topics that match a pattern of the group's members; None: nobody has the pattern any more."""
+
+    regex: str
+    topics: tuple[str, ...] | None
+
+
+class GroupConverted(HistoryRecord, frozen=True, kw_only=True, tag="group_converted"):
+    """The group goes on under another protocol, with its members and offsets."""
+
+    to_protocol: Literal["classic", "consumer", "share", "streams"]
+
+
+ObservedHistory = (
+    MemberGone
+    | OwnershipNotKnown
+    | GenerationsNotRecorded
+    | CoordinatorChanged
+    | OffsetsRemoved
+    | TransactionalOffsetsPending
+    | TransactionalOffsetsAborted
+    | GroupEpochBumped
+    | TargetAssignmentComputed
+    | ConsumerMemberJoined
+    | ConsumerMemberUpdated
+    | ConsumerMemberAway
+    | MemberReconciled
+    | MembersReconciled
+    | RegexResolved
+    | GroupConverted
+)
