@@ -1,0 +1,175 @@
+"""What a line of a broker's log can say of a group, typed; one type for each thing that is told.
+
+The words differ with the version; the types do not. Members are named by their ids.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from schemas.history import RebalanceTrigger
+
+
+class LineEvent(Struct, frozen=True, kw_only=True, gc=False):
+    """What every line has that names a group."""
+
+    group_id: str
+
+
+# ------------------------------------------------------------------------------------------------------ classic groups
+
+
+class MemberIdGiven(LineEvent, frozen=True, kw_only=True, gc=False):
+    """A client without an id was given one, and is to join with it."""
+
+    member_id: str
+
+
+class MemberAdded(LineEvent, frozen=True, kw_only=True, gc=False):
+    """A member was added to the group."""
+
+    member_id: str
+    group_instance_id: str | None = None
+
+
+class RebalancePrepared(LineEvent, frozen=True, kw_only=True, gc=False):
+    """A rebalance begins."""
+
+    old_generation_id: int
+    trigger: RebalanceTrigger
+    member_ids: tuple[str, ...]
+    """Whose doing it is."""
+    group_instance_id: str | None
+    reason: str
+    """The broker's words."""
+    client_reason: str | None
+
+
+class JoinPhaseEnded(LineEvent, frozen=True, kw_only=True, gc=False):
+    generation_id: int
+    members: int
+
+
+class AssignmentTaken(LineEvent, frozen=True, kw_only=True, gc=False):
+    """The leader has sent the assignment."""
+
+    generation_id: int
+
+
+class GroupEmptied(LineEvent, frozen=True, kw_only=True, gc=False):
+    generation_id: int
+
+
+class MemberFailed(LineEvent, frozen=True, kw_only=True, gc=False):
+    """Nothing was heard of a member for its session timeout."""
+
+    member_id: str
+
+
+class MemberDeparted(LineEvent, frozen=True, kw_only=True, gc=False):
+    """A member left by LeaveGroup, or by the heartbeat that says so."""
+
+    member_id: str
+    client_reason: str | None = None
+
+
+class MembersNotRejoined(LineEvent, frozen=True, kw_only=True, gc=False):
+    """Members were put out because they did not join the rebalance in time."""
+
+    member_ids: tuple[str, ...]
+
+
+class PendingMemberExpired(LineEvent, frozen=True, kw_only=True, gc=False):
+    """An id was given out and not used in time."""
+
+    member_id: str
+
+
+class StaticMemberReplaced(LineEvent, frozen=True, kw_only=True, gc=False):
+    """A static member came back under a new id."""
+
+    group_instance_id: str
+    old_member_id: str
+    member_id: str | None
+    """None: the line does not say."""
+
+
+class InstanceFenced(LineEvent, frozen=True, kw_only=True, gc=False):
+    """A client that uses the instance id of another member was refused."""
+
+    member_id: str
+    group_instance_id: str
+    owner_member_id: str | None
+
+
+class GroupDeleted(LineEvent, frozen=True, kw_only=True, gc=False):
+    """The group was deleted by a request."""
+
+
+class GroupExpired(LineEvent, frozen=True, kw_only=True, gc=False):
+    """The group had neither members nor offsets."""
+
+    generation_id: int
+
+
+class GroupLoaded(LineEvent, frozen=True, kw_only=True, gc=False):
+    """This broker coordinates the group from now on."""
+
+
+class GroupUnloaded(LineEvent, frozen=True, kw_only=True, gc=False):
+    """This broker does not coordinate the group any more."""
+
+
+# ----------------------------------------------------------------------------------------------------- consumer groups
+
+
+class EpochBumped(LineEvent, frozen=True, kw_only=True, gc=False):
+    epoch: int
+
+
+class TargetComputed(LineEvent, frozen=True, kw_only=True, gc=False):
+    epoch: int
+    assignor: str
+
+
+class MemberFencedOut(LineEvent, frozen=True, kw_only=True, gc=False):
+    """A member was put out of a consumer group."""
+
+    member_id: str
+    why: str
+    """The broker's words."""
+
+    @property
+    def is_expiry(self) -> bool:
+        return "session expired" in self.why
+
+
+class StaticMemberAway(LineEvent, frozen=True, kw_only=True, gc=False):
+    """A static member left for a while."""
+
+    member_id: str
+    group_instance_id: str
+
+
+class GroupConverted(LineEvent, frozen=True, kw_only=True, gc=False):
+    to_protocol: Literal["classic", "consumer"]
+
+
+class UpgradeRefused(LineEvent, frozen=True, kw_only=True, gc=False):
+    """A classic group could not be converted."""
+
+    why: str
+
+
+class BrokerLine(Struct, frozen=True, kw_only=True, gc=False):
+    """One line: when, whose, where it stands, and what it says."""
+
+    time_ms: int
+    broker: int | None
+    partition: int | None
+    """Of the offsets topic, where the line names it."""
+    file: str
+    number: int
+    event: LineEvent

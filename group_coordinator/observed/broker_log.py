@@ -1,0 +1,142 @@
+"""Lines of brokers' logs, read: of any version, behind any prefix, as JSON, plain or gzip, rotated or whole.
+
+A line that says nothing of a group is passed over, and so are the further lines of an entry, which have no time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import tzinfo
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from group_coordinator.observed.broker_lines import BrokerLine, LineEvent
+from group_coordinator.observed.broker_patterns import HINT, PATTERNS
+from group_coordinator.recordings.line_times import LineError, line_time
+from group_coordinator.recordings.text_files import lines_of
+
+_BROKER = re.compile(
+    rb"\[(?:GroupCoordinator|GroupMetadataManager|TransactionCoordinator|KafkaServer|ReplicaManager|BrokerServer)"
+    rb" (?:id=|broker=|brokerId=)?(\d+)"
+)
+_PARTITION = re.compile(r"topic=__consumer_offsets partition=(\d+)|\(__consumer_offsets-(\d+)\)")
+_LOGGER = re.compile(r" ?\([\w.$]*kafka[\w.$]*\)\s*$")
+"""What the default layout ends with."""
+_MESSAGE_FIELDS = ("message", "msg", "log", "MESSAGE", "event", "text", "line", "original", "body", "_raw", "textPayload")
+_TIME_FIELDS = ("timeMillis", "@timestamp", "timestamp", "time", "ts", "date", "datetime", "asctime", "_SOURCE_REALTIME_TIMESTAMP")
+_MICROSECONDS_FROM = 10**14
+_SECONDS_UP_TO = 10**11
+_JSON_DEPTH_MAX = 4
+
+
+class BrokerLog(Struct):
+    """The lines of any number of files that say something of groups."""
+
+    time_zone: tzinfo
+    """Of times that do not say theirs."""
+    lines: list[BrokerLine] = field(default_factory=list)
+    read: int = 0
+    """How many lines there were in all."""
+    without_time: int = 0
+    """Lines that tell of a group, and whose time cannot be read."""
+
+    def read_file(self, path: Path) -> None:
+        """Take a whole file. Raises ValueError for a gzip file that breaks off, OSError."""
+        reader = LineReader(str(path.name), self.time_zone)
+        for number, line, _ in lines_of(path):
+            self.read += 1
+            try:
+                self.lines.extend(reader.read(number, line))
+            except LineError:
+                self.without_time += 1
+
+
+class LineReader:
+    """Reads one file, line by line: a line that does not name its broker is of the one that the last lines named."""
+
+    def __init__(self, file: str, time_zone: tzinfo) -> None:
+        self._file = file
+        self._time_zone = time_zone
+        self._broker: int | None = None
+        self._last_us = 0
+
+    def read(self, number: int, line: bytes) -> Iterator[BrokerLine]:
+        """What the line says of groups. Raises `LineError` where it says something at a time that cannot be read."""
+        named = _BROKER.search(line)
+        if named is not None:
+            self._broker = int(named[1])
+        if HINT.search(line) is None:
+            return
+        text, time_us = self._message(line)
+        for pattern, make in PATTERNS:
+            found = pattern.search(text)
+            if found is not None:
+                if time_us is None:
+                    prefix = text[: found.start()].encode()
+                    time_us = line_time(prefix, self._time_zone, self._last_us).us
+                self._last_us = max(self._last_us, time_us)
+                for event in make(found):
+                    yield self._line(number, time_us, text, event)
+                return
+
+    def _line(self, number: int, time_us: int, text: str, event: LineEvent) -> BrokerLine:
+        partition = _PARTITION.search(text)
+        return BrokerLine(
+            time_ms=time_us // 1000,
+            broker=self._broker,
+            partition=None if partition is None else int(partition[1] or partition[2]),
+            file=self._file,
+            number=number,
+            event=event,
+        )
+
+    def _message(self, line: bytes) -> tuple[str, int | None]:
+        """The text of a line without the logger behind it; where the line is JSON, its message and its time."""
+        text = line.decode(errors="replace").rstrip("\r\n")
+        start = text.find("{")
+        if start >= 0 and text.endswith("}"):
+            try:
+                fields = msgspec.json.decode(text[start:].encode())
+            except msgspec.DecodeError:
+                fields = None
+            message = _find_message(fields, _JSON_DEPTH_MAX)
+            if message is not None:
+                return _LOGGER.sub("", message.rstrip()), self._time_of_message(message, fields, text[:start])
+        return _LOGGER.sub("", text), None
+
+    def _time_of_message(self, message: str, fields: dict[str, Any], prefix: str) -> int | None:
+        """None: the message begins with the broker's own time, which is nearer to what happened."""
+        if re.match(r"\[?\d{4}-\d\d-\d\d[ T]\d\d:", message):
+            return None
+        instant = fields.get("instant")
+        if isinstance(instant, dict) and "epochSecond" in instant:
+            return int(instant["epochSecond"]) * 1_000_000 + int(instant.get("nanoOfSecond", 0)) // 1000
+        for name in _TIME_FIELDS:
+            if isinstance(value := fields.get(name), (int, float)):
+                return _us_of_number(value)
+            if isinstance(value, str):
+                return _us_of_number(float(value)) if value.isdigit() else line_time(value.encode(), self._time_zone, self._last_us).us
+        return line_time(prefix.encode(), self._time_zone, self._last_us).us
+
+
+def _us_of_number(value: float) -> int:
+    """Seconds, milliseconds or microseconds since 1970, whichever it can be."""
+    if value < _SECONDS_UP_TO:
+        return int(value * 1_000_000)
+    return int(value) if value >= _MICROSECONDS_FROM else int(value * 1000)
+
+
+def _find_message(fields: object, depth: int) -> str | None:
+    """The text in a JSON object that a broker wrote, wherever a log collector put it."""
+    if not isinstance(fields, dict) or depth == 0:
+        return None
+    for name in _MESSAGE_FIELDS:
+        value = fields.get(name)
+        if isinstance(value, str) and HINT.search(value.encode()):
+            return value
+    inner = (_find_message(value, depth - 1) for value in fields.values())
+    return next((message for message in inner if message is not None), None)

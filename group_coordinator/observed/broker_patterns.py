@@ -1,0 +1,280 @@
+"""The words in which brokers of Kafka 2.x to 4.x tell of groups, and what they mean.
+
+Source: `kafka.coordinator.group.GroupCoordinator` (to 3.9), `org.apache.kafka.coordinator.group.GroupMetadataManager`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from group_coordinator.observed import broker_lines as told
+from group_coordinator.observed.broker_lines import LineEvent
+from schemas.history import RebalanceTrigger
+
+Make = Callable[[re.Match[str]], list[LineEvent]]
+
+NO_GROUP = ""
+"""In place of a group id where the line names a member alone."""
+_NOT_SAID = ("", "not provided")
+_NONE = ("null", "None")
+
+_REASONS: tuple[tuple[re.Pattern[str], RebalanceTrigger], ...] = tuple(
+    (re.compile(pattern, re.DOTALL), trigger)
+    for pattern, trigger in (
+        (r"Adding new member (?P<who>.*?) with group instance ?id (?P<instance>.*)$", "member_joined"),
+        (r"[Ll]eader (?P<who>.*?) re-joining group during", "leader_rejoined"),
+        (
+            r"Updating metadata for static member (?P<who>.*?) with instance id (?P<instance>.*)$",
+            "static_member_replaced",
+        ),
+        (r"Updating metadata for member (?P<who>.*?) during", "member_changed"),
+        (
+            r"Group's selectedProtocol will change because static member (?P<who>.*?) with instance id "
+            r"(?P<instance>.*?) joined",
+            "static_member_replaced",
+        ),
+        (r"explicit `LeaveGroup` request for \((?P<several>.*)\) members", "member_left"),
+        (r"[Rr]emoving member (?P<who>.*?) on LeaveGroup", "member_left"),
+        (r"[Rr]emoving member (?P<who>.*?) on heartbeat expiration", "member_expired"),
+        (r"Removing (?P<several>.*) on pending sync request expiration", "members_did_not_sync"),
+        (r"Downgrade group .* from consumer to classic", "group_converted"),
+        (r"[Ee]rror|[Ff]ailed to (?:write|persist)", "assignment_too_large"),
+    )
+)
+
+
+def _reason(text: str) -> tuple[RebalanceTrigger, tuple[str, ...], str | None]:
+    """Trigger, members and instance id of a broker's reason."""
+    for pattern, trigger in _REASONS:
+        found = pattern.search(text)
+        if found is not None:
+            groups = found.groupdict()
+            several = _ids(groups["several"]) if groups.get("several") else ()
+            return trigger, (groups["who"],) if groups.get("who") else several, _instance(groups.get("instance"))
+    return "not_known", (), None
+
+
+def _ids(text: str) -> tuple[str, ...]:
+    """The ids in what Java or Scala print of a collection: `[a, b]`, `Set(a, b)`, `a,b`."""
+    inner = re.sub(r"^\w*[\[(](.*)[\])]$", r"\1", text.strip())
+    return tuple(each.strip() for each in inner.split(",") if each.strip())
+
+
+def _instance(text: str | None) -> str | None:
+    """An instance id as Java (`null`) or Scala (`None`, `Some(x)`) print it."""
+    if text is None or text in _NONE:
+        return None
+    return text[len("Some(") : -1] if text.startswith("Some(") and text.endswith(")") else text
+
+
+def _said(text: str | None) -> str | None:
+    """What a client said; None for the words that stand for nothing."""
+    return None if text is None or text.strip() in _NOT_SAID else text.strip()
+
+
+def _prepared(found: re.Match[str]) -> list[LineEvent]:
+    reason, _, client_reason = found["reason"].partition("; client reason: ")
+    trigger, member_ids, instance = _reason(reason)
+    return [
+        told.RebalancePrepared(
+            group_id=found["group"],
+            old_generation_id=int(found["generation"]),
+            trigger=trigger,
+            member_ids=member_ids,
+            group_instance_id=instance,
+            reason=reason,
+            client_reason=_said(client_reason),
+        )
+    ]
+
+
+def _replaced(found: re.Match[str]) -> list[LineEvent]:
+    return [
+        told.StaticMemberReplaced(
+            group_id=found["group"],
+            group_instance_id=_instance(found["instance"]) or "",
+            old_member_id=found["old"],
+            member_id=found.groupdict().get("new"),
+        )
+    ]
+
+
+def _added(found: re.Match[str]) -> list[LineEvent]:
+    instance = _instance(found.groupdict().get("instance"))
+    return [told.MemberAdded(group_id=found["group"], member_id=found["who"], group_instance_id=instance)]
+
+
+def _departed(found: re.Match[str]) -> list[LineEvent]:
+    reason = _said(found.groupdict().get("reason"))
+    return [told.MemberDeparted(group_id=found["group"], member_id=found["who"], client_reason=reason)]
+
+
+def _fenced(found: re.Match[str]) -> list[LineEvent]:
+    return [
+        told.InstanceFenced(
+            group_id=found.groupdict().get("group") or NO_GROUP,
+            member_id=found["who"],
+            group_instance_id=found["instance"],
+            owner_member_id=found["owner"],
+        )
+    ]
+
+
+def _of_group(kind: Callable[..., LineEvent], *numbers: str) -> Make:
+    """A line that names a group, and numbers by these names."""
+    return lambda found: [kind(group_id=found["group"], **{name: int(found[name]) for name in numbers})]
+
+
+def _of_member(kind: Callable[..., LineEvent]) -> Make:
+    return lambda found: [kind(group_id=found["group"], member_id=found["who"])]
+
+
+_ID = r"\[GroupId (?P<group>.*?)\](?:\[MemberId .*?\])? "
+_CLASSIC: tuple[tuple[str, Make], ...] = (
+    (
+        r"Preparing to rebalance group (?P<group>.*) in state \w+ with old generation (?P<generation>-?\d+)"
+        r"(?: \(__consumer_offsets-\d+\))? \(reason: (?P<reason>.*)\)\.?$",
+        _prepared,
+    ),
+    (
+        r"Stabilized group (?P<group>.*) generation (?P<generation_id>-?\d+)(?: \(__consumer_offsets-\d+\))? "
+        r"with (?P<members>\d+) members",
+        _of_group(told.JoinPhaseEnded, "generation_id", "members"),
+    ),
+    (
+        r"Assignment received from leader (?:.* )?for group (?P<group>.*) for generation (?P<generation_id>-?\d+)",
+        _of_group(told.AssignmentTaken, "generation_id"),
+    ),
+    (
+        r"Group (?P<group>.*) with generation (?P<generation_id>-?\d+) is now empty",
+        _of_group(told.GroupEmptied, "generation_id"),
+    ),
+    (r"Member (?P<who>.*) in group (?P<group>.*) has failed, removing it from the group", _of_member(told.MemberFailed)),
+    (
+        r"Member\[group\.instance\.id .*?, member\.id (?P<who>.*)\] in group (?P<group>.*) has left, removing it",
+        _departed,
+    ),
+    (r"Member (?P<who>.*) in group (?P<group>.*) has left, removing it from the group", _departed),
+    (
+        r"Member MemberMetadata\(memberId=(?P<who>.*?), groupInstanceId=.*\) has left group (?P<group>.*) through "
+        r"explicit `LeaveGroup`(?: request)?(?:; client reason: (?P<reason>.*))?$",
+        _departed,
+    ),
+    (
+        r"\[Group(?:Id)? (?P<group>.*?)\] (?:(?:Static|Dynamic) m|M)ember (?P<who>.*?) (?:with instance id .*? )?has left "
+        r"group through explicit `LeaveGroup` request(?:; client reason: (?P<reason>.*))?$",
+        _departed,
+    ),
+    (
+        r"Group (?P<group>.*) removed (?:dynamic )?members who haven't joined: (?P<ids>.*)$",
+        lambda found: [told.MembersNotRejoined(group_id=found["group"], member_ids=_ids(found["ids"].rstrip(".")))],
+    ),
+    (
+        r"Pending member (?P<who>.*) in group (?P<group>.*) has been removed after session timeout expiration",
+        _of_member(told.PendingMemberExpired),
+    ),
+    (
+        r"Dynamic [Mm]ember with unknown member id joins group (?P<group>.*) in \w+ state\. Created a new member id "
+        r"(?P<who>.*) and request(?:ing)? the member to rejoin with this id",
+        _of_member(told.MemberIdGiven),
+    ),
+    (
+        r"Dynamic [Mm]ember with unknown member id joins group (?P<group>.*) in \w+ state\. Created a new member id "
+        r"(?P<who>.*?) (?:for this member and )?add(?:ing)? (?:it )?to the group",
+        _added,
+    ),
+    (
+        r"Pending dynamic member with id (?P<who>.*) joins group (?P<group>.*) in \w+ state\. Adding to the group now",
+        _added,
+    ),
+    (
+        r"Static [Mm]ember (?:with groupInstanceId=(?P<instance>.*?) and|with) unknown member id joins group (?P<group>.*) "
+        r"in \w+ state\. Created a new member id (?P<who>.*?) (?:for this member and )?add",
+        _added,
+    ),
+    (
+        r"Static member with groupInstanceId=(?P<instance>.*) and unknown member id joins group (?P<group>.*) in \w+ state\. "
+        r"Replacing previously mapped member (?P<old>.*) with this groupInstanceId",
+        _replaced,
+    ),
+    (
+        r"Static member (?P<instance>.*) of group (?P<group>.*) with unknown member id rejoins, assigning new member id "
+        r"(?P<new>.*), while old member id (?P<old>.*) will be removed",
+        _replaced,
+    ),
+    (
+        r"Request memberId=(?P<who>.*) for static member with groupInstanceId=(?P<instance>.*) is fenced by current "
+        r"memberId=(?P<owner>.*) during operation",
+        _fenced,
+    ),
+    (
+        r"given member\.id (?P<who>.*) is identified as a known static member (?P<instance>.*), but not matching the "
+        r"expected member\.id (?P<owner>.*) during",
+        _fenced,
+    ),
+    (
+        r"The following groups were deleted: (?P<ids>.*)\. A total of \d+ offsets were removed",
+        lambda found: [told.GroupDeleted(group_id=each) for each in found["ids"].split(", ")],
+    ),
+    (
+        r"Group (?P<group>.*) transitioned to Dead in generation (?P<generation_id>-?\d+)",
+        _of_group(told.GroupExpired, "generation_id"),
+    ),
+    (r"Loaded classic group (?P<group>.*) with \d+ members", _of_group(told.GroupLoaded)),
+    (r"Loading group metadata for (?P<group>.*) with generation -?\d+", _of_group(told.GroupLoaded)),
+    (r"\[GroupId=(?P<group>.*)\] Unload(?:ing|ed) group metadata for", _of_group(told.GroupUnloaded)),
+    (r"Unloading group metadata for (?P<group>.*) with generation -?\d+", _of_group(told.GroupUnloaded)),
+)
+_MODERN: tuple[tuple[str, Make], ...] = (
+    (_ID + r"Bumped (?:\w+ )?group epoch to (?P<epoch>\d+)", _of_group(told.EpochBumped, "epoch")),
+    (
+        _ID + r"Computed a new target assignment for epoch (?P<epoch>\d+) with '(?P<assignor>.*)' assignor",
+        lambda found: [
+            told.TargetComputed(group_id=found["group"], epoch=int(found["epoch"]), assignor=found["assignor"])
+        ],
+    ),
+    (
+        _ID + r"(?:\w+ m|M)ember (?P<who>.*?) fenced from the group because (?P<why>.*?)\.*$",
+        lambda found: [told.MemberFencedOut(group_id=found["group"], member_id=found["who"], why=found["why"])],
+    ),
+    (
+        _ID + r"Static member (?P<who>.*) with instance id (?P<instance>.*) temporarily left the",
+        lambda found: [
+            told.StaticMemberAway(
+                group_id=found["group"], member_id=found["who"], group_instance_id=found["instance"]
+            )
+        ],
+    ),
+    (
+        _ID + r"(?:Static m|M)ember (?P<who>.*?) (?:with instance id .*? )?left the (?:consumer|share|streams) group",
+        _departed,
+    ),
+    (
+        _ID + r"Static member with instance id (?P<instance>.*) re-joins the \w+ group using the \w+ protocol\. "
+        r"Created a new member (?P<new>.*) to replace the existing member (?P<old>.*)\.$",
+        _replaced,
+    ),
+    (
+        _ID + r"Converted the (?:empty )?\w+ group (?:.* )?to a (?P<to>classic|consumer) group",
+        lambda found: [
+            told.GroupConverted(
+                group_id=found["group"], to_protocol="classic" if found["to"] == "classic" else "consumer"
+            )
+        ],
+    ),
+    (
+        r"Cannot upgrade classic group (?P<group>.*) to consumer group: (?P<why>.*?)\.*$",
+        lambda found: [told.UpgradeRefused(group_id=found["group"], why=found["why"])],
+    ),
+)
+PATTERNS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
+    (re.compile(pattern, re.DOTALL), make) for pattern, make in (*_CLASSIC, *_MODERN)
+)
+HINT = re.compile(
+    rb"rebalance group|Stabilized group|Assignment received|is now empty|removing it from|has left|who haven't joined"
+    rb"|unknown member id|Adding to the group|is fenced by|is identified as a known|groups were deleted|transitioned to Dead"
+    rb"|Loaded classic|group metadata for|session timeout expiration|Bumped |new target assignment|fenced from the group"
+    rb"| left the |re-joins the|Converted the|Cannot upgrade"
+)
+"""What one of the patterns needs: most lines of a broker have none of it."""
