@@ -1,0 +1,233 @@
+"""A classic group's history, put together from its records and the lines of its brokers.
+
+A record tells a generation's end, its members and what each got. A line tells a rebalance's start and why. What neither
+says is told as not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from group_coordinator.observed import broker_lines as told
+from group_coordinator.observed.classic_members import ClassicMembers
+from group_coordinator.observed.classic_rebalances import ClassicRebalances
+from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember
+from group_coordinator.observed.teller import Teller
+from schemas.history import GroupCreated, GroupDead, GroupRecorded, MemberFenced, RecordingGap
+
+BEFORE = "nothing is known of the group before this"
+BACK = "its generation goes back: what lies between is not in the evidence"
+
+
+class ClassicGroup:
+    """One classic group, followed through what is known of it."""
+
+    def __init__(self, teller: Teller, profiles: Mapping[str, StoredMember]) -> None:
+        """`profiles`: what the group's records say of members, whenever they were written."""
+        self._tell = teller
+        self._members = ClassicMembers(teller, profiles)
+        self._rebalances = ClassicRebalances(teller, self._members)
+        self._is_known = False
+        """Whether anything was told of this life of the group."""
+        self._is_empty = False
+        """Whether it was told that nobody is left."""
+
+    # ------------------------------------------------------------------------------------------------------- records
+
+    def stored(self, generation: StoredGeneration) -> None:
+        """The group's record was written."""
+        if self._is_known and generation.generation_id < self._tell.generation_id:
+            self._tell.say(RecordingGap, reason=BACK)
+            self._begin_life()
+        if not generation.members:
+            self._stored_empty(generation)
+        elif not self._is_known and generation.generation_id > 1:
+            self._found(generation)
+        else:
+            self._stored_members(generation)
+
+    def _stored_empty(self, generation: StoredGeneration) -> None:
+        if not self._is_known and generation.generation_id == 0:
+            self._is_known = self._is_empty = True
+            self._tell.say(GroupCreated)
+        elif not self._is_known:
+            self._be_known(generation.generation_id)
+            self._empty(generation.generation_id)
+        elif not self._is_empty or generation.generation_id > self._tell.generation_id:
+            self._empty(generation.generation_id)
+
+    def _stored_members(self, generation: StoredGeneration) -> None:
+        self._create(generation.join_ended_ms)
+        if generation.generation_id == self._tell.generation_id and self._members.present:
+            for old, new in self._returned(generation):
+                self._rebalances.rename(old, new)
+            self._members.take_over(generation, rebalanced=False)
+            self._members.become(generation)
+        self._rebalances.settle(generation.generation_id, generation, generation.join_ended_ms)
+        self._rebalances.assign(generation)
+        self._is_empty = False
+
+    def _returned(self, generation: StoredGeneration) -> list[tuple[str, str]]:
+        """Static members that are known under another id: both ids."""
+        known = {each.group_instance_id: each.member_id for each in self._members.present.values()}
+        ids = {each.identity.group_instance_id: member_id for member_id, each in generation.members.items()}
+        return [(known[each], ids[each]) for each in ids if each is not None and each in known]
+
+    def _found(self, generation: StoredGeneration) -> None:
+        """The first that is known of the group: what led to this generation is not."""
+        self._is_known, self._is_empty = True, False
+        self._tell.generation_id = generation.generation_id
+        members = tuple(member.recorded(generation.protocol_name) for member in generation.members.values())
+        self._members.present = {each.member.member_id: each.member for each in members}
+        self._tell.say(
+            GroupRecorded,
+            leader_id=generation.leader_id or "",
+            protocol_name=generation.protocol_name or "",
+            members=members,
+        )
+        self._rebalances.assign(generation)
+
+    def tombstone(self) -> None:
+        """The group's record was deleted, and the group with it."""
+        if self._is_known:
+            self.die("not_known")
+
+    # --------------------------------------------------------------------------------------------------------- lines
+
+    def line(self, event: told.LineEvent, coming: Sequence[StoredGeneration]) -> None:
+        """A broker told something. `coming`: the generations that are stored later, in order."""
+        match event:
+            case told.MemberIdGiven():
+                self._create()
+                self._members.give_id(event.member_id)
+            case told.MemberAdded():
+                self._create()
+                self._members.join(event.member_id, event.group_instance_id)
+            case told.RebalancePrepared():
+                self._prepared(event)
+            case told.JoinPhaseEnded():
+                self._settled(event, coming)
+            case told.GroupEmptied():
+                self._be_known(event.generation_id)
+                self._empty(event.generation_id)
+            case told.StaticMemberReplaced():
+                self._replaced(event, coming)
+            case told.GroupDeleted():
+                self.die("deleted")
+            case told.GroupExpired():
+                self.die("expired")
+            case told.GroupLoaded():
+                self._rebalances.complete("interrupted")
+            case _:
+                self._line_of_member(event)
+
+    def _line_of_member(self, event: told.LineEvent) -> None:
+        match event:
+            case told.PendingMemberExpired():
+                self._members.forget_id(event.member_id)
+            case told.MemberFailed():
+                self._members.expire(event.member_id)
+            case told.MemberDeparted():
+                self._members.leave(event.member_id, event.client_reason)
+            case told.MembersNotRejoined():
+                self._members.drop(event.member_ids, "did_not_rejoin")
+                self._rebalances.drop(event.member_ids)
+            case told.InstanceFenced():
+                self._tell.say(
+                    MemberFenced,
+                    member_id=event.member_id,
+                    group_instance_id=event.group_instance_id,
+                    owner_member_id=event.owner_member_id,
+                )
+            case _:
+                pass  # told of a consumer group, or nothing new
+
+    def _prepared(self, event: told.RebalancePrepared) -> None:
+        """A rebalance begins. What led to it was told before, or is told by the same line."""
+        self._be_known(event.old_generation_id)
+        if event.old_generation_id > self._tell.generation_id:
+            self._rebalances.skip_to(event.old_generation_id)
+        self._rebalances.complete("interrupted")
+        first = event.member_ids[0] if event.member_ids else None
+        initial = not self._members.present or self._is_empty
+        self._note_cause(event)
+        self._is_empty = False
+        self._rebalances.start(
+            event.trigger,
+            None if first is None else self._members.identity(first, event.group_instance_id),
+            event.reason,
+            said=event.client_reason,
+            initial=initial,
+            caused_by=None if first is None else self._members.led.get(first),
+        )
+
+    def _note_cause(self, event: told.RebalancePrepared) -> None:
+        """Tell what the line says of its members, unless a line of its own did."""
+        members = self._members
+        present = [each for each in event.member_ids if each in members.present]
+        if event.trigger == "member_joined":
+            for member_id in event.member_ids:
+                members.join(member_id, event.group_instance_id)
+        elif event.trigger == "member_expired":
+            for member_id in present:
+                members.expire(member_id)
+        elif event.trigger == "member_left":
+            for member_id in present:
+                members.leave(member_id)
+        elif event.trigger == "members_did_not_sync":
+            members.drop(present, "did_not_sync")
+
+    def _settled(self, event: told.JoinPhaseEnded, coming: Sequence[StoredGeneration]) -> None:
+        self._be_known(event.generation_id - 1)
+        stored = next((each for each in coming if each.generation_id == event.generation_id), None)
+        self._rebalances.settle(event.generation_id, stored, self._tell.at_ms)
+        self._is_empty = False
+
+    def _replaced(self, event: told.StaticMemberReplaced, coming: Sequence[StoredGeneration]) -> None:
+        """A static member is back. Under which id is told by the line, or by the record that follows."""
+        stored = coming[0] if coming else None
+        holders = [] if stored is None else list(stored.members.values())
+        holder = next((each for each in holders if each.identity.group_instance_id == event.group_instance_id), None)
+        member_id = event.member_id or (None if holder is None else holder.identity.member_id)
+        if member_id is None or member_id in self._members.present:
+            return
+        rebalanced = stored is None or stored.generation_id != self._tell.generation_id
+        if not rebalanced:
+            self._rebalances.rename(event.old_member_id, member_id)
+        self._members.replace(event.old_member_id, member_id, event.group_instance_id, rebalanced=rebalanced)
+
+    # ------------------------------------------------------------------------------------------------- what both lead to
+
+    def _create(self, at_ms: int | None = None) -> None:
+        """The group is there: it was created, if nothing was told of it before."""
+        if not self._is_known:
+            self._is_known = True
+            self._tell.say(GroupCreated, at_ms=at_ms, certainty="inferred")
+
+    def _be_known(self, generation_id: int) -> None:
+        """The group is in this generation: if nothing was told of it before, its past is not known."""
+        if self._is_known or generation_id <= 0:
+            self._create()
+            return
+        self._is_known = True
+        self._tell.generation_id = generation_id
+        self._tell.say(RecordingGap, certainty="not_known", reason=BEFORE)
+
+    def _empty(self, generation_id: int) -> None:
+        self._rebalances.empty(generation_id)
+        self._is_empty = True
+
+    def die(self, reason: Literal["deleted", "expired", "not_known"]) -> None:
+        """The group is gone."""
+        if self._is_known:
+            self._members.lose(self._members.present)
+            self._tell.say(GroupDead, certainty="not_known" if reason == "not_known" else "told", reason=reason)
+        self._begin_life()
+
+    def _begin_life(self) -> None:
+        self._is_known = self._is_empty = False
+        self._tell.life += 1
+        self._tell.generation_id = 0
+        self._members.forget()
+        self._rebalances.forget()

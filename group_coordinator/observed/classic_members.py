@@ -1,0 +1,136 @@
+"""The members of a watched classic group: how each comes and goes, as far as it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember
+from group_coordinator.observed.teller import Teller
+from schemas.history import (
+    MemberDropped,
+    MemberExpired,
+    MemberIdAssigned,
+    MemberIdentity,
+    MemberJoined,
+    MemberLeft,
+    MemberReplaced,
+    PendingMemberRemoved,
+)
+from schemas.observed_history import MemberGone
+
+DropReason = Literal["did_not_rejoin", "did_not_sync"]
+
+
+class ClassicMembers:
+    """Who is in the group."""
+
+    def __init__(self, teller: Teller, profiles: Mapping[str, StoredMember]) -> None:
+        """`profiles`: what the group's records say of members, whenever they were written."""
+        self._tell = teller
+        self._profiles = profiles
+        self.present: dict[str, MemberIdentity] = {}
+        self.owners: set[str] = set()
+        """Those of which it is known what they own."""
+        self._given_ids: set[str] = set()
+        """Ids that were given out and not used yet."""
+        self.led: dict[str, int] = {}
+        """Member -> the record of its coming or going that a rebalance may follow."""
+
+    def forget(self) -> None:
+        """Another life of the group begins."""
+        self.present, self.owners, self._given_ids, self.led = {}, set(), set(), {}
+
+    def identity(self, member_id: str, instance_id: str | None = None) -> MemberIdentity:
+        """Who a member is, as far as any evidence says."""
+        profile = self._profiles.get(member_id)
+        if member_id in self.present:
+            return self.present[member_id]
+        if profile is not None:
+            return profile.identity
+        return MemberIdentity(member_id=member_id, group_instance_id=instance_id, client_id="", client_host="")
+
+    def give_id(self, member_id: str) -> None:
+        self._given_ids.add(member_id)
+        self._tell.say(MemberIdAssigned, member=self.identity(member_id), session_timeout_ms=None)
+
+    def forget_id(self, member_id: str) -> None:
+        """An id was not used in time."""
+        self._given_ids.discard(member_id)
+        self._tell.say(PendingMemberRemoved, member_id=member_id, reason="expired")
+
+    def join(
+        self, member_id: str, instance_id: str | None = None, *, at_ms: int | None = None, is_told: bool = True
+    ) -> None:
+        if member_id in self.present:
+            return
+        self.present[member_id] = self.identity(member_id, instance_id)
+        self._given_ids.discard(member_id)
+        profile = self._profiles.get(member_id)
+        self.led[member_id] = self._tell.say(
+            MemberJoined,
+            at_ms=at_ms,
+            certainty="told" if is_told else "inferred",
+            member=self.present[member_id],
+            session_timeout_ms=None if profile is None else profile.session_timeout_ms,
+            rebalance_timeout_ms=None if profile is None else profile.rebalance_timeout_ms,
+            protocols=(),
+            subscribed_topics=None if profile is None else profile.subscribed_topics,
+        )
+
+    def leave(self, member_id: str, said: str | None = None) -> None:
+        if member_id in self._given_ids:
+            self._given_ids.discard(member_id)
+            self.led[member_id] = self._tell.say(
+                PendingMemberRemoved, member_id=member_id, reason="left", said=said
+            )
+        else:
+            self.led[member_id] = self._tell.say(MemberLeft, member=self._remove(member_id), said=said)
+
+    def expire(self, member_id: str) -> None:
+        profile = self._profiles.get(member_id)
+        timeout_ms = None if profile is None else profile.session_timeout_ms
+        self.led[member_id] = self._tell.say(
+            MemberExpired, member=self._remove(member_id), last_heard_ms=None, session_timeout_ms=timeout_ms
+        )
+
+    def drop(self, member_ids: Iterable[str], reason: DropReason) -> None:
+        for member_id in member_ids:
+            self.led[member_id] = self._tell.say(MemberDropped, member=self._remove(member_id), reason=reason)
+
+    def lose(self, member_ids: Iterable[str], at_ms: int | None = None) -> None:
+        """These are not in the group any more; why is not told."""
+        for member_id in list(member_ids):
+            self._tell.say(MemberGone, at_ms=at_ms, certainty="not_known", member=self._remove(member_id))
+
+    def replace(self, old_member_id: str, member_id: str, instance_id: str, *, rebalanced: bool) -> None:
+        """A static member is back under another id."""
+        owned = old_member_id in self.owners
+        self._remove(old_member_id)
+        self.present[member_id] = self.identity(member_id, instance_id)
+        if owned and not rebalanced:
+            self.owners.add(member_id)
+        self.led[member_id] = self._tell.say(
+            MemberReplaced, member=self.present[member_id], old_member_id=old_member_id, rebalanced=rebalanced
+        )
+
+    def take_over(self, generation: StoredGeneration, *, rebalanced: bool) -> None:
+        """Static members of the generation that are known under other ids have come back."""
+        known = {each.group_instance_id: each.member_id for each in self.present.values() if each.group_instance_id}
+        for member_id, member in generation.members.items():
+            instance_id = member.identity.group_instance_id
+            old = known.get(instance_id)
+            if instance_id and old and old not in generation.members and member_id not in self.present:
+                self.replace(old, member_id, instance_id, rebalanced=rebalanced)
+
+    def become(self, generation: StoredGeneration, at_ms: int | None = None) -> None:
+        """The members are those of the generation: others have come or gone without a word."""
+        self.lose([each for each in self.present if each not in generation.members], at_ms)
+        for member_id in generation.members:
+            self.join(member_id, at_ms=at_ms, is_told=False)
+
+    def _remove(self, member_id: str) -> MemberIdentity:
+        identity = self.identity(member_id)
+        self.present.pop(member_id, None)
+        self.owners.discard(member_id)
+        return identity

@@ -1,0 +1,193 @@
+"""The rebalances of a watched classic group: where each begins and ends, and what it came to."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from group_coordinator.observed.classic_members import ClassicMembers
+from group_coordinator.observed.stored_groups import StoredGeneration
+from group_coordinator.observed.teller import Teller
+from schemas.history import (
+    AssignmentReceived,
+    GroupEmpty,
+    GroupStable,
+    JoinPhaseCompleted,
+    MemberAssignment,
+    MemberIdentity,
+    ProtocolChosen,
+    RebalanceCompleted,
+    RebalanceStarted,
+    RebalanceTrigger,
+)
+from schemas.observed_history import GenerationsNotRecorded, OwnershipNotKnown
+
+COOPERATIVE_PROTOCOLS = frozenset({"cooperative-sticky", "stream", "compatible", "sessioned"})
+"""Protocols whose members keep what they have while they rejoin; the last two are Connect's."""
+NOT_TOLD = "the offsets topic tells its end alone; its start and its cause are not known"
+
+
+class _Running(Struct):
+    """A rebalance that goes on."""
+
+    seq: int
+    started_ms: int
+    trigger: RebalanceTrigger
+    join_ms: int | None = None
+    """How long its join phase took; None: it goes on."""
+    dropped: list[str] = field(default_factory=list)
+
+
+class ClassicRebalances:
+    """The rebalance that runs, and the generation that is in force."""
+
+    def __init__(self, teller: Teller, members: ClassicMembers) -> None:
+        self._tell = teller
+        self._members = members
+        self._running: _Running | None = None
+        self._interrupted: int | None = None
+        """The rebalance that the next one cuts short."""
+        self._protocol_name: str | None = None
+        self._assignments: tuple[MemberAssignment, ...] = ()
+
+    def forget(self) -> None:
+        """Another life of the group begins."""
+        self._running, self._interrupted, self._protocol_name, self._assignments = None, None, None, ()
+
+    def start(
+        self,
+        trigger: RebalanceTrigger,
+        member: MemberIdentity | None,
+        reason: str,
+        *,
+        said: str | None = None,
+        initial: bool = False,
+        caused_by: int | None = None,
+        at_ms: int | None = None,
+    ) -> None:
+        self.complete("interrupted", at_ms)
+        started_ms = self._tell.at_ms if at_ms is None else at_ms
+        seq = self._tell.say(
+            RebalanceStarted,
+            at_ms=at_ms,
+            certainty="not_known" if trigger == "not_known" else "told",
+            caused_by=caused_by,
+            said=said,
+            trigger=trigger,
+            member=member,
+            reason=reason,
+            initial=initial,
+            waiting_for=(),
+            deadline_ms=None,
+            interrupts=self._interrupted,
+        )
+        self._running, self._interrupted = _Running(seq, started_ms, trigger), None
+        self._members.led.clear()
+        owners = self._members.owners
+        if owners and self._protocol_name not in COOPERATIVE_PROTOCOLS:
+            member_ids = tuple(sorted(owners))
+            self._tell.say(OwnershipNotKnown, at_ms=at_ms, certainty="not_known", member_ids=member_ids)
+            owners.clear()
+
+    def drop(self, member_ids: tuple[str, ...]) -> None:
+        """Members were put out for not joining the rebalance that runs."""
+        if self._running is not None:
+            self._running.dropped += member_ids
+
+    def settle(self, generation_id: int, generation: StoredGeneration | None, at_ms: int) -> None:
+        """The join phase is over. `generation`: what is stored of it, now or later; None: nothing."""
+        known_id = self._tell.generation_id
+        if generation_id <= known_id:
+            return
+        if generation_id > known_id + 1:
+            self.skip_to(generation_id - 1, at_ms)
+        if self._running is not None and self._running.join_ms is not None:
+            self.complete("interrupted", at_ms)
+        if generation is not None:
+            self._members.take_over(generation, rebalanced=True)
+            self._members.become(generation, at_ms)
+        if self._running is None:
+            self.start("not_known", None, NOT_TOLD, at_ms=at_ms, initial=known_id == 0)
+        running = self._running
+        assert running is not None
+        running.join_ms = max(at_ms - running.started_ms, 0)
+        self._tell.generation_id = generation_id
+        self._tell.say(
+            JoinPhaseCompleted,
+            at_ms=at_ms,
+            rebalance=running.seq,
+            duration_ms=running.join_ms,
+            members=tuple(self._members.present),
+            waited_for=(),
+            slowest=None,
+            dropped=tuple(running.dropped),
+        )
+
+    def assign(self, generation: StoredGeneration) -> None:
+        """The leader's assignment is stored: who owns what from now on."""
+        assignments = tuple(member.assignment for member in generation.members.values())
+        if assignments == self._assignments and self._running is None:
+            return  # a record that was written again
+        tell, protocol, leader_id = self._tell, generation.protocol_name, generation.leader_id or ""
+        if protocol is not None and protocol != self._protocol_name:
+            tell.say(ProtocolChosen, protocol_name=protocol, votes={}, tie=False)
+        self._protocol_name, self._assignments = protocol, assignments
+        rebalance = None if self._running is None else self._running.seq
+        tell.say(AssignmentReceived, rebalance=rebalance, leader_id=leader_id, assignments=assignments)
+        tell.say(GroupStable, leader_id=leader_id, protocol_name=protocol, members=tuple(generation.members))
+        self._members.owners = set(generation.members)
+        self.complete("stable")
+
+    def rename(self, old_member_id: str, member_id: str) -> None:
+        """A static member goes on under another id with what it has."""
+        self._assignments = tuple(
+            replace(each, member_id=member_id) if each.member_id == old_member_id else each for each in self._assignments
+        )
+
+    def empty(self, generation_id: int) -> None:
+        """Nobody is left."""
+        tell = self._tell
+        self._members.lose(self._members.present)
+        if self._running is None and generation_id > tell.generation_id:
+            self.start("not_known", None, NOT_TOLD)
+        if generation_id > tell.generation_id + 1:
+            self.skip_to(generation_id - 1)
+        tell.generation_id = max(generation_id, tell.generation_id)
+        self._assignments = ()
+        tell.say(GroupEmpty)
+        self.complete("empty")
+
+    def skip_to(self, generation_id: int, at_ms: int | None = None) -> None:
+        """Generations up to this one left no trace."""
+        first_id = self._tell.generation_id + 1
+        self.complete("interrupted", at_ms)
+        self._tell.say(
+            GenerationsNotRecorded,
+            at_ms=at_ms,
+            certainty="not_known",
+            first_generation_id=first_id,
+            last_generation_id=generation_id,
+        )
+        self._tell.generation_id = generation_id
+
+    def complete(self, outcome: str, at_ms: int | None = None) -> None:
+        """The rebalance that runs is over."""
+        running = self._running
+        if running is None:
+            return
+        ended_ms = self._tell.at_ms if at_ms is None else at_ms
+        self._running = None
+        self._tell.say(
+            RebalanceCompleted,
+            at_ms=at_ms,
+            rebalance=running.seq,
+            outcome=outcome,
+            trigger=running.trigger,
+            started_ms=running.started_ms,
+            duration_ms=max(ended_ms - running.started_ms, 0),
+            join_ms=running.join_ms,
+            waited_for=(),
+            slowest=None,
+            dropped=tuple(running.dropped),
+        )
+        self._interrupted = running.seq if outcome == "interrupted" else None

@@ -1,0 +1,134 @@
+"""The records and the lines of one group in one order.
+
+Records of a group lie in one partition, so their order is known. Lines of a broker are in the order of its log. The two are
+put together by the lines that tell of a record: the line stands before its record, and lines after it stand behind. Other
+lines are placed by their times.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+
+from msgspec import Struct
+
+from group_coordinator.observed import broker_lines as told
+from group_coordinator.observed.broker_lines import BrokerLine
+from group_coordinator.observed.clock_skew import Skew
+from group_coordinator.observed.offsets_log import LogRecord
+from group_coordinator.observed.transactions import Fact
+
+_GROUP_METADATA = "GroupMetadata"
+
+
+class TimedLine(Struct, frozen=True, kw_only=True, gc=False):
+    """A line with its time by the clock of the records."""
+
+    at_ms: int
+    line: BrokerLine
+
+
+Item = Fact | TimedLine
+
+
+def timed(lines: Sequence[BrokerLine], skews: Mapping[int | None, Skew]) -> list[TimedLine]:
+    """The lines by time, each file's in the order in which they stand in it; one that comes in two files comes once."""
+    begins: dict[str, int] = {}
+    for line in lines:
+        begins[line.file] = min(begins.get(line.file, line.time_ms), line.time_ms)
+    ordered = sorted(
+        (TimedLine(at_ms=line.time_ms - _skew(skews, line), line=line) for line in lines),
+        key=lambda each: (each.at_ms, begins[each.line.file], each.line.file, each.line.number),
+    )
+    seen: dict[tuple[int, int | None, told.LineEvent], str] = {}
+    kept = []
+    for each in ordered:
+        if seen.setdefault((each.at_ms, each.line.broker, each.line.event), each.line.file) == each.line.file:
+            kept.append(each)
+    return kept
+
+
+def _skew(skews: Mapping[int | None, Skew], line: BrokerLine) -> int:
+    skew = skews.get(line.broker)
+    return 0 if skew is None else skew.skew_ms
+
+
+def in_order(facts: Sequence[Fact], lines: Sequence[TimedLine]) -> list[Item]:
+    """One group's facts, by offset, and lines, by time, put together."""
+    times = list(accumulate((fact.timestamp_ms for fact in facts), max))
+    stored = [
+        (place, fact)
+        for place, fact in enumerate(facts)
+        if isinstance(fact, LogRecord) and fact.name == _GROUP_METADATA
+    ]
+    anchors = [_anchor(stored, line) for line in lines]
+    latest = _not_after(anchors, len(facts))
+    before: list[list[TimedLine]] = [[] for _ in range(len(facts) + 1)]
+    earliest = 0
+    for line, anchor, limit in zip(lines, anchors, latest, strict=True):
+        if anchor is None or anchor < earliest:
+            place = min(max(bisect_left(times, line.at_ms), earliest), max(limit, earliest))
+        else:
+            place, earliest = anchor, anchor + 1
+        before[place].append(line)
+        earliest = max(earliest, place)
+    items: list[Item] = []
+    for place, fact in enumerate(facts):
+        items += [*before[place], fact]
+    return items + before[-1]
+
+
+def _not_after(anchors: Sequence[int | None], end: int) -> list[int]:
+    """For each line, the place of the next line that tells of a record."""
+    places, limit = [], end
+    for anchor in reversed(anchors):
+        limit = limit if anchor is None else min(limit, anchor)
+        places.append(limit)
+    return places[::-1]
+
+
+Stored = Sequence[tuple[int, LogRecord]]
+"""The records of a classic group, each with its place among the facts."""
+
+
+def _anchor(stored: Stored, line: TimedLine) -> int | None:
+    """The place of the record that a line tells of; of several, the nearest in time."""
+    event = line.line.event
+    if not isinstance(event, _TELLING):
+        return None
+    fitting = [
+        (abs(record.timestamp_ms - line.at_ms), place)
+        for number, (place, record) in enumerate(stored)
+        if _tells_of(event, record, stored[number - 1][1] if number else None)
+    ]
+    return min(fitting)[1] if fitting else None
+
+
+_TELLING = (
+    told.AssignmentTaken,
+    told.GroupEmptied,
+    told.StaticMemberReplaced,
+    told.GroupDeleted,
+    told.GroupExpired,
+)
+"""Lines that tell of a record."""
+
+
+def _tells_of(event: told.LineEvent, record: LogRecord, before: LogRecord | None) -> bool:
+    value = record.value
+    if value is None:
+        return isinstance(event, told.GroupDeleted | told.GroupExpired)
+    members = value["members"]
+    assert isinstance(members, tuple)
+    match event:
+        case told.AssignmentTaken():
+            # A static member's return writes the same generation again.
+            begins = before is None or before.value is None or before.value["generation"] != value["generation"]
+            return bool(members) and value["generation"] == event.generation_id and begins
+        case told.GroupEmptied():
+            return not members and value["generation"] == event.generation_id
+        case told.StaticMemberReplaced():
+            ids = [each["member_id"] for each in members if each.get("group_instance_id") == event.group_instance_id]
+            return bool(ids) and event.old_member_id not in ids and event.member_id in (None, *ids)
+    return False

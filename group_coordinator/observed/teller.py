@@ -1,0 +1,94 @@
+"""Says what happened in one group, record by record of history, each numbered and with its evidence."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from group_coordinator.observed.offsets_log import LogRecord
+from group_coordinator.observed.ordering import Item, TimedLine
+from schemas.history import Cause, Evidence, History
+
+Certainty = Literal["told", "inferred", "not_known"]
+NO_OFFSET = -1
+"""Of a line of a log: it lies in no topic."""
+REASON_MAX = 255
+"""Kafka keeps so much of what a client says."""
+
+
+class Teller:
+    """The history of one group so far."""
+
+    def __init__(self, group_id: str, partition: int) -> None:
+        """`partition`: of the offsets topic."""
+        self.group_id = group_id
+        self.partition = partition
+        self.life = 0
+        """Which life of the group it is, as far as the evidence goes back."""
+        self.generation_id = 0
+        self.history: list[History] = []
+        self._at_ms = 0
+        self._item: Item | None = None
+        self._evidence: tuple[Evidence, ...] = ()
+        self._offset = NO_OFFSET
+
+    def look_at(self, item: Item) -> None:
+        """What is said from now on is said because of this record or line."""
+        self._item = item
+        self._evidence = (evidence_of(item),)
+        self._offset = NO_OFFSET if isinstance(item, TimedLine) else item.offset
+        self._at_ms = item.at_ms if isinstance(item, TimedLine) else item.timestamp_ms
+
+    @property
+    def at_ms(self) -> int:
+        """When that is."""
+        return self._at_ms
+
+    def say(
+        self,
+        kind: type[Any],
+        *,
+        at_ms: int | None = None,
+        certainty: Certainty = "told",
+        caused_by: int | None = None,
+        said: str | None = None,
+        **fields: Any,
+    ) -> int:
+        """Append a record of this type. `said`: the reason that a client gave. Returns its `seq`."""
+        moment_ms = self._at_ms if at_ms is None else at_ms
+        seq = len(self.history) + 1
+        self.history.append(
+            kind(
+                group_id=self.group_id,
+                epoch=self.life,
+                seq=seq,
+                time_ms=moment_ms,
+                timestamp_ms=moment_ms,
+                generation_id=self.generation_id,
+                cause=Cause(
+                    kind="observed",
+                    partition=self.partition,
+                    offset=self._offset,
+                    reason=None if said is None else said[:REASON_MAX],
+                    evidence=self._evidence,
+                    certainty=certainty,
+                ),
+                caused_by=caused_by,
+                **fields,
+            )
+        )
+        return seq
+
+
+def evidence_of(item: Item) -> Evidence:
+    """Where a record or a line stands."""
+    if isinstance(item, TimedLine):
+        line = item.line
+        return Evidence(
+            source="broker_log", partition=line.partition, broker=line.broker, file=line.file, line=line.number
+        )
+    return Evidence(source="offsets_log", partition=item.partition, offset=item.offset)
+
+
+def is_record(item: Item, name: str) -> bool:
+    """Whether the item is a record of this type."""
+    return isinstance(item, LogRecord) and item.name == name
