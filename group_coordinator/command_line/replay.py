@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from group_coordinator.command_line.history_tables import FormatOption, TablesFo
 from group_coordinator.command_line.import_log import TimeZone, zone
 from group_coordinator.command_line.options import OPERATIONS, Settings, with_settings
 from group_coordinator.command_line.progress import Advance, count_progress
-from group_coordinator.command_line.replay_source import ReplaySource, replay_source
+from group_coordinator.command_line.replay_source import ReplaySource, replay_source, watched_source
 from group_coordinator.command_line.signals import was_interrupted
 from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, quiet_start
 from group_coordinator.command_line.summary import Summary
@@ -36,6 +36,7 @@ from group_coordinator.dashboard.report import report_of_index
 from group_coordinator.jars.java import require_java
 from group_coordinator.kafka_topics.reader import partition_count
 from group_coordinator.narrative import words
+from schemas.events import encode_json
 from schemas.history import History, decode_history
 from streaming.config import StreamingConfig
 from streaming.topics import Topics, admin_client, ensure_topics
@@ -47,6 +48,15 @@ if TYPE_CHECKING:
 
 _PROGRESS_EVERY = 500
 _PYTHON_CAUSE = re.compile(r"^[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
+
+
+BrokerLogs = Annotated[
+    list[str],
+    typer.Option("--broker-log", metavar="FILE", help="A broker's server.log, rotated or gzip, or a pattern of files; repeated."),
+]
+TopicNames = Annotated[
+    Path | None, typer.Option(metavar="FILE.json", help="Names of topics by their ids, where a dump has ids alone.")
+]
 
 
 class Format(StrEnum):
@@ -70,7 +80,7 @@ class _Wanted(Struct, frozen=True, kw_only=True):
 @with_settings(but=OPERATIONS)
 def replay(
     settings: Settings,
-    sources: Annotated[list[str], typer.Argument(metavar="FILE|TOPIC...", help="Files of events, request logs, or one topic.")],
+    sources: Annotated[list[str], typer.Argument(metavar="FILE|TOPIC...", help="Files of events, request logs, dumps of an offsets topic, or one topic.")],
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the outputs into files there, one for each topic.")] = None,
     to_topics: Annotated[
         str | None, typer.Option(metavar="PREFIX", help="Write the outputs to topics PREFIX.responses, PREFIX.history ...")
@@ -95,6 +105,8 @@ def replay(
     ] = None,
     utc: Annotated[bool, typer.Option("--utc", help="Print times in UTC. [default: the local time zone]")] = False,
     time_zone: TimeZone = "UTC",
+    broker_log: BrokerLogs = (),
+    topic_names: TopicNames = None,
 ) -> None:
     """Run a recorded log of group events through the coordinator again: what was decided, when, and why.
 
@@ -105,8 +117,12 @@ def replay(
     (`--group-initial-rebalance-delay-ms`, `--group-max-size` ...) says what the broker's setting was; where its answers
     contradict that, the summary begins with it. What would have been with other settings is *What if* in the dashboard.
 
+    A dump of a cluster's `__consumer_offsets` (NAME.offsets.jsonl) tells what happened there; with its brokers' server
+    logs (`--broker-log`) also why. Nothing is coordinated again, and Spark is not needed.
+
     Examples:
 
+        group-coordinator replay prod.offsets.jsonl.gz --broker-log 'server.log*' --report incident.html
         group-coordinator replay kafka-request.log.gz --in-process
         group-coordinator replay events.jsonl.gz --out replayed/
         group-coordinator explain --group billing --from replayed/
@@ -118,36 +134,44 @@ def replay(
         raise CommandError("Choose one of --out and --to-topics.", WRONG_USE)
     if streaming and in_process:
         raise CommandError("Choose one of --streaming and --in-process.", WRONG_USE)
-    if not in_process:
-        require_java()
     shown_zone = UTC if utc else datetime.now().astimezone().tzinfo or UTC
+    watched = watched_source(sources, broker_log, topic_names, zone(time_zone), shown_zone)
+    if not in_process and watched is None:
+        require_java()
     wanted = _Wanted(out=out, kind=kind, to_topics=to_topics, tables=tables, tables_kind=tables_format, report=report)
     job = _Job(settings, wanted, 0 if until is None else parse_moment_ms("--until", until))
     began_s = time.monotonic()
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-coordinator-replay-")))
-        source = replay_source(sources, scratch, out, zone(time_zone), given_settings(settings), shown_zone)
+        source = watched or replay_source(sources, scratch, out, zone(time_zone), given_settings(settings), shown_zone)
         job.prepare(source)
-        if in_process:
+        if source.history is not None:
+            job.take_history(source.history)
+        elif in_process:
             job.run_in_process(source)
         else:
             job.run_on_spark(source, scratch if streaming else None)
         job.note_source(source)
     if report is not None:
         job.write_report(report, ", ".join(sources))
+    _tell(job, source, wanted, shown_zone, began_s)
+
+
+def _tell(job: _Job, source: ReplaySource, wanted: _Wanted, shown_zone: tzinfo, began_s: float) -> None:
+    """The summary, and where everything lies."""
     for line in job.summary.lines(shown_zone):
         say(line)
     say()
     for line in source.told:
         say(line)
     say(f"{job.written()} in {words.duration(int((time.monotonic() - began_s) * 1000))}.")
-    if report is not None:
-        say(f"Look at it: {report}")
-    if tables is not None:
-        say(f"Tables ({tables_format.value}): {tables}")
-    if out is not None:
-        say(f"Ask why: group-coordinator explain --from {out} --group GROUP")
-        say(f"See it:  group-coordinator dashboard --from {out}")
+    if wanted.report is not None:
+        say(f"Look at it: {wanted.report}")
+    if wanted.tables is not None:
+        say(f"Tables ({wanted.tables_kind.value}): {wanted.tables}")
+    if wanted.out is not None:
+        say(f"Ask why: group-coordinator explain --from {wanted.out} --group GROUP")
+        say(f"See it:  group-coordinator dashboard --from {wanted.out}")
 
 
 class _Job:
@@ -179,6 +203,23 @@ class _Job:
             self._take(_counted(groups, advance))
         if self._wanted.tables is not None:
             history_tables.write_in_process(self._for_tables or (), Path(self._wanted.tables), self._wanted.tables_kind)
+
+    def take_history(self, history: Iterable[History]) -> None:
+        """What happened in a watched cluster is known already."""
+        if self._to_topics is not None:
+            raise CommandError("--to-topics is for what a coordinator decides; a dump is written to files.", WRONG_USE)
+        self._for_tables = None if self._wanted.tables is None else []
+        self._take(self._records_of(history))
+        if self._wanted.tables is not None:
+            history_tables.write_in_process(self._for_tables or (), Path(self._wanted.tables), self._wanted.tables_kind)
+
+    def _records_of(self, history: Iterable[History]) -> Iterator[OutputRecord]:
+        from streaming.rows import OutputRecord
+
+        for record in history:
+            place = {"epoch": str(record.epoch), "seq": str(record.seq)}
+            key, topic = record.group_id.encode(), self._config.topic_settings.topics.history
+            yield OutputRecord(topic, record.cause.partition, key, encode_json(record), place)
 
     def run_on_spark(self, source: ReplaySource, streaming_directory: Path | None) -> None:
         from streaming.packed_outputs import output_records
@@ -222,7 +263,7 @@ class _Job:
 
     def note_source(self, source: ReplaySource) -> None:
         """Say beside the outputs what was replayed, for those who want to play it again."""
-        if self._out is not None:
+        if self._out is not None and source.history is None:
             ReplayedLog(files=source.kept, topic=source.topic, group=self._config.group, doubts=source.doubts).write(self._out)
 
     def write_report(self, path: Path, title: str) -> None:

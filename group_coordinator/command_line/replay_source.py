@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from msgspec import Struct
 from group_coordinator.command_line import doubts, followed
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.import_log import DeadLetters, nothing_to_tell
+from group_coordinator.command_line.observed_source import is_dump, observed_source
 from group_coordinator.command_line.progress import bytes_progress
 from group_coordinator.command_line.tables import say
 from group_coordinator.command_line.what_if import EVENTS_FILE
@@ -21,6 +22,7 @@ from group_coordinator.narrative import words
 from group_coordinator.recordings.events_import import EventsImport
 from group_coordinator.recordings.following import follow
 from group_coordinator.recordings.kafka_request_log import RequestLog
+from schemas.history import History
 from schemas.records_file import encode_record
 
 _EVENT_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
@@ -40,6 +42,8 @@ class ReplaySource(Struct, frozen=True, kw_only=True):
     """Settings that the log was coordinated with, where it says so."""
     told: tuple[str, ...] = ()
     """What there is to say of how the log was read."""
+    history: tuple[History, ...] | None = None
+    """Of a watched cluster: nothing is coordinated again, this is what happened. None: there are events to replay."""
 
 
 def replay_source(
@@ -62,6 +66,21 @@ def replay_source(
             "Files of events (.jsonl, .parquet) and request logs cannot be replayed together.", WRONG_USE
         )
     return _of_request_logs(paths, scratch, out, time_zone, given, shown_zone)
+
+
+def watched_source(
+    names: Sequence[str], broker_logs: Sequence[str], topic_names: Path | None, time_zone: tzinfo, shown_zone: tzinfo
+) -> ReplaySource | None:
+    """What a dump of an offsets topic and brokers' logs tell; None where no dump is named. Raises CommandError."""
+    dumps = [Path(name) for name in names if is_dump(name)]
+    if not dumps:
+        if broker_logs or topic_names is not None:
+            raise CommandError("--broker-log and --topic-names go with a dump of an offsets topic.", WRONG_USE)
+        return None
+    if len(dumps) < len(names):
+        raise CommandError("A dump of an offsets topic is replayed by itself, with --broker-log.", WRONG_USE)
+    observed = observed_source(dumps, broker_logs, topic_names, time_zone, shown_zone)
+    return ReplaySource(history=observed.history, doubts=observed.doubts, told=observed.told)
 
 
 def _of_events(paths: list[Path], given: Mapping[str, int]) -> ReplaySource:

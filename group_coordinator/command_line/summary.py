@@ -48,6 +48,8 @@ class GroupSummary(GroupStory):
         self.rebalancing_ms = 0
         """Time in which the group was not stable."""
         self.joined = self.left = self.expired = self.dropped = 0
+        self.gone = 0
+        """Members that left or expired, not known which."""
         self.commits = self.refused = 0
 
     def follow(self, record: History) -> None:
@@ -70,6 +72,8 @@ class GroupSummary(GroupStory):
                 self.expired += 1
             case "dropped":
                 self.dropped += 1
+            case "unknown":
+                self.gone += 1
         self._page.note_departure(record)
 
     def rebalance_started(self, record: RebalanceStarted) -> None:
@@ -158,7 +162,7 @@ class Summary:
             yield f"... and {len(busiest) - GROUPS_SHOWN} more groups"
 
     def _gone_table(self, zone: tzinfo) -> Iterator[str]:
-        gone = sum(each.left + each.expired + each.dropped for each in self.groups.values())
+        gone = sum(each.left + each.expired + each.dropped + each.gone for each in self.groups.values())
         yield "Members that went" + (f" (the last {GONE_SHOWN} of {gone})" if gone > GONE_SHOWN else "")
         for time_ms, _, record in sorted(self._departures, key=lambda each: each[:2]):
             yield f"  {words.clock(time_ms, zone)} {record.group_id}: {words.sentence(record, zone)}"

@@ -150,7 +150,7 @@ class ClassicGroup:
             self._rebalances.skip_to(event.old_generation_id)
         self._rebalances.complete("interrupted")
         first = event.member_ids[0] if event.member_ids else None
-        initial = not self._members.present or self._is_empty
+        initial = self._tell.generation_id == 0 or self._is_empty
         self._note_cause(event)
         self._is_empty = False
         self._rebalances.start(

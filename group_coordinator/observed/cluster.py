@@ -16,7 +16,7 @@ from group_coordinator.observed.clock_skew import Skew, estimate
 from group_coordinator.observed.group import ObservedGroup
 from group_coordinator.observed.offsets_log import Entry, LogRecord
 from group_coordinator.observed.ordering import TimedLine, in_order, timed
-from group_coordinator.observed.transactions import Fact, PartitionCommits
+from group_coordinator.observed.transactions import Fact, OpenTransaction, PartitionCommits
 from schemas.history import History
 from schemas.java_hash import group_partition
 
@@ -31,11 +31,13 @@ class Observed(Struct, frozen=True, kw_only=True):
     """Group by group, in order."""
     skews: Mapping[int | None, Skew]
     """Of each broker's log."""
+    open_transactions: tuple[OpenTransaction, ...]
+    """Those whose end is not in the log, the oldest first."""
 
 
 def observe(entries: Iterable[Entry], lines: Sequence[BrokerLine], topic_names: Mapping[str, str]) -> Observed:
     """`entries`: by partition and offset. `lines`: in any order. `topic_names`: by topic id, as far as they are known."""
-    facts = _facts_by_group(entries)
+    facts, open_transactions = _facts_by_group(entries)
     records = [fact for of_group in facts.values() for fact in of_group if isinstance(fact, LogRecord)]
     skews = estimate(records, lines)
     told_of = _lines_by_group(timed(lines, skews), records)
@@ -45,15 +47,18 @@ def observe(entries: Iterable[Entry], lines: Sequence[BrokerLine], topic_names: 
         of_group, lines_of_group = facts.get(group_id, []), told_of.get(group_id, [])
         group = ObservedGroup(group_id, _partition(group_id, of_group, lines_of_group), names)
         history += group.follow(in_order(of_group, lines_of_group))
-    return Observed(history=history, skews=skews)
+    return Observed(history=history, skews=skews, open_transactions=open_transactions)
 
 
-def _facts_by_group(entries: Iterable[Entry]) -> dict[str, list[Fact]]:
+def _facts_by_group(entries: Iterable[Entry]) -> tuple[dict[str, list[Fact]], tuple[OpenTransaction, ...]]:
     found: dict[str, list[Fact]] = {}
+    still_open: list[OpenTransaction] = []
     for _, of_partition in groupby(entries, key=attrgetter("partition")):
-        for fact in PartitionCommits().facts(of_partition):
+        commits = PartitionCommits()
+        for fact in commits.facts(of_partition):
             found.setdefault(fact.group_id, []).append(fact)
-    return found
+        still_open += commits.open_transactions()
+    return found, tuple(sorted(still_open, key=lambda each: (each.since_ms, each.producer_id)))
 
 
 def _lines_by_group(lines: Iterable[TimedLine], records: Iterable[LogRecord]) -> dict[str, list[TimedLine]]:

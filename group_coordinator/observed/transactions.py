@@ -46,6 +46,16 @@ Fact = LogRecord | Commits
 """A record that is no commit, or commits of one step. A tombstone of a commit is a record."""
 
 
+class OpenTransaction(Struct, frozen=True, kw_only=True):
+    """A transaction that has no end in the log."""
+
+    producer_id: int
+    since_ms: int
+    group_ids: tuple[str, ...]
+    offsets: int
+    """How many offsets wait for its end."""
+
+
 class PartitionCommits:
     """One partition of the offsets topic, followed record by record in the order of offsets."""
 
@@ -72,6 +82,16 @@ class PartitionCommits:
                 yield entry
         if together:
             yield from self._written(together)
+
+    def open_transactions(self) -> Iterator[OpenTransaction]:
+        """Those that have no end yet."""
+        for producer_id, records in self._open.items():
+            yield OpenTransaction(
+                producer_id=producer_id,
+                since_ms=records[0].timestamp_ms,
+                group_ids=tuple(dict.fromkeys(record.group_id for record in records)),
+                offsets=len({_place(record) for record in records}),
+            )
 
     def _written(self, records: list[LogRecord]) -> Iterator[Commits]:
         first = records[0]

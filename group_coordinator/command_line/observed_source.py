@@ -1,0 +1,114 @@
+"""What a watched cluster left: dumps of its offsets topic and its brokers' logs, read from files and put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import tzinfo
+from glob import glob
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from group_coordinator.command_line.errors import CommandError
+from group_coordinator.narrative import words
+from group_coordinator.observed.broker_log import BrokerLog
+from group_coordinator.observed.cluster import Observed, observe
+from group_coordinator.observed.offsets_log import OffsetsDump, read_dump
+from group_coordinator.recordings.kafka_json import KafkaJsonError, topic_id_from_kafka
+from schemas.history import History
+
+DUMP_SUFFIXES = (".offsets.jsonl", ".offsets.jsonl.gz")
+
+
+class ObservedSource(Struct, frozen=True, kw_only=True):
+    """The history of a watched cluster."""
+
+    history: tuple[History, ...]
+    doubts: tuple[str, ...]
+    """Why it may not be what happened, or not all of it."""
+    told: tuple[str, ...]
+    """What there is to say of how it was read."""
+
+
+def is_dump(name: str) -> bool:
+    """Whether a file is a dump of an offsets topic, by its name."""
+    return name.endswith(DUMP_SUFFIXES)
+
+
+def observed_source(
+    dumps: Sequence[Path], broker_logs: Sequence[str], topic_names: Path | None, time_zone: tzinfo, shown_zone: tzinfo
+) -> ObservedSource:
+    """`broker_logs`: names or patterns of files. Raises CommandError."""
+    dump, log = OffsetsDump(), BrokerLog(time_zone)
+    try:
+        for path in dumps:
+            read_dump(path, dump)
+        for path in _files(broker_logs):
+            log.read_file(path)
+    except (OSError, ValueError) as problem:
+        raise CommandError(str(problem)) from problem
+    observed = observe(dump.entries(), log.lines, _names(topic_names))
+    if not observed.history:
+        raise CommandError(f"{', '.join(map(str, dumps))}: there is no record of a group in it.")
+    return ObservedSource(
+        history=tuple(observed.history),
+        doubts=(*dump.doubts(), *_doubts(observed, log, shown_zone)),
+        told=(_told(dump, log),),
+    )
+
+
+def _files(names: Sequence[str]) -> list[Path]:
+    """The files that names and patterns stand for; each once."""
+    found: dict[Path, None] = {}
+    for name in names:
+        paths = [name] if Path(name).is_file() else sorted(glob(name, recursive=True))
+        if not paths:
+            raise CommandError(f"{name} is no file.")
+        found |= dict.fromkeys(Path(each).resolve() for each in paths)
+    return list(found)
+
+
+def _names(path: Path | None) -> Mapping[str, str]:
+    """Topic id, as hexadecimal digits -> name."""
+    if path is None:
+        return {}
+    try:
+        given = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        return {_hexadecimal(topic_id): name for topic_id, name in given.items()}
+    except (OSError, msgspec.DecodeError, KafkaJsonError) as problem:
+        raise CommandError(f"{path}: {problem}; it should be a JSON object of topic ids and names.") from problem
+
+
+def _hexadecimal(topic_id: str) -> str:
+    """An id as Kafka prints it (22 characters), or with hyphens."""
+    plain = topic_id.replace("-", "").lower()
+    if len(plain) == 32 and all(each in "0123456789abcdef" for each in plain):
+        return plain
+    return (topic_id_from_kafka(topic_id) or "").replace("-", "")
+
+
+def _doubts(observed: Observed, log: BrokerLog, zone: tzinfo) -> Iterator[str]:
+    for broker, skew in sorted(observed.skews.items(), key=lambda item: (item[0] is None, item[0] or 0)):
+        if skew.skew_ms:
+            way = "ahead of" if skew.skew_ms > 0 else "behind"
+            yield (
+                f"The log of {'a broker' if broker is None else f'broker {broker}'} is "
+                f"{words.duration(abs(skew.skew_ms))} {way} its records: its times are corrected by that "
+                f"({words.count(skew.pairs, 'pair')} of line and record)."
+            )
+    for each in observed.open_transactions:
+        yield (
+            f"Producer {each.producer_id} has had a transaction open since {words.clock(each.since_ms, zone)}, with "
+            f"{words.count(each.offsets, 'offset')} of {words.listed(each.group_ids)}: they are not committed."
+        )
+    if log.without_time:
+        yield f"{words.count(log.without_time, 'line')} of brokers' logs have no time that can be read: they are left out."
+
+
+def _told(dump: OffsetsDump, log: BrokerLog) -> str:
+    records = words.count(len(dump.places), "record")
+    if not log.read:
+        return f"Read {records} of the offsets topic. Brokers' logs (--broker-log) would tell why rebalances began."
+    lines = words.count(len(log.lines), "line")
+    return f"Read {records} of the offsets topic, and {lines} about groups of {log.read:,} in brokers' logs."
