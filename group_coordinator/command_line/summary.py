@@ -35,7 +35,7 @@ class GroupSummary(GroupStory):
     """One group in numbers."""
 
     __slots__ = (
-        "_page", "commits", "dropped", "expired", "generation_id", "joined", "left", "rebalances", "rebalancing_ms",
+        "_page", "commits", "dropped", "expired", "generation_id", "gone", "joined", "left", "rebalances", "rebalancing_ms",
         "refused", "state",
     )  # fmt: skip
 

@@ -34,6 +34,7 @@ Item = Fact | TimedLine
 
 def timed(lines: Sequence[BrokerLine], skews: Mapping[int | None, Skew]) -> list[TimedLine]:
     """The lines by time, each file's in the order in which they stand in it; one that comes in two files comes once."""
+    lines = list(dict.fromkeys(lines))
     begins: dict[str, int] = {}
     for line in lines:
         begins[line.file] = min(begins.get(line.file, line.time_ms), line.time_ms)

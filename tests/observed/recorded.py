@@ -1,0 +1,134 @@
+"""Recordings of whole clusters: the evidence, and the two truths that it is held to, polls and what members said."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from group_coordinator.observed.broker_lines import BrokerLine
+from group_coordinator.observed.broker_log import BrokerLog
+from group_coordinator.observed.cluster import Observed, observe
+from group_coordinator.observed.offsets_log import Entry, OffsetsDump, read_dump
+from group_coordinator.tables.fold import fold
+from group_coordinator.tables.rows import AnyRow, Commit, Expiry, Ownership, Rebalance
+
+CLUSTERS = Path(__file__).parent.parent / "fixtures" / "clusters"
+NEAR_MS = 1_500
+"""So near to a change a poll may show what was before or after it."""
+_OWNERSHIP_EVENTS = ("assigned", "revoked", "lost", "owned", "tasks")
+
+
+class Poll(NamedTuple):
+    """One group at one poll."""
+
+    at_ms: int
+    until_ms: int
+    group: dict[str, Any]
+
+    @property
+    def group_id(self) -> str:
+        return str(self.group["group"])
+
+    @property
+    def owners(self) -> set[tuple[str, str]]:
+        """Partitions and member ids."""
+        members = self.group.get("members", ())
+        return {(place, each["member_id"]) for each in members for place in each["assignment"]}
+
+
+@cache
+def entries(name: str) -> tuple[Entry, ...]:
+    dump = OffsetsDump()
+    read_dump(CLUSTERS / f"{name}.offsets.jsonl.gz", dump)
+    assert list(dump.doubts()) == []
+    return tuple(dump.entries())
+
+
+@cache
+def lines(name: str) -> tuple[BrokerLine, ...]:
+    log = BrokerLog(UTC)
+    for path in sorted(CLUSTERS.glob(f"{name}.*server.log.gz")):
+        log.read_file(path)
+    assert log.without_time == 0
+    return tuple(log.lines)
+
+
+@cache
+def observed(name: str, *, with_logs: bool) -> Observed:
+    return observe(entries(name), lines(name) if with_logs else (), {})
+
+
+@cache
+def rows(name: str, *, with_logs: bool) -> tuple[AnyRow, ...]:
+    return tuple(fold(observed(name, with_logs=with_logs).history))
+
+
+def rebalances(name: str, *, with_logs: bool) -> list[Rebalance]:
+    return [row for row in rows(name, with_logs=with_logs) if isinstance(row, Rebalance)]
+
+
+@cache
+def polls(name: str) -> tuple[Poll, ...]:
+    with gzip.open(CLUSTERS / f"{name}.admin.jsonl.gz") as file:
+        asked = [json.loads(line) for line in file]
+    return tuple(Poll(each["at_ms"], each["until_ms"], group) for each in asked for group in each.get("groups", ()))
+
+
+@cache
+def truth(name: str) -> tuple[dict[str, Any], ...]:
+    with gzip.open(CLUSTERS / f"{name}.truth.jsonl.gz") as file:
+        return tuple(json.loads(line) for line in file)
+
+
+def quiet_polls(name: str) -> Iterator[Poll]:
+    """The polls at which a group is stable and nothing has just changed, or is about to."""
+    changes = _changes(name)
+    for poll in polls(name):
+        if poll.group.get("state") == "Stable":
+            near = range(poll.at_ms - NEAR_MS, poll.until_ms + NEAR_MS + 1)
+            if not any(each in near for each in changes[poll.group_id]):
+                yield poll
+
+
+def _changes(name: str) -> defaultdict[str, list[int]]:
+    """When owners changed in each group, by the polls and by what members said."""
+    changes: defaultdict[str, list[int]] = defaultdict(list)
+    group_of = {each["client_id"]: each["group"] for each in truth(name) if each["action"] == "start"}
+    for said in truth(name):
+        if said["action"] == "member" and said.get("event") in _OWNERSHIP_EVENTS:
+            changes[group_of[said["member"]]].append(said["at_ms"])
+    last: dict[str, Poll] = {}
+    for poll in polls(name):
+        before = last.get(poll.group_id)
+        if before is not None and before.owners != poll.owners:
+            changes[poll.group_id] += range(before.until_ms, poll.until_ms + 1, NEAR_MS)
+        last[poll.group_id] = poll
+    return changes
+
+
+def owners_at(name: str, group_id: str, at_ms: int, *, with_logs: bool) -> set[tuple[str, str]]:
+    """Partitions and member ids, as the table of ownership has them."""
+    return {
+        (f"{row.topic}-{row.partition}", row.member_id)
+        for row in rows(name, with_logs=with_logs)
+        if isinstance(row, Ownership) and row.group_id == group_id
+        if row.from_ms <= at_ms and (row.to_ms is None or row.to_ms > at_ms)
+    }
+
+
+@cache
+def offsets_over_time(name: str) -> dict[tuple[str, str], list[tuple[int, int | None]]]:
+    """Group and partition -> what stood from when on."""
+    found: dict[tuple[str, str], list[tuple[int, int | None]]] = defaultdict(list)
+    for row in rows(name, with_logs=True):
+        if isinstance(row, Commit):
+            found[row.group_id, f"{row.topic}-{row.partition}"].append((row.committed_ms, row.offset))
+        elif isinstance(row, Expiry) and row.kind == "offset":
+            found[row.group_id, f"{row.topic}-{row.partition}"].append((row.expired_ms, None))
+    return {place: sorted(changes, key=lambda each: each[0]) for place, changes in found.items()}
