@@ -130,7 +130,7 @@ class MemberDropped(HistoryRecord, frozen=True, kw_only=True, tag="member_droppe
     """A member was removed without having left or expired."""
 
     member: MemberIdentity
-    reason: Literal["did_not_rejoin", "did_not_sync", "group_full"]
+    reason: Literal["did_not_rejoin", "did_not_sync", "group_full", "fenced"]
 
 
 class MemberReplaced(HistoryRecord, frozen=True, kw_only=True, tag="member_replaced"):

@@ -249,6 +249,7 @@ _DROPPED = {
     "did_not_rejoin": "it did not rejoin before the rebalance timeout",
     "did_not_sync": "it did not send SyncGroup before the rebalance timeout",
     "group_full": "the group is full",
+    "fenced": "the coordinator fences it",
 }
 
 

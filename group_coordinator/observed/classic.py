@@ -14,7 +14,7 @@ from group_coordinator.observed.classic_members import ClassicMembers
 from group_coordinator.observed.classic_rebalances import ClassicRebalances
 from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember
 from group_coordinator.observed.teller import Teller
-from schemas.history import GroupCreated, GroupDead, GroupRecorded, MemberFenced, RecordingGap
+from schemas.history import GroupCreated, GroupDead, GroupRecorded, MemberFenced, MemberIdentity, RecordingGap
 
 BEFORE = "nothing is known of the group before this"
 BACK = "its generation goes back: what lies between is not in the evidence"
@@ -87,6 +87,26 @@ class ClassicGroup:
             members=members,
         )
         self._rebalances.assign(generation)
+
+    @property
+    def members(self) -> Mapping[str, MemberIdentity]:
+        """Who is in the group, as far as it is known."""
+        return dict(self._members.present)
+
+    def leave_protocol(self) -> None:
+        """The group goes on under another protocol."""
+        self._rebalances.complete("interrupted")
+        self._members.forget()
+        self._rebalances.forget()
+        self._is_known = self._is_empty = False
+
+    def take_up_protocol(self, generation: StoredGeneration) -> None:
+        """The group was one of another protocol until now."""
+        self._is_known, self._is_empty = True, not generation.members
+        self._tell.generation_id = generation.generation_id
+        self._members.present = {member_id: each.identity for member_id, each in generation.members.items()}
+        if generation.members:
+            self._rebalances.assign(generation)
 
     def tombstone(self) -> None:
         """The group's record was deleted, and the group with it."""

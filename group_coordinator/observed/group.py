@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from group_coordinator.observed import broker_lines as told
 from group_coordinator.observed.classic import ClassicGroup
 from group_coordinator.observed.commits import GroupCommits
+from group_coordinator.observed.modern import Hints, ModernGroup
+from group_coordinator.observed.modern_records import Step, TopicNames, kind_of, read_step
 from group_coordinator.observed.offsets_log import LogRecord
-from group_coordinator.observed.ordering import Item, TimedLine
+from group_coordinator.observed.ordering import Item, TimedLine, in_one_step
 from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember, stored_generation
 from group_coordinator.observed.teller import Teller
-from group_coordinator.observed.transactions import Commits
 from schemas.history import History
-from schemas.observed_history import CoordinatorChanged
+from schemas.observed_history import CoordinatorChanged, GroupConverted
 
 _GROUP_METADATA, _OFFSET_COMMIT = "GroupMetadata", "OffsetCommit"
 
@@ -22,36 +23,96 @@ _GROUP_METADATA, _OFFSET_COMMIT = "GroupMetadata", "OffsetCommit"
 class ObservedGroup:
     """Makes the history of one group."""
 
-    def __init__(self, group_id: str, partition: int, topic_names: Mapping[str, str]) -> None:
+    def __init__(self, group_id: str, partition: int, topic_names: TopicNames) -> None:
         self._tell = Teller(group_id, partition)
         self._commits = GroupCommits(self._tell)
         self._topic_names = topic_names
         self._leader_epoch: int | None = None
         self._was_loaded = False
         """Whether a line told of another coordinator since the last record."""
+        self._hints = Hints()
+        self._modern: ModernGroup | None = None
+        """While the group is not a classic one."""
 
     def follow(self, items: Sequence[Item]) -> list[History]:
         """The history that records and lines tell, in their order."""
         generations = _generations(items)
-        places = [place for place, _ in generations]
-        stored = dict(generations)
-        coming = [generation for _, generation in generations]
-        classic = ClassicGroup(self._tell, _profiles(coming))
+        places, coming = [place for place, _ in generations], [generation for _, generation in generations]
+        self._stored = dict(generations)
+        self._classic = ClassicGroup(self._tell, _profiles(coming))
+        step: list[tuple[int, LogRecord]] = []
         for place, item in enumerate(items):
+            if step and not in_one_step(step[-1][1], item):
+                self._step(step)
+                step = []
+            if isinstance(item, LogRecord):
+                step.append((place, item))
+                continue
             self._tell.look_at(item)
             self._note_coordinator(item)
             if isinstance(item, TimedLine):
-                classic.line(item.line.event, coming[bisect_right(places, place) :])
-            elif isinstance(item, Commits):
+                self._line(item.line.event, coming[bisect_right(places, place) :])
+            else:
                 self._commits.written(item)
-            elif item.name == _OFFSET_COMMIT:
-                self._commits.removed(item)
-            elif item.name == _GROUP_METADATA:
-                if place in stored:
-                    classic.stored(stored[place])
-                else:
-                    classic.tombstone()
+        if step:
+            self._step(step)
         return self._tell.history
+
+    def _line(self, event: told.LineEvent, coming: Sequence[StoredGeneration]) -> None:
+        self._hints.line(event)
+        if self._modern is None:
+            self._classic.line(event, coming)
+
+    def _step(self, step: list[tuple[int, LogRecord]]) -> None:
+        """The records that were written in one step, none of them a commit."""
+        records = [record for _, record in step]
+        self._tell.look_at(records[-1] if len(records) == 1 else records[0])
+        self._note_coordinator(records[0])
+        kind = next((kind for kind in map(kind_of, (each.name for each in records)) if kind is not None), None)
+        classic = [(place, record) for place, record in step if record.name == _GROUP_METADATA]
+        for record in records:
+            if record.name == _OFFSET_COMMIT:
+                self._commits.removed(record)
+        if kind is None:
+            for place, _ in classic:
+                self._classic_record(place)
+            return
+        generation = self._stored.get(classic[-1][0]) if classic else None
+        if generation is not None:
+            self._to_classic(generation)
+        else:
+            self._modern_step(read_step(kind, records, self._topic_names), was_classic=bool(classic))
+
+    def _classic_record(self, place: int) -> None:
+        generation = self._stored.get(place)
+        if generation is None:
+            self._classic.tombstone()
+        elif self._modern is not None:
+            self._to_classic(generation)
+        else:
+            self._classic.stored(generation)
+
+    def _modern_step(self, step: Step, *, was_classic: bool) -> None:
+        conversion = None
+        if self._modern is None:
+            self._modern = ModernGroup(self._tell, step.kind, self._hints)
+            if was_classic:
+                members = self._classic.members
+                self._classic.leave_protocol()
+                conversion = self._tell.say(GroupConverted, to_protocol=step.kind)
+                self._modern.convert(members)
+        self._modern.step(step, conversion)
+        if step.is_deleted:
+            self._modern = None
+            self._tell.life += 1
+            self._tell.generation_id = 0
+
+    def _to_classic(self, generation: StoredGeneration) -> None:
+        if self._modern is not None:
+            self._modern.become_classic(generation.members)
+            self._modern = None
+        self._tell.say(GroupConverted, to_protocol="classic")
+        self._classic.take_up_protocol(generation)
 
     def _note_coordinator(self, item: Item) -> None:
         if isinstance(item, TimedLine):

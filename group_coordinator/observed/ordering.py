@@ -30,6 +30,7 @@ class TimedLine(Struct, frozen=True, kw_only=True, gc=False):
 
 
 Item = Fact | TimedLine
+Value = dict[str, object] | None
 
 
 def timed(lines: Sequence[BrokerLine], skews: Mapping[int | None, Skew]) -> list[TimedLine]:
@@ -58,11 +59,7 @@ def _skew(skews: Mapping[int | None, Skew], line: BrokerLine) -> int:
 def in_order(facts: Sequence[Fact], lines: Sequence[TimedLine]) -> list[Item]:
     """One group's facts, by offset, and lines, by time, put together."""
     times = list(accumulate((fact.timestamp_ms for fact in facts), max))
-    stored = [
-        (place, fact)
-        for place, fact in enumerate(facts)
-        if isinstance(fact, LogRecord) and fact.name == _GROUP_METADATA
-    ]
+    stored = [(place, fact) for place, fact in enumerate(facts) if isinstance(fact, LogRecord)]
     anchors = [_anchor(stored, line) for line in lines]
     latest = _not_after(anchors, len(facts))
     before: list[list[TimedLine]] = [[] for _ in range(len(facts) + 1)]
@@ -71,13 +68,27 @@ def in_order(facts: Sequence[Fact], lines: Sequence[TimedLine]) -> list[Item]:
         if anchor is None or anchor < earliest:
             place = min(max(bisect_left(times, line.at_ms), earliest), max(limit, earliest))
         else:
-            place, earliest = anchor, anchor + 1
+            place = anchor
         before[place].append(line)
-        earliest = max(earliest, place)
+        # What comes after a line that tells of a record comes after the record.
+        earliest = max(earliest, place + (place == anchor and not isinstance(line.line.event, _FOLLOWING)))
     items: list[Item] = []
+    begin = 0
     for place, fact in enumerate(facts):
-        items += [*before[place], fact]
+        if not in_one_step(facts[place - 1] if place else None, fact):
+            begin = len(items)
+        # Lines that fall into a step stand before it.
+        items[begin:begin] = before[place]
+        begin += len(before[place])
+        items.append(fact)
     return items + before[-1]
+
+
+def in_one_step(before: Item | None, item: Item) -> bool:
+    """Whether a record was written in the same step as the one before it, as far as the topic tells."""
+    if not isinstance(before, LogRecord) or not isinstance(item, LogRecord):
+        return False
+    return item.offset == before.offset + 1 and item.timestamp_ms == before.timestamp_ms
 
 
 def _not_after(anchors: Sequence[int | None], end: int) -> list[int]:
@@ -90,21 +101,7 @@ def _not_after(anchors: Sequence[int | None], end: int) -> list[int]:
 
 
 Stored = Sequence[tuple[int, LogRecord]]
-"""The records of a classic group, each with its place among the facts."""
-
-
-def _anchor(stored: Stored, line: TimedLine) -> int | None:
-    """The place of the record that a line tells of; of several, the nearest in time."""
-    event = line.line.event
-    if not isinstance(event, _TELLING):
-        return None
-    fitting = [
-        (abs(record.timestamp_ms - line.at_ms), place)
-        for number, (place, record) in enumerate(stored)
-        if _tells_of(event, record, stored[number - 1][1] if number else None)
-    ]
-    return min(fitting)[1] if fitting else None
-
+"""The records that are no commits, each with its place among the facts."""
 
 _TELLING = (
     told.AssignmentTaken,
@@ -112,12 +109,46 @@ _TELLING = (
     told.StaticMemberReplaced,
     told.GroupDeleted,
     told.GroupExpired,
+    told.EpochBumped,
+    told.TargetComputed,
+    told.MemberDeparted,
+    told.MemberFencedOut,
 )
-"""Lines that tell of a record."""
+"""Lines that tell of a record, and stand before it."""
+_FOLLOWING = (told.RebalancePrepared,)
+"""Lines that may tell of a record before them."""
+
+
+def _anchor(stored: Stored, line: TimedLine) -> int | None:
+    """The place of a line that tells of a record; of several records, the nearest in time is meant."""
+    event = line.line.event
+    if not isinstance(event, _TELLING + _FOLLOWING):
+        return None
+    behind = isinstance(event, _FOLLOWING)
+    fitting = [
+        (abs(record.timestamp_ms - line.at_ms), place + behind)
+        for number, (place, record) in enumerate(stored)
+        if _tells_of(event, record, stored[number - 1][1] if number else None)
+    ]
+    return min(fitting)[1] if fitting else None
 
 
 def _tells_of(event: told.LineEvent, record: LogRecord, before: LogRecord | None) -> bool:
+    if record.name == _GROUP_METADATA:
+        return _tells_of_classic(event, record.value, None if before is None else before.value)
     value = record.value
+    match event:
+        case told.EpochBumped():
+            return value is not None and value.get("epoch") == event.epoch and record.name.endswith("GroupMetadata")
+        case told.TargetComputed():
+            return value is not None and value.get("assignment_epoch") == event.epoch
+        case told.MemberDeparted() | told.MemberFencedOut():
+            is_member = record.name.endswith("MemberMetadata")
+            return value is None and is_member and record.key["member_id"] == event.member_id
+    return False
+
+
+def _tells_of_classic(event: told.LineEvent, value: Value, before: Value) -> bool:
     if value is None:
         return isinstance(event, told.GroupDeleted | told.GroupExpired)
     members = value["members"]
@@ -125,11 +156,14 @@ def _tells_of(event: told.LineEvent, record: LogRecord, before: LogRecord | None
     match event:
         case told.AssignmentTaken():
             # A static member's return writes the same generation again.
-            begins = before is None or before.value is None or before.value["generation"] != value["generation"]
+            begins = before is None or before.get("generation") != value["generation"]
             return bool(members) and value["generation"] == event.generation_id and begins
         case told.GroupEmptied():
             return not members and value["generation"] == event.generation_id
         case told.StaticMemberReplaced():
             ids = [each["member_id"] for each in members if each.get("group_instance_id") == event.group_instance_id]
             return bool(ids) and event.old_member_id not in ids and event.member_id in (None, *ids)
+        case told.RebalancePrepared():
+            # A group that is converted to a classic one is written, and then rebalances.
+            return event.trigger == "group_converted" and value["generation"] == event.old_generation_id
     return False

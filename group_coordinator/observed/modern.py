@@ -1,0 +1,327 @@
+"""The history of a consumer group (KIP-848), and of share and streams groups, from their records and hints in the logs.
+
+The records of one step share a timestamp: together they tell which change led to the group's new epoch. Lines tell how
+members went and which assignor was used; reasons of epochs are in no log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from group_coordinator.observed import broker_lines as told
+from group_coordinator.observed.modern_records import AWAY, Current, Kind, Step
+from group_coordinator.observed.teller import Teller
+from schemas.history import (
+    AssignedTopic,
+    GroupCreated,
+    GroupDead,
+    GroupEmpty,
+    MemberAssignment,
+    MemberDropped,
+    MemberExpired,
+    MemberIdentity,
+    MemberLeft,
+    MemberReplaced,
+    RebalanceCompleted,
+    RebalanceStarted,
+    RebalanceTrigger,
+    RecordingGap,
+)
+from schemas.observed_history import (
+    ConsumerMember,
+    ConsumerMemberAway,
+    ConsumerMemberJoined,
+    ConsumerMemberUpdated,
+    EpochReason,
+    GroupEpochBumped,
+    MemberGone,
+    MemberReconciled,
+    MembersReconciled,
+    RegexResolved,
+    TargetAssignmentComputed,
+)
+
+BEFORE = "nothing is known of the group before this"
+_FIRST_EPOCH = 2
+"""That a group has once its first member has joined."""
+_COMPARED = ("subscribed_topics", "subscribed_regex", "server_assignor", "rack_id", "rebalance_timeout_ms")
+_SUBSCRIPTION = frozenset({"subscribed_topics", "subscribed_regex"})
+_TRIGGERS: dict[EpochReason, RebalanceTrigger] = {
+    "member_joined": "member_joined",
+    "member_left": "member_left",
+    "member_expired": "member_expired",
+    "static_member_replaced": "static_member_replaced",
+    "subscription_changed": "subscription_changed",
+    "regexes_resolved": "regexes_resolved",
+    "topics_changed": "topics_changed",
+    "converted": "group_converted",
+    "member_gone": "not_known",
+    "not_known": "not_known",
+}
+"""In the order in which they are named."""
+
+
+class Hints:
+    """What lines tell, until the records come that they tell of."""
+
+    def __init__(self) -> None:
+        self.departed: dict[str, told.LineEvent] = {}
+        """How members went."""
+        self.assignors: dict[int, str] = {}
+        """Epoch -> the assignor of its target assignment."""
+
+    def line(self, event: told.LineEvent) -> None:
+        """A broker told something."""
+        match event:
+            case told.MemberDeparted() | told.MemberFencedOut():
+                self.departed[event.member_id] = event
+            case told.TargetComputed():
+                self.assignors[event.epoch] = event.assignor
+            case _:
+                pass
+
+
+class ModernGroup:
+    """One group that has epochs, followed step by step."""
+
+    def __init__(self, teller: Teller, kind: Kind, hints: Hints) -> None:
+        self._tell = teller
+        self._hints = hints
+        self.kind = kind
+        self.members: dict[str, ConsumerMember] = {}
+        self._targets: dict[str, tuple[AssignedTopic, ...]] = {}
+        self._current: dict[str, Current] = {}
+        self._target_epoch = 0
+        self._metadata_hash: int | None = None
+        self._regexes: dict[str, tuple[str, ...]] = {}
+        self._is_known = False
+        self._running: tuple[int, int, RebalanceTrigger] | None = None
+        """Since an epoch was bumped: the record that says so, when that was, and why."""
+        self._interrupted: int | None = None
+        self._causes: dict[EpochReason, tuple[int, MemberIdentity | None, str]] = {}
+        """What may have led to an epoch, in the step that is read: the record that says so, the member, the words."""
+
+    def convert(self, members: Mapping[str, MemberIdentity]) -> None:
+        """The group was a classic one with these members."""
+        self._is_known = True
+        if not members:
+            self._tell.generation_id = 0
+        for identity in members.values():
+            self.members[identity.member_id] = ConsumerMember(
+                member=identity,
+                rebalance_timeout_ms=None,
+                subscribed_topics=None,
+                subscribed_regex=None,
+                server_assignor=None,
+                rack_id=None,
+                uses_classic_protocol=True,
+            )
+
+    # --------------------------------------------------------------------------------------------------------- steps
+
+    def step(self, step: Step, conversion: int | None = None) -> None:
+        """What was written in one step. `conversion`: the record that says that the group was a classic one until now."""
+        self._causes = {}
+        if conversion is not None:
+            self._causes["converted"] = conversion, None, "the group goes over to the consumer protocol"
+            # All members are written anew when a group is converted.
+            for member_id in [each for each in self.members if each not in step.members]:
+                self._went(member_id, None)
+        if not self._is_known:
+            self._begin(step)
+        self._members_changed(step)
+        self._regexes_resolved(step)
+        if step.epoch is not None:
+            self._bumped(step.epoch, step.metadata_hash)
+        self._target_changed(step)
+        for member_id, current in step.current.items():
+            self._reconciled(member_id, current)
+        if step.is_deleted:
+            self._deleted()
+        else:
+            self._settle()
+
+    def _begin(self, step: Step) -> None:
+        """The first that is known of the group."""
+        self._is_known = True
+        joins = any(step.members.values())
+        if joins and (step.epoch is None or step.epoch <= _FIRST_EPOCH):
+            self._tell.say(GroupCreated)
+        else:
+            self._tell.say(RecordingGap, certainty="not_known", reason=BEFORE)
+
+    def _members_changed(self, step: Step) -> None:
+        came = {member_id: member for member_id, member in step.members.items() if member is not None}
+        back = {each.member.group_instance_id: each for each in came.values() if each.member.group_instance_id}
+        for member_id, member in step.members.items():
+            if member is None and member_id in self.members:
+                self._went(member_id, back.get(self.members[member_id].member.group_instance_id or ""))
+        for member in came.values():
+            known = self.members.get(member.member.member_id)
+            self.members[member.member.member_id] = member
+            if known is None:
+                seq = self._tell.say(ConsumerMemberJoined, joined=member)
+                self._causes.setdefault("member_joined", (seq, member.member, f"member {_name(member)} joined"))
+            elif known != member:
+                self._updated(known, member)
+
+    def _went(self, member_id: str, successor: ConsumerMember | None) -> None:
+        identity = self.members.pop(member_id).member
+        self._targets.pop(member_id, None)
+        self._current.pop(member_id, None)
+        if successor is not None:
+            self.members[successor.member.member_id] = successor
+            seq = self._tell.say(MemberReplaced, member=successor.member, old_member_id=member_id, rebalanced=False)
+            name = f"static member {successor.member.group_instance_id} came back"
+            self._causes.setdefault("static_member_replaced", (seq, successor.member, name))
+            return
+        name, reason = identity.client_id or member_id, self._how(member_id, identity)
+        words = {
+            "member_left": f"member {name} left",
+            "member_expired": f"member {name} expired",
+            "member_gone": f"member {name} is gone: left or expired, not known which",
+        }
+        self._causes.setdefault(reason[0], (reason[1], identity, words[reason[0]]))
+
+    def _how(self, member_id: str, identity: MemberIdentity) -> tuple[EpochReason, int]:
+        """Say how a member went."""
+        event = self._hints.departed.pop(member_id, None)
+        if isinstance(event, told.MemberDeparted):
+            return "member_left", self._tell.say(MemberLeft, member=identity, said=event.client_reason)
+        if isinstance(event, told.MemberFencedOut) and event.is_expiry:
+            expired = self._tell.say(MemberExpired, member=identity, last_heard_ms=None, session_timeout_ms=None)
+            return "member_expired", expired
+        if isinstance(event, told.MemberFencedOut):
+            return "member_left", self._tell.say(MemberDropped, member=identity, reason="fenced", said=event.why)
+        return "member_gone", self._tell.say(MemberGone, certainty="not_known", member=identity)
+
+    def _updated(self, known: ConsumerMember, member: ConsumerMember) -> None:
+        changed = [name for name in _COMPARED if getattr(known, name) != getattr(member, name)]
+        if known.uses_classic_protocol != member.uses_classic_protocol:
+            changed.append("group_protocol")
+        seq = self._tell.say(ConsumerMemberUpdated, updated=member, changed=tuple(changed))
+        if _SUBSCRIPTION & set(changed):
+            words = f"member {_name(member)} subscribed to other topics"
+            self._causes.setdefault("subscription_changed", (seq, member.member, words))
+
+    def _regexes_resolved(self, step: Step) -> None:
+        for regex, topics in step.regexes.items():
+            if self._regexes.get(regex) != topics:
+                seq = self._tell.say(RegexResolved, regex=regex, topics=topics)
+                was = "matches topics" if regex not in self._regexes else "matches other topics"
+                self._causes.setdefault("regexes_resolved", (seq, None, f"{regex} {was}"))
+            if topics is None:
+                self._regexes.pop(regex, None)
+            else:
+                self._regexes[regex] = topics
+
+    def _bumped(self, epoch: int, metadata_hash: int | None) -> None:
+        """The group went to another epoch; what was written in the same step led to it."""
+        if metadata_hash != self._metadata_hash and not self._causes:
+            self._causes.setdefault("topics_changed", (0, None, "topics that the group subscribes to changed"))
+        self._metadata_hash = metadata_hash
+        if epoch == self._tell.generation_id:
+            return
+        reasons = tuple(reason for reason in _TRIGGERS if reason in self._causes) or ("not_known",)
+        seq, member, words = self._causes.get(reasons[0], (0, None, "what changed is not known"))
+        self._complete("interrupted")
+        started = self._tell.say(
+            RebalanceStarted,
+            certainty="not_known" if _TRIGGERS[reasons[0]] == "not_known" else "inferred",
+            caused_by=seq or None,
+            trigger=_TRIGGERS[reasons[0]],
+            member=member,
+            reason=words,
+            initial=self._tell.generation_id == 0,
+            waiting_for=(),
+            deadline_ms=None,
+            interrupts=self._interrupted,
+        )
+        self._running, self._interrupted = (started, self._tell.at_ms, _TRIGGERS[reasons[0]]), None
+        self._tell.generation_id = epoch
+        self._tell.say(GroupEpochBumped, certainty="inferred", reasons=reasons, metadata_hash=metadata_hash)
+
+    def _target_changed(self, step: Step) -> None:
+        for member_id, topics in step.targets.items():
+            if topics is None:
+                self._targets.pop(member_id, None)
+            else:
+                self._targets[member_id] = topics
+        if step.target_epoch is not None:
+            self._target_epoch = step.target_epoch
+            targets = self._targets.items()
+            self._tell.say(
+                TargetAssignmentComputed,
+                assignment_epoch=step.target_epoch,
+                assignor=self._hints.assignors.pop(step.target_epoch, None),
+                assignments=tuple(MemberAssignment(member_id=each, topics=topics) for each, topics in targets),
+            )
+
+    def _reconciled(self, member_id: str, current: Current | None) -> None:
+        member = self.members.get(member_id)
+        if current is None or member is None:
+            self._current.pop(member_id, None)
+            return
+        self._current[member_id] = current
+        if current.member_epoch == AWAY:
+            self._tell.say(ConsumerMemberAway, member=member.member)
+            return
+        self._tell.say(
+            MemberReconciled,
+            member=member.member,
+            state=current.state,
+            member_epoch=current.member_epoch,
+            previous_epoch=current.previous_epoch,
+            assigned=current.assigned,
+            pending_revocation=current.pending_revocation,
+        )
+
+    def _settle(self) -> None:
+        """Say whether the group has come to rest."""
+        if self._running is None:
+            return
+        if not self.members:
+            self._tell.say(GroupEmpty)
+            self._complete("empty")
+        elif self._target_epoch == self._tell.generation_id and all(map(self._is_settled, self.members)):
+            self._tell.say(MembersReconciled, assignment_epoch=self._target_epoch)
+            self._complete("stable")
+
+    def _is_settled(self, member_id: str) -> bool:
+        current = self._current.get(member_id)
+        return current is not None and current.state == "stable" and current.member_epoch == self._target_epoch
+
+    def _complete(self, outcome: str) -> None:
+        if self._running is None:
+            return
+        seq, started_ms, trigger = self._running
+        self._running = None
+        self._tell.say(
+            RebalanceCompleted,
+            rebalance=seq,
+            outcome=outcome,
+            trigger=trigger,
+            started_ms=started_ms,
+            duration_ms=max(self._tell.at_ms - started_ms, 0),
+            join_ms=None,
+            waited_for=(),
+            slowest=None,
+            dropped=(),
+        )
+        self._interrupted = seq if outcome == "interrupted" else None
+
+    def become_classic(self, staying: Collection[str]) -> None:
+        """The group goes on as a classic one with these of its members."""
+        self._causes = {}
+        for member_id in [each for each in self.members if each not in staying]:
+            self._went(member_id, None)
+        self._complete("interrupted")
+
+    def _deleted(self) -> None:
+        """The group is gone."""
+        self._complete("empty")
+        self._tell.say(GroupDead, certainty="not_known", reason="not_known")
+
+
+def _name(member: ConsumerMember) -> str:
+    return member.member.client_id or member.member.member_id

@@ -1,0 +1,142 @@
+"""What the records of one step say of a consumer, share or streams group: one heartbeat, one moment, several records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from group_coordinator.observed.offsets_log import LogRecord
+from schemas.history import AssignedTopic, MemberIdentity
+from schemas.kafka.json_form import uuid_to_json
+from schemas.observed_history import ConsumerMember
+
+Kind = Literal["consumer", "share", "streams"]
+State = Literal["stable", "unrevoked_partitions", "unreleased_partitions", "unknown"]
+
+_PREFIXES: dict[str, Kind] = {"ConsumerGroup": "consumer", "ShareGroup": "share", "StreamsGroup": "streams"}
+_STATES: dict[int, State] = {0: "stable", 1: "unrevoked_partitions", 2: "unreleased_partitions"}
+"""Of consumer and share groups; streams groups count from 1."""
+AWAY = -2
+"""The epoch of a static member that has left for a while."""
+_NO_TIMEOUT = -1
+
+TopicNames = Mapping[str, str]
+"""Topic id, as hexadecimal digits -> name."""
+
+
+class Current(Struct, frozen=True, kw_only=True):
+    """Where a member is on its way to its target."""
+
+    member_epoch: int
+    previous_epoch: int
+    state: State
+    assigned: tuple[AssignedTopic, ...]
+    pending_revocation: tuple[AssignedTopic, ...]
+
+
+class Step(Struct, kw_only=True):
+    """What was written in one step. A member or regex with None was deleted."""
+
+    kind: Kind
+    members: dict[str, ConsumerMember | None] = field(default_factory=dict)
+    epoch: int | None = None
+    metadata_hash: int | None = None
+    is_deleted: bool = False
+    """The group itself was deleted."""
+    targets: dict[str, tuple[AssignedTopic, ...] | None] = field(default_factory=dict)
+    target_epoch: int | None = None
+    current: dict[str, Current | None] = field(default_factory=dict)
+    regexes: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+
+
+def kind_of(name: str) -> Kind | None:
+    """The kind of group that has records of this name; None: a classic group, or commits."""
+    return next((kind for prefix, kind in _PREFIXES.items() if name.startswith(prefix)), None)
+
+
+def read_step(kind: Kind, records: Iterable[LogRecord], topic_names: TopicNames) -> Step:
+    """The records of one step; of two for the same thing the last one holds."""
+    step = Step(kind=kind)
+    for record in records:
+        if kind_of(record.name) == kind:
+            prefix = next(prefix for prefix in _PREFIXES if record.name.startswith(prefix))
+            _take(step, record.name.removeprefix(prefix), record.key, record.value, topic_names)
+    return step
+
+
+def _take(step: Step, name: str, key: dict[str, Any], value: dict[str, Any] | None, topic_names: TopicNames) -> None:
+    match name:
+        case "MemberMetadata":
+            step.members[key["member_id"]] = None if value is None else _member(key["member_id"], value)
+        case "Metadata":
+            step.is_deleted = value is None
+            step.epoch = None if value is None else value["epoch"]
+            step.metadata_hash = None if value is None else value.get("metadata_hash")
+        case "TargetAssignmentMember":
+            step.targets[key["member_id"]] = None if value is None else _target(value, topic_names)
+        case "TargetAssignmentMetadata":
+            step.target_epoch = None if value is None else value["assignment_epoch"]
+        case "CurrentMemberAssignment":
+            step.current[key["member_id"]] = None if value is None else _current(value, topic_names)
+        case "RegularExpression":
+            step.regexes[key["regular_expression"]] = None if value is None else tuple(value["topics"])
+        case _:
+            pass  # topologies, partition metadata and share state: they say nothing of members and epochs
+
+
+def _member(member_id: str, value: dict[str, Any]) -> ConsumerMember:
+    timeout_ms, classic = value.get("rebalance_timeout_ms", _NO_TIMEOUT), value.get("classic_member_metadata")
+    protocols = () if classic is None else tuple(each["name"] for each in classic["supported_protocols"])
+    names = value.get("subscribed_topic_names")
+    return ConsumerMember(
+        member=MemberIdentity(
+            member_id=member_id,
+            group_instance_id=value.get("instance_id"),
+            client_id=value["client_id"],
+            client_host=value["client_host"],
+        ),
+        rebalance_timeout_ms=None if timeout_ms == _NO_TIMEOUT else timeout_ms,
+        subscribed_topics=None if names is None else tuple(names),
+        subscribed_regex=value.get("subscribed_topic_regex") or None,
+        server_assignor=value.get("server_assignor") or None,
+        rack_id=value.get("rack_id") or None,
+        uses_classic_protocol=classic is not None,
+        session_timeout_ms=None if classic is None else classic["session_timeout_ms"],
+        protocols=protocols,
+    )
+
+
+def _target(value: dict[str, Any], topic_names: TopicNames) -> tuple[AssignedTopic, ...]:
+    return _tasks(value["active_tasks"]) if "active_tasks" in value else _topics(value["topic_partitions"], topic_names)
+
+
+def _current(value: dict[str, Any], topic_names: TopicNames) -> Current:
+    if "active_tasks" in value:
+        assigned, pending = _tasks(value["active_tasks"]), _tasks(value["active_tasks_pending_revocation"])
+    else:
+        assigned = _topics(value["assigned_partitions"], topic_names)
+        pending = _topics(value.get("partitions_pending_revocation", ()), topic_names)
+    return Current(
+        member_epoch=value["member_epoch"],
+        previous_epoch=value["previous_member_epoch"],
+        state=_STATES.get(value["state"] - ("active_tasks" in value), "unknown"),
+        assigned=assigned,
+        pending_revocation=pending,
+    )
+
+
+def _topics(topics: Iterable[dict[str, Any]], topic_names: TopicNames) -> tuple[AssignedTopic, ...]:
+    """Topics by name; where no name is known, by the id as Kafka prints it."""
+    found = {
+        topic_names.get(each["topic_id"].hex()) or uuid_to_json(each["topic_id"]): tuple(each["partitions"])
+        for each in topics
+    }
+    return tuple(AssignedTopic(topic=topic, partitions=found[topic]) for topic in sorted(found))
+
+
+def _tasks(tasks: Iterable[dict[str, Any]]) -> tuple[AssignedTopic, ...]:
+    """Tasks of a member of a streams group, by subtopology."""
+    found = {f"subtopology {each['subtopology_id']}": tuple(each["partitions"]) for each in tasks}
+    return tuple(AssignedTopic(topic=topic, partitions=found[topic]) for topic in sorted(found))
