@@ -51,7 +51,7 @@ _PYTHON_CAUSE = re.compile(r"^[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
 
 
 BrokerLogs = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option("--broker-log", metavar="FILE", help="A broker's server.log, rotated or gzip, or a pattern of files; repeated."),
 ]
 TopicNames = Annotated[
@@ -105,7 +105,7 @@ def replay(
     ] = None,
     utc: Annotated[bool, typer.Option("--utc", help="Print times in UTC. [default: the local time zone]")] = False,
     time_zone: TimeZone = "UTC",
-    broker_log: BrokerLogs = (),
+    broker_log: BrokerLogs = None,
     topic_names: TopicNames = None,
 ) -> None:
     """Run a recorded log of group events through the coordinator again: what was decided, when, and why.
@@ -135,7 +135,7 @@ def replay(
     if streaming and in_process:
         raise CommandError("Choose one of --streaming and --in-process.", WRONG_USE)
     shown_zone = UTC if utc else datetime.now().astimezone().tzinfo or UTC
-    watched = watched_source(sources, broker_log, topic_names, zone(time_zone), shown_zone)
+    watched = watched_source(sources, broker_log or (), topic_names, zone(time_zone), shown_zone)
     if not in_process and watched is None:
         require_java()
     wanted = _Wanted(out=out, kind=kind, to_topics=to_topics, tables=tables, tables_kind=tables_format, report=report)

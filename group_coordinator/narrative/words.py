@@ -382,7 +382,7 @@ def _removed(changes: Iterable[OffsetChange]) -> str:
 
 def _client(cause: Cause) -> str:
     if cause.client_id is None:
-        return "the coordinator"
+        return "a client" if cause.kind == "observed" else "the coordinator"
     return f"client {cause.client_id or '(no id)'} ({cause.client_host})"
 
 

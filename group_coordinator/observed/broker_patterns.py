@@ -19,35 +19,32 @@ NO_GROUP = ""
 _NOT_SAID = ("", "not provided")
 _NONE = ("null", "None")
 
-_REASONS: tuple[tuple[re.Pattern[str], RebalanceTrigger], ...] = tuple(
-    (re.compile(pattern, re.DOTALL), trigger)
-    for pattern, trigger in (
-        (r"Adding new member (?P<who>.*?) with group instance ?id (?P<instance>.*)$", "member_joined"),
-        (r"[Ll]eader (?P<who>.*?) re-joining group during", "leader_rejoined"),
-        (
-            r"Updating metadata for static member (?P<who>.*?) with instance id (?P<instance>.*)$",
-            "static_member_replaced",
-        ),
-        (r"Updating metadata for member (?P<who>.*?) during", "member_changed"),
-        (
-            r"Group's selectedProtocol will change because static member (?P<who>.*?) with instance id "
-            r"(?P<instance>.*?) joined",
-            "static_member_replaced",
-        ),
-        (r"explicit `LeaveGroup` request for \((?P<several>.*)\) members", "member_left"),
-        (r"[Rr]emoving member (?P<who>.*?) on LeaveGroup", "member_left"),
-        (r"[Rr]emoving member (?P<who>.*?) on heartbeat expiration", "member_expired"),
-        (r"Removing (?P<several>.*) on pending sync request expiration", "members_did_not_sync"),
-        (r"Downgrade group .* from consumer to classic", "group_converted"),
-        (r"[Ee]rror|[Ff]ailed to (?:write|persist)", "assignment_too_large"),
-    )
+_REASONS: tuple[tuple[str, RebalanceTrigger], ...] = (
+    (r"Adding new member (?P<who>.*?) with group instance ?id (?P<instance>.*)$", "member_joined"),
+    (r"[Ll]eader (?P<who>.*?) re-joining group during", "leader_rejoined"),
+    (
+        r"Updating metadata for static member (?P<who>.*?) with instance id (?P<instance>.*)$",
+        "static_member_replaced",
+    ),
+    (r"Updating metadata for member (?P<who>.*?) during", "member_changed"),
+    (
+        r"Group's selectedProtocol will change because static member (?P<who>.*?) with instance id "
+        r"(?P<instance>.*?) joined",
+        "static_member_replaced",
+    ),
+    (r"explicit `LeaveGroup` request for \((?P<several>.*)\) members", "member_left"),
+    (r"[Rr]emoving member (?P<who>.*?) on LeaveGroup", "member_left"),
+    (r"[Rr]emoving member (?P<who>.*?) on heartbeat expiration", "member_expired"),
+    (r"Removing (?P<several>.*) on pending sync request expiration", "members_did_not_sync"),
+    (r"Downgrade group .* from consumer to classic", "group_converted"),
+    (r"[Ee]rror|[Ff]ailed to (?:write|persist)", "assignment_too_large"),
 )
 
 
 def _reason(text: str) -> tuple[RebalanceTrigger, tuple[str, ...], str | None]:
     """Trigger, members and instance id of a broker's reason."""
     for pattern, trigger in _REASONS:
-        found = pattern.search(text)
+        found = re.search(pattern, text, re.DOTALL)
         if found is not None:
             groups = found.groupdict()
             several = _ids(groups["several"]) if groups.get("several") else ()
@@ -71,6 +68,11 @@ def _instance(text: str | None) -> str | None:
 def _said(text: str | None) -> str | None:
     """What a client said; None for the words that stand for nothing."""
     return None if text is None or text.strip() in _NOT_SAID else text.strip()
+
+
+def _assignor(text: str) -> str:
+    """An assignor's name; of one that has none, its class, which Java prints as `org.example.Name@1a2b3c`."""
+    return re.sub(r"^(?:[\w$]+\.)*([\w$]+)@[0-9a-f]+$", r"\1", text)
 
 
 def _prepared(found: re.Match[str]) -> list[LineEvent]:
@@ -231,7 +233,9 @@ _MODERN: tuple[tuple[str, Make], ...] = (
     (
         _ID + r"Computed a new target assignment for epoch (?P<epoch>\d+) with '(?P<assignor>.*)' assignor",
         lambda found: [
-            told.TargetComputed(group_id=found["group"], epoch=int(found["epoch"]), assignor=found["assignor"])
+            told.TargetComputed(
+                group_id=found["group"], epoch=int(found["epoch"]), assignor=_assignor(found["assignor"])
+            )
         ],
     ),
     (

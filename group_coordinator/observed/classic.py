@@ -17,7 +17,13 @@ from group_coordinator.observed.teller import Teller
 from schemas.history import GroupCreated, GroupDead, GroupRecorded, MemberFenced, MemberIdentity, RecordingGap
 
 BEFORE = "nothing is known of the group before this"
+NEAR_MS = 5_000
+"""So near to the line that tells of it lies the moment that a record gives for the end of its join phase."""
 BACK = "its generation goes back: what lies between is not in the evidence"
+
+
+Departure = tuple[int, MemberIdentity]
+"""The record that says that a member is gone, and the member."""
 
 
 class ClassicGroup:
@@ -32,6 +38,8 @@ class ClassicGroup:
         """Whether anything was told of this life of the group."""
         self._is_empty = False
         """Whether it was told that nobody is left."""
+        self._departures: Sequence[Departure] = ()
+        """Of members of another protocol, which led to the group's conversion."""
 
     # ------------------------------------------------------------------------------------------------------- records
 
@@ -48,9 +56,12 @@ class ClassicGroup:
             self._stored_members(generation)
 
     def _stored_empty(self, generation: StoredGeneration) -> None:
-        if not self._is_known and generation.generation_id == 0:
-            self._is_known = self._is_empty = True
-            self._tell.say(GroupCreated)
+        if generation.generation_id == 0 and self._tell.generation_id == 0:
+            # Written when the first member id is given out; lines may tell of that, and of more, before.
+            self._is_empty = self._is_empty or not self._is_known
+            if not self._is_known:
+                self._is_known = True
+                self._tell.say(GroupCreated)
         elif not self._is_known:
             self._be_known(generation.generation_id)
             self._empty(generation.generation_id)
@@ -100,8 +111,9 @@ class ClassicGroup:
         self._rebalances.forget()
         self._is_known = self._is_empty = False
 
-    def take_up_protocol(self, generation: StoredGeneration) -> None:
-        """The group was one of another protocol until now."""
+    def take_up_protocol(self, generation: StoredGeneration, departures: Sequence[Departure]) -> None:
+        """The group was one of another protocol until now. `departures`: what led to that."""
+        self._departures = departures
         self._is_known, self._is_empty = True, not generation.members
         self._tell.generation_id = generation.generation_id
         self._members.present = {member_id: each.identity for member_id, each in generation.members.items()}
@@ -169,18 +181,23 @@ class ClassicGroup:
         if event.old_generation_id > self._tell.generation_id:
             self._rebalances.skip_to(event.old_generation_id)
         self._rebalances.complete("interrupted")
-        first = event.member_ids[0] if event.member_ids else None
+        member, caused_by = self._cause_of(event)
         initial = self._tell.generation_id == 0 or self._is_empty
-        self._note_cause(event)
         self._is_empty = False
         self._rebalances.start(
-            event.trigger,
-            None if first is None else self._members.identity(first, event.group_instance_id),
-            event.reason,
-            said=event.client_reason,
-            initial=initial,
-            caused_by=None if first is None else self._members.led.get(first),
+            event.trigger, member, event.reason, said=event.client_reason, initial=initial, caused_by=caused_by
         )
+
+    def _cause_of(self, event: told.RebalancePrepared) -> tuple[MemberIdentity | None, int | None]:
+        """Whose doing a rebalance is, and the record that led to it."""
+        if event.trigger == "group_converted" and self._departures:
+            caused_by, member = self._departures[-1]
+            return member, caused_by
+        self._note_cause(event)
+        if not event.member_ids:
+            return None, None
+        first = event.member_ids[0]
+        return self._members.identity(first, event.group_instance_id), self._members.led.get(first)
 
     def _note_cause(self, event: told.RebalancePrepared) -> None:
         """Tell what the line says of its members, unless a line of its own did."""
@@ -200,9 +217,17 @@ class ClassicGroup:
 
     def _settled(self, event: told.JoinPhaseEnded, coming: Sequence[StoredGeneration]) -> None:
         self._be_known(event.generation_id - 1)
-        stored = next((each for each in coming if each.generation_id == event.generation_id), None)
-        self._rebalances.settle(event.generation_id, stored, self._tell.at_ms)
+        self._rebalances.settle(event.generation_id, self._stored_of(event, coming), self._tell.at_ms)
         self._is_empty = False
+
+    def _stored_of(self, event: told.JoinPhaseEnded, coming: Sequence[StoredGeneration]) -> StoredGeneration | None:
+        """The record of a generation that begins, if its leader sends the assignment; one of another life is not meant."""
+        later = (each for each in coming if each.generation_id != self._tell.generation_id)
+        stored = next(later, None)
+        if stored is None or stored.generation_id != event.generation_id or len(stored.members) != event.members:
+            return None
+        since_ms = stored.state_since_ms
+        return stored if since_ms is None or abs(since_ms - self._tell.at_ms) <= NEAR_MS else None
 
     def _replaced(self, event: told.StaticMemberReplaced, coming: Sequence[StoredGeneration]) -> None:
         """A static member is back. Under which id is told by the line, or by the record that follows."""

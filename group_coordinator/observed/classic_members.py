@@ -119,7 +119,7 @@ class ClassicMembers:
         known = {each.group_instance_id: each.member_id for each in self.present.values() if each.group_instance_id}
         for member_id, member in generation.members.items():
             instance_id = member.identity.group_instance_id
-            old = known.get(instance_id)
+            old = known.get(instance_id or "")
             if instance_id and old and old not in generation.members and member_id not in self.present:
                 self.replace(old, member_id, instance_id, rebalanced=rebalanced)
 

@@ -70,7 +70,7 @@ class ClassicRebalances:
         seq = self._tell.say(
             RebalanceStarted,
             at_ms=at_ms,
-            certainty="not_known" if trigger == "not_known" else "told",
+            certainty="not_known" if reason == NOT_TOLD else "told",
             caused_by=caused_by,
             said=said,
             trigger=trigger,

@@ -41,7 +41,7 @@ def observe(entries: Iterable[Entry], lines: Sequence[BrokerLine], topic_names: 
     records = [fact for of_group in facts.values() for fact in of_group if isinstance(fact, LogRecord)]
     skews = estimate(records, lines)
     told_of = _lines_by_group(timed(lines, skews), records)
-    names = {**_names_in_commits(facts), **topic_names}
+    names = {**_names_in_records(facts), **topic_names}
     history: list[History] = []
     for group_id in sorted(facts.keys() | told_of.keys()):
         of_group, lines_of_group = facts.get(group_id, []), told_of.get(group_id, [])
@@ -81,16 +81,28 @@ def _lines_by_group(lines: Iterable[TimedLine], records: Iterable[LogRecord]) ->
     return found
 
 
-def _names_in_commits(facts: Mapping[str, Sequence[Fact]]) -> dict[str, str]:
-    """Topic id -> name, from commits that carry both."""
+def _names_in_records(facts: Mapping[str, Sequence[Fact]]) -> dict[str, str]:
+    """Topic id -> name, from records that carry both: commits since 4.1, and those of share groups."""
     found: dict[str, str] = {}
     for of_group in facts.values():
         for fact in of_group:
-            for record in () if isinstance(fact, LogRecord) else fact.records:
+            if isinstance(fact, LogRecord):
+                found |= _names_in_share_state(fact)
+                continue
+            for record in fact.records:
                 topic_id = record.value.get("topic_id") if record.value else None
                 if isinstance(topic_id, bytes) and any(topic_id):
                     found[topic_id.hex()] = str(record.key["topic"])
     return found
+
+
+def _names_in_share_state(record: LogRecord) -> dict[str, str]:
+    """Share groups keep names with ids for topics whose state they begin to keep."""
+    if record.name != "ShareGroupStatePartitionMetadata" or record.value is None:
+        return {}
+    lists = [record.value[name] for name in ("initializing_topics", "initialized_topics")]
+    topics = [each for of_list in lists if isinstance(of_list, tuple) for each in of_list]
+    return {each["topic_id"].hex(): each["topic_name"] for each in topics}
 
 
 def _partition(group_id: str, facts: Sequence[Fact], lines: Sequence[TimedLine]) -> int:

@@ -108,11 +108,10 @@ class ObservedGroup:
             self._tell.generation_id = 0
 
     def _to_classic(self, generation: StoredGeneration) -> None:
-        if self._modern is not None:
-            self._modern.become_classic(generation.members)
-            self._modern = None
+        departures = [] if self._modern is None else self._modern.become_classic(generation.members)
+        self._modern = None
         self._tell.say(GroupConverted, to_protocol="classic")
-        self._classic.take_up_protocol(generation)
+        self._classic.take_up_protocol(generation, departures)
 
     def _note_coordinator(self, item: Item) -> None:
         if isinstance(item, TimedLine):

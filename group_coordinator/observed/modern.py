@@ -310,12 +310,13 @@ class ModernGroup:
         )
         self._interrupted = seq if outcome == "interrupted" else None
 
-    def become_classic(self, staying: Collection[str]) -> None:
-        """The group goes on as a classic one with these of its members."""
+    def become_classic(self, staying: Collection[str]) -> list[tuple[int, MemberIdentity]]:
+        """The group goes on as a classic one with these of its members. Says how the others went, and returns that."""
         self._causes = {}
         for member_id in [each for each in self.members if each not in staying]:
             self._went(member_id, None)
         self._complete("interrupted")
+        return [(seq, member) for seq, member, _ in self._causes.values() if member is not None]
 
     def _deleted(self) -> None:
         """The group is gone."""

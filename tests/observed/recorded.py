@@ -16,7 +16,7 @@ from group_coordinator.observed.broker_log import BrokerLog
 from group_coordinator.observed.cluster import Observed, observe
 from group_coordinator.observed.offsets_log import Entry, OffsetsDump, read_dump
 from group_coordinator.tables.fold import fold
-from group_coordinator.tables.rows import AnyRow, Commit, Expiry, Ownership, Rebalance
+from group_coordinator.tables.rows import AnyRow, Commit, Expiry, Member, Ownership, Rebalance
 
 CLUSTERS = Path(__file__).parent.parent / "fixtures" / "clusters"
 NEAR_MS = 1_500
@@ -120,6 +120,26 @@ def owners_at(name: str, group_id: str, at_ms: int, *, with_logs: bool) -> set[t
         if isinstance(row, Ownership) and row.group_id == group_id
         if row.from_ms <= at_ms and (row.to_ms is None or row.to_ms > at_ms)
     }
+
+
+def members_at(name: str, group_id: str, at_ms: int) -> set[str]:
+    """Who was in the group, as the table of members has it."""
+    return {
+        row.member_id
+        for row in rows(name, with_logs=True)
+        if isinstance(row, Member) and row.group_id == group_id and row.joined_ms is not None
+        if row.first_seen_ms <= at_ms and (row.ended_ms is None or row.ended_ms > at_ms)
+    }
+
+
+def epoch_at(name: str, group_id: str, at_ms: int) -> int:
+    """The group's epoch."""
+    epochs = [
+        each.generation_id
+        for each in observed(name, with_logs=True).history
+        if each.group_id == group_id and each.timestamp_ms <= at_ms
+    ]
+    return epochs[-1] if epochs else 0
 
 
 @cache

@@ -9,15 +9,25 @@ from random import Random
 
 import pytest
 
-from group_coordinator.observed.broker_lines import RebalancePrepared
 from group_coordinator.observed.cluster import observe
 from group_coordinator.observed.offsets_log import LogRecord
 from schemas.events import encode_json
-from schemas.history import GroupRecorded
+from schemas.history import (
+    GroupEmpty,
+    GroupRecorded,
+    History,
+    MemberExpired,
+    MemberIdentity,
+    MemberLeft,
+    RebalanceStarted,
+)
+from schemas.observed_history import GroupConverted, GroupEpochBumped
 from tests.observed.recorded import (
     CLUSTERS,
     entries,
+    epoch_at,
     lines,
+    members_at,
     observed,
     offsets_over_time,
     owners_at,
@@ -28,6 +38,9 @@ from tests.observed.recorded import (
 )
 
 CLASSIC = ["old-2.8", "old-3.9", "three-brokers", "connect"]
+CONVERTED = ["migration", "migration-refused", "transactions"]
+"""With groups of both protocols, and some that go from one to the other."""
+ALL = [*CLASSIC, *CONVERTED, "consumer-protocol"]
 PREPARING = re.compile(
     r"Preparing to rebalance group (\S+) in .*old generation (\d+) .*?\(reason: (.*?)(?:; client reason: .*)?\)\.? \("
 )
@@ -35,7 +48,7 @@ LOGS = pytest.mark.parametrize("with_logs", [True, False], ids=["with-logs", "wi
 
 
 @LOGS
-@pytest.mark.parametrize("name", CLASSIC)
+@pytest.mark.parametrize("name", ALL)
 def test_owners_are_those_of_the_polls(name: str, with_logs: bool) -> None:
     checked = 0
     for poll in quiet_polls(name):
@@ -45,7 +58,21 @@ def test_owners_are_those_of_the_polls(name: str, with_logs: bool) -> None:
     assert checked > 40
 
 
-@pytest.mark.parametrize("name", CLASSIC)
+@pytest.mark.parametrize("name", [*CONVERTED, "consumer-protocol", "share-streams"])
+def test_groups_members_and_epochs_are_those_of_the_polls(name: str) -> None:
+    checked = 0
+    for poll in quiet_polls(name):
+        epoch = poll.group.get("group_epoch")
+        if epoch is None:
+            continue
+        members = {each["member_id"] for each in poll.group["members"]}
+        moments = (poll.at_ms, poll.until_ms)
+        assert (epoch, members) in [(epoch_at(name, poll.group_id, at), members_at(name, poll.group_id, at)) for at in moments]
+        checked += 1
+    assert checked > 10
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_committed_offsets_are_those_of_the_polls(name: str) -> None:
     over_time = offsets_over_time(name)
     for poll in polls(name):
@@ -56,20 +83,33 @@ def test_committed_offsets_are_those_of_the_polls(name: str) -> None:
             assert offset in (*before, *during)
 
 
-@pytest.mark.parametrize("name", CLASSIC)
+@pytest.mark.parametrize("name", ALL)
 def test_each_rebalance_that_is_told_is_there_with_its_reason_and_none_is_invented(name: str) -> None:
     told: Counter[tuple[str, int, str]] = Counter()
     for path in CLUSTERS.glob(f"{name}.*server.log.gz"):
         with gzip.open(path, "rt") as file:
             told.update((found[1], int(found[2]), found[3]) for found in map(PREPARING.search, file) if found)
-    ours = [each for each in rebalances(name, with_logs=True) if each.trigger != "not_known"]
+    ours = [each for each in rebalances(name, with_logs=True) if (each.group_id, each.seq) not in _of_epochs(name)]
     assert Counter((each.group_id, each.generation_before, each.reason) for each in ours) == told
     for each in ours:
-        assert each.member_id is None or each.member_id in each.reason
+        assert each.trigger != "not_known"
+        assert each.member_id is None or each.member_id in each.reason or each.trigger == "group_converted"
+
+
+def _of_epochs(name: str) -> set[tuple[str, int]]:
+    """The rebalances of consumer groups, of which no log gives reasons."""
+    started: dict[str, int] = {}
+    found = set()
+    for record in observed(name, with_logs=True).history:
+        if isinstance(record, RebalanceStarted):
+            started[record.group_id] = record.seq
+        elif isinstance(record, GroupEpochBumped):
+            found.add((record.group_id, started[record.group_id]))
+    return found
 
 
 @LOGS
-@pytest.mark.parametrize("name", CLASSIC)
+@pytest.mark.parametrize("name", ALL)
 def test_each_generation_that_left_a_record_is_there(name: str, with_logs: bool) -> None:
     stored = {
         (each.group_id, each.value["generation"])
@@ -78,7 +118,8 @@ def test_each_generation_that_left_a_record_is_there(name: str, with_logs: bool)
     }
     recorded = observed(name, with_logs=with_logs).history
     shown = {(each.group_id, each.generation_after) for each in rebalances(name, with_logs=with_logs)}
-    shown |= {(each.group_id, each.generation_id) for each in recorded if isinstance(each, GroupRecorded)}
+    begun = GroupRecorded | GroupConverted
+    shown |= {(each.group_id, each.generation_id) for each in recorded if isinstance(each, begun)}
     assert stored <= shown
 
 
@@ -90,25 +131,30 @@ def test_without_logs_no_cause_is_claimed(name: str) -> None:
     assert types["MemberGone"] > 0
 
 
-@pytest.mark.parametrize(("action", "triggers"), [("kill", {"member_expired"}), ("stop", {"member_left", "member_expired"})])
-@pytest.mark.parametrize("name", CLASSIC)
-def test_what_the_driver_did_is_found_in_the_causes(name: str, action: str, triggers: set[str]) -> None:
+@pytest.mark.parametrize(("action", "ways"), [("kill", (MemberExpired,)), ("stop", (MemberLeft, MemberExpired))])
+@pytest.mark.parametrize("name", ALL)
+def test_what_the_driver_did_is_found_in_the_causes(name: str, action: str, ways: tuple[type[History], ...]) -> None:
     """But for members that came back in time, and those of which the brokers had told nothing when the recording ended."""
     began = [each for each in truth(name) if each["action"] == "start"]
+    history = observed(name, with_logs=True).history
     for done in (each for each in truth(name) if each["action"] == action and "group" in each):
-        back = [each for each in began if each["client_id"] == done["client_id"] and each["at_ms"] > done["at_ms"]]
-        window_ms = range(done["at_ms"] - 500, done["at_ms"] + 25_000)
-        causes = [
-            each
-            for each in rebalances(name, with_logs=True)
-            if each.group_id == done["group"] and each.started_ms in window_ms and each.trigger in triggers
-        ]
-        later = [each.event for each in lines(name) if each.time_ms > done["at_ms"]]
-        seen = any(isinstance(each, RebalancePrepared) and each.group_id == done["group"] for each in later)
-        assert back or not seen or any((each.client_id or "").startswith(done["client_id"]) for each in causes), done
+        if any(each["client_id"] == done["client_id"] and each["at_ms"] > done["at_ms"] for each in began):
+            continue
+        after = [each for each in history if each.group_id == done["group"] and each.timestamp_ms > done["at_ms"] - 500]
+        gone = [each for each in after if isinstance(each, ways) and _name(each).startswith(done["client_id"])]
+        rebalanced = [each.caused_by for each in after if isinstance(each, RebalanceStarted)]
+        empty = any(isinstance(each, GroupEmpty) for each in after)
+        assert gone or not rebalanced, done
+        assert empty or not gone or any(each.seq in rebalanced for each in gone), done
 
 
-@pytest.mark.parametrize("name", CLASSIC)
+def _name(record: History) -> str:
+    """The client id of the member that a record is about, or the member id that has it in front."""
+    member: MemberIdentity = record.member  # type: ignore[union-attr]
+    return member.client_id or member.member_id
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_the_history_is_a_function_of_the_set_of_records_and_lines(name: str) -> None:
     told, shuffled = lines(name), list(lines(name))
     Random(7).shuffle(shuffled)
