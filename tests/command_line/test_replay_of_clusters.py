@@ -1,0 +1,75 @@
+"""`replay` of a dump of a cluster's offsets topic, with and without its brokers' logs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from schemas.kafka.json_form import uuid_to_json
+from tests.command_line.calls import FIXTURES, call, text_of
+from tests.observed.recorded import entries
+
+CLUSTERS = FIXTURES / "clusters"
+DUMP = CLUSTERS / "old-3.9.offsets.jsonl.gz"
+
+
+def test_what_happened_and_why(tmp_path: Path) -> None:
+    out, tables, report = tmp_path / "out", tmp_path / "tables", tmp_path / "report.html"
+    done = call(
+        "replay", DUMP, "--broker-log", CLUSTERS / "old-3.9.server.log*", "--in-process", "--out", out, "--tables", tables,
+        "--tables-format", "parquet", "--report", report,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "Read 408 records of the offsets topic, and" in text_of(done)
+    rebalances = pq.read_table(tables / "rebalances").to_pylist()
+    assert {each["trigger"] for each in rebalances} > {"member_expired", "member_left", "member_joined"}
+    assert {each["topic"] for each in pq.read_table(tables / "ownership").to_pylist()} == {"orders", "payments"}
+    assert "<html" in report.read_text()
+    explained = text_of(call("explain", "--from", out, "--group", "web", "--utc"))
+    assert "log of broker 1, old-3.9.server.log.gz, line" in explained
+
+
+def test_without_logs_the_causes_are_not_known() -> None:
+    done = call("replay", DUMP)
+    assert done.exit_code == 0, done.output
+    assert "not known" in text_of(done)
+    assert "Brokers' logs (--broker-log) would tell why" in text_of(done)
+
+
+def test_topics_have_the_names_that_are_given(tmp_path: Path) -> None:
+    dump = CLUSTERS / "transactions.offsets.jsonl.gz"
+    lines = {"tx-new"}
+    call("replay", dump, "--out", tmp_path / "a")
+    known = _topics(tmp_path / "a", lines)
+    (topic_id,) = _topic_ids(tmp_path / "a")
+    names = tmp_path / "names.json"
+    names.write_text(json.dumps({topic_id: "renamed"}))
+    assert call("replay", dump, "--topic-names", names, "--out", tmp_path / "b").exit_code == 0
+    assert (known, _topics(tmp_path / "b", lines)) == ({"in"}, {"renamed"})
+
+
+def _topics(out: Path, groups: set[str]) -> set[str]:
+    records = [json.loads(json.loads(line)["value"]) for line in (out / "history.jsonl").read_text().splitlines()]
+    targets = [each for each in records if each["type"] == "member_reconciled" and each["group_id"] in groups]
+    return {topic["topic"] for each in targets for topic in each["assigned"]}
+
+
+def _topic_ids(out: Path) -> set[str]:
+    """Of the dump's topics, as Kafka prints them."""
+
+    found = set()
+    for each in entries("transactions"):
+        value = getattr(each, "value", None) or {}
+        found |= {uuid_to_json(topic["topic_id"]) for topic in value.get("topic_partitions", ())}
+    return found
+
+
+def test_mistakes_are_told(tmp_path: Path) -> None:
+    assert "is no file" in text_of(call("replay", DUMP, "--broker-log", tmp_path / "nothing.log"))
+    assert "go with a dump" in text_of(call("replay", FIXTURES / "kafka_json.jsonl.gz", "--broker-log", DUMP))
+    assert "by itself" in text_of(call("replay", DUMP, FIXTURES / "recordings" / "chaos-a.request.log.gz"))
+    names = tmp_path / "names.json"
+    names.write_text("[]")
+    assert "should be a JSON object" in text_of(call("replay", DUMP, "--topic-names", names))

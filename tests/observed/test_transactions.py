@@ -1,0 +1,99 @@
+"""Commits in transactions count at the marker that commits them, and never after one that aborts them."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+
+import pytest
+
+from group_coordinator.observed.cluster import Observed, observe
+from group_coordinator.observed.offsets_log import Entry, LogRecord, UnknownRecord, read_line
+from schemas.history import OffsetsCommitted
+from schemas.observed_history import OffsetsRemoved, TransactionalOffsetsAborted, TransactionalOffsetsPending
+from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
+
+
+def commit(place: int, offset: int | None, producer: int | None = None) -> Entry:
+    """A record of group g, topic t, partition 0."""
+    key = encode_key(OffsetCommitKey("g", "t", 0))
+    value = None if offset is None else encode_offset_commit_value(OffsetCommitValue(offset=offset, commit_timestamp_ms=0))
+    line: dict[str, object] = {"partition": 7, "offset": place, "timestamp_ms": 1_000 + place, "key": _text(key)}
+    line["value"] = None if value is None else _text(value)
+    if producer is not None:
+        line |= {"producer_id": producer, "producer_epoch": 3, "is_transactional": True}
+    return _read(line)
+
+
+def marker(place: int, outcome: str, producer: int) -> Entry:
+    line = {"partition": 7, "offset": place, "timestamp_ms": 1_000 + place, "key": "AAAAAQ==", "value": "AAAAAAAA"}
+    return _read({**line, "producer_id": producer, "producer_epoch": 3, "is_transactional": True, "control": outcome})
+
+
+def _read(line: dict[str, object]) -> Entry:
+    read = read_line(json.dumps(line).encode())
+    assert read is not None
+    assert not isinstance(read, UnknownRecord)
+    return read
+
+
+def _text(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+def committed(observed: Observed) -> list[tuple[int, int | None]]:
+    """When, and which offset."""
+    found = [each for each in observed.history if isinstance(each, OffsetsCommitted)]
+    return [(each.timestamp_ms, change.offset) for each in found for change in each.offsets]
+
+
+def test_at_the_marker() -> None:
+    observed = observe([commit(0, 5), commit(1, 9, 42), marker(2, "COMMIT", 42)], (), {})
+    assert committed(observed) == [(1_000, 5), (1_002, 9)]
+    assert observed.open_transactions == ()
+
+
+def test_never_after_an_abort() -> None:
+    observed = observe([commit(0, 5), commit(1, 9, 42), marker(2, "ABORT", 42), commit(3, 6)], (), {})
+    assert committed(observed) == [(1_000, 5), (1_003, 6)]
+    assert [type(each) for each in observed.history[1:3]] == [TransactionalOffsetsPending, TransactionalOffsetsAborted]
+
+
+def test_a_later_plain_commit_holds() -> None:
+    observed = observe([commit(0, 9, 42), commit(1, 6), marker(2, "COMMIT", 42)], (), {})
+    assert committed(observed) == [(1_001, 6)]
+
+
+def test_one_that_hangs_blocks_nobody_and_is_a_finding() -> None:
+    observed = observe([commit(0, 9, 42), commit(1, 6), commit(2, 7, 43), marker(3, "COMMIT", 43)], (), {})
+    assert committed(observed) == [(1_001, 6), (1_003, 7)]
+    (hanging,) = observed.open_transactions
+    assert (hanging.producer_id, hanging.since_ms, hanging.group_ids, hanging.offsets) == (42, 1_000, ("g",), 1)
+
+
+def test_another_producer_s_marker_ends_nothing() -> None:
+    observed = observe([commit(0, 9, 42), marker(1, "COMMIT", 43)], (), {})
+    assert committed(observed) == []
+
+
+def test_an_offset_that_goes_says_that_it_is_not_known_why() -> None:
+    (removed,) = [each for each in observe([commit(0, 5), commit(1, None)], (), {}).history if isinstance(each, OffsetsRemoved)]
+    assert removed.offsets[0].previous_offset == 5
+    assert removed.cause.certainty == "not_known"
+
+
+def test_a_type_that_is_not_known_is_counted() -> None:
+    key = b64encode(b"\x00\x63\x00\x01g").decode()
+    line = {"partition": 0, "offset": 0, "timestamp_ms": 0, "key": key, "value": None}
+    assert read_line(json.dumps(line).encode()) == UnknownRecord(99)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_both_types_of_commits_are_commits(number: int) -> None:
+    """Old brokers wrote type 0."""
+    key = number.to_bytes(2) + encode_key(OffsetCommitKey("g", "t", 0))[2:]
+    value = encode_offset_commit_value(OffsetCommitValue(offset=5, commit_timestamp_ms=0), 1)
+    line = {"partition": 7, "offset": 0, "timestamp_ms": 1_000, "key": _text(key), "value": _text(value)}
+    read = _read(line)
+    assert isinstance(read, LogRecord)
+    assert committed(observe([read], (), {})) == [(1_000, 5)]
