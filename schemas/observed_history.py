@@ -1,4 +1,4 @@
-"""History of watched groups beyond that of our own classic groups: what a cluster's own topic and logs show of its groups.
+"""History of watched groups beyond that of our own classic groups: what a cluster's topic and logs show.
 
 The records of consumer groups (KIP-848) are those of any coordinator of such groups. `generation_id` is the group epoch
 there.

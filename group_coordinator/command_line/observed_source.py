@@ -103,7 +103,8 @@ def _doubts(observed: Observed, log: BrokerLog, zone: tzinfo) -> Iterator[str]:
             f"{words.count(each.offsets, 'offset')} of {words.listed(each.group_ids)}: they are not committed."
         )
     if log.without_time:
-        yield f"{words.count(log.without_time, 'line')} of brokers' logs have no time that can be read: they are left out."
+        lines = words.count(log.without_time, "line")
+        yield f"{lines} of brokers' logs have no time that can be read: they are left out."
 
 
 def _told(dump: OffsetsDump, log: BrokerLog) -> str:

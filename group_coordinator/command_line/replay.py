@@ -52,7 +52,7 @@ _PYTHON_CAUSE = re.compile(r"^[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
 
 BrokerLogs = Annotated[
     list[str] | None,
-    typer.Option("--broker-log", metavar="FILE", help="A broker's server.log, rotated or gzip, or a pattern of files; repeated."),
+    typer.Option("--broker-log", metavar="FILE", help="A broker's server.log, or a pattern of files; repeated."),
 ]
 TopicNames = Annotated[
     Path | None, typer.Option(metavar="FILE.json", help="Names of topics by their ids, where a dump has ids alone.")
@@ -80,7 +80,7 @@ class _Wanted(Struct, frozen=True, kw_only=True):
 @with_settings(but=OPERATIONS)
 def replay(
     settings: Settings,
-    sources: Annotated[list[str], typer.Argument(metavar="FILE|TOPIC...", help="Files of events, request logs, dumps of an offsets topic, or one topic.")],
+    sources: Annotated[list[str], typer.Argument(metavar="FILE|TOPIC...", help="Files of events, request logs or dumps, or one topic.")],
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the outputs into files there, one for each topic.")] = None,
     to_topics: Annotated[
         str | None, typer.Option(metavar="PREFIX", help="Write the outputs to topics PREFIX.responses, PREFIX.history ...")

@@ -35,8 +35,8 @@ class GroupSummary(GroupStory):
     """One group in numbers."""
 
     __slots__ = (
-        "_page", "commits", "dropped", "expired", "generation_id", "gone", "joined", "left", "rebalances", "rebalancing_ms",
-        "refused", "state",
+        "_page", "commits", "dropped", "expired", "generation_id", "gone", "joined", "left", "rebalances",
+        "rebalancing_ms", "refused", "state",
     )  # fmt: skip
 
     def __init__(self, page: Summary) -> None:

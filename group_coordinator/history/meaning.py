@@ -19,7 +19,7 @@ class Meaning(NamedTuple):
     may_cause: bool = False
     """The record may lead to a rebalance."""
     is_of_life: bool = True
-    """The record belongs to a life of the group. Offsets and refusals also come where there are no members, and no group."""
+    """The record belongs to a life of the group. Offsets and refusals also come where there is no group."""
 
 
 def nothing_more(view: HistoryView, record: HistoryRecord) -> None:

@@ -38,7 +38,11 @@ def sentence(record: ObservedHistory) -> str:
             which = f"generation {first}" if first == last else f"generations {first} to {last}"
             return f"{which} left no record"
         case CoordinatorChanged():
-            by = f"broker {record.broker_id}" if record.broker_id is not None else "another broker, or the same one anew,"
+            by = (
+                f"broker {record.broker_id}"
+                if record.broker_id is not None
+                else "another broker, or this one anew,"
+            )
             return f"{by} coordinates the group from here on; the sessions of its members begin anew"
         case OffsetsRemoved():
             shown = listed([f"{each.topic}-{each.partition} (was {each.previous_offset})" for each in record.offsets])

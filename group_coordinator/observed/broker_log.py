@@ -26,8 +26,30 @@ _BROKER = re.compile(
 _PARTITION = re.compile(r"topic=__consumer_offsets partition=(\d+)|\(__consumer_offsets-(\d+)\)")
 _LOGGER = re.compile(r" ?\([\w.$]*kafka[\w.$]*\)\s*$")
 """What the default layout ends with."""
-_MESSAGE_FIELDS = ("message", "msg", "log", "MESSAGE", "event", "text", "line", "original", "body", "_raw", "textPayload")
-_TIME_FIELDS = ("timeMillis", "@timestamp", "timestamp", "time", "ts", "date", "datetime", "asctime", "_SOURCE_REALTIME_TIMESTAMP")
+_MESSAGE_FIELDS = (
+    "message",
+    "msg",
+    "log",
+    "MESSAGE",
+    "event",
+    "text",
+    "line",
+    "original",
+    "body",
+    "_raw",
+    "textPayload",
+)
+_TIME_FIELDS = (
+    "timeMillis",
+    "@timestamp",
+    "timestamp",
+    "time",
+    "ts",
+    "date",
+    "datetime",
+    "asctime",
+    "_SOURCE_REALTIME_TIMESTAMP",
+)
 _MICROSECONDS_FROM = 10**14
 _SECONDS_UP_TO = 10**11
 _JSON_DEPTH_MAX = 4
@@ -119,7 +141,11 @@ class LineReader:
             if isinstance(value := fields.get(name), (int, float)):
                 return _us_of_number(value)
             if isinstance(value, str):
-                return _us_of_number(float(value)) if value.isdigit() else line_time(value.encode(), self._time_zone, self._last_us).us
+                return (
+                    _us_of_number(float(value))
+                    if value.isdigit()
+                    else line_time(value.encode(), self._time_zone, self._last_us).us
+                )
         return line_time(prefix.encode(), self._time_zone, self._last_us).us
 
 

@@ -152,7 +152,10 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
         r"Group (?P<group>.*) with generation (?P<generation_id>-?\d+) is now empty",
         _of_group(told.GroupEmptied, "generation_id"),
     ),
-    (r"Member (?P<who>.*) in group (?P<group>.*) has failed, removing it from the group", _of_member(told.MemberFailed)),
+    (
+        r"Member (?P<who>.*) in group (?P<group>.*) has failed, removing it from the group",
+        _of_member(told.MemberFailed),
+    ),
     (
         r"Member\[group\.instance\.id .*?, member\.id (?P<who>.*)\] in group (?P<group>.*) has left, removing it",
         _departed,
@@ -164,8 +167,8 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
         _departed,
     ),
     (
-        r"\[Group(?:Id)? (?P<group>.*?)\] (?:(?:Static|Dynamic) m|M)ember (?P<who>.*?) (?:with instance id .*? )?has left "
-        r"group through explicit `LeaveGroup` request(?:; client reason: (?P<reason>.*))?$",
+        r"\[Group(?:Id)? (?P<group>.*?)\] (?:(?:Static|Dynamic) m|M)ember (?P<who>.*?) (?:with instance id .*? )?"
+        r"has left group through explicit `LeaveGroup` request(?:; client reason: (?P<reason>.*))?$",
         _departed,
     ),
     (
@@ -191,18 +194,18 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
         _added,
     ),
     (
-        r"Static [Mm]ember (?:with groupInstanceId=(?P<instance>.*?) and|with) unknown member id joins group (?P<group>.*) "
-        r"in \w+ state\. Created a new member id (?P<who>.*?) (?:for this member and )?add",
+        r"Static [Mm]ember (?:with groupInstanceId=(?P<instance>.*?) and|with) unknown member id joins group "
+        r"(?P<group>.*) in \w+ state\. Created a new member id (?P<who>.*?) (?:for this member and )?add",
         _added,
     ),
     (
-        r"Static member with groupInstanceId=(?P<instance>.*) and unknown member id joins group (?P<group>.*) in \w+ state\. "
-        r"Replacing previously mapped member (?P<old>.*) with this groupInstanceId",
+        r"Static member with groupInstanceId=(?P<instance>.*) and unknown member id joins group (?P<group>.*) "
+        r"in \w+ state\. Replacing previously mapped member (?P<old>.*) with this groupInstanceId",
         _replaced,
     ),
     (
-        r"Static member (?P<instance>.*) of group (?P<group>.*) with unknown member id rejoins, assigning new member id "
-        r"(?P<new>.*), while old member id (?P<old>.*) will be removed",
+        r"Static member (?P<instance>.*) of group (?P<group>.*) with unknown member id rejoins, assigning new member "
+        r"id (?P<new>.*), while old member id (?P<old>.*) will be removed",
         _replaced,
     ),
     (
@@ -245,9 +248,7 @@ _MODERN: tuple[tuple[str, Make], ...] = (
     (
         _ID + r"Static member (?P<who>.*) with instance id (?P<instance>.*) temporarily left the",
         lambda found: [
-            told.StaticMemberAway(
-                group_id=found["group"], member_id=found["who"], group_instance_id=found["instance"]
-            )
+            told.StaticMemberAway(group_id=found["group"], member_id=found["who"], group_instance_id=found["instance"])
         ],
     ),
     (
@@ -277,8 +278,8 @@ PATTERNS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
 )
 HINT = re.compile(
     rb"rebalance group|Stabilized group|Assignment received|is now empty|removing it from|has left|who haven't joined"
-    rb"|unknown member id|Adding to the group|is fenced by|is identified as a known|groups were deleted|transitioned to Dead"
-    rb"|Loaded classic|group metadata for|session timeout expiration|Bumped |new target assignment|fenced from the group"
-    rb"| left the |re-joins the|Converted the|Cannot upgrade"
+    rb"|unknown member id|Adding to the group|is fenced by|is identified as a known|groups were deleted"
+    rb"|transitioned to Dead|Loaded classic|group metadata for|session timeout expiration|Bumped "
+    rb"|new target assignment|fenced from the group| left the |re-joins the|Converted the|Cannot upgrade"
 )
 """What one of the patterns needs: most lines of a broker have none of it."""

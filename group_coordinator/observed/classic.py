@@ -221,7 +221,7 @@ class ClassicGroup:
         self._is_empty = False
 
     def _stored_of(self, event: told.JoinPhaseEnded, coming: Sequence[StoredGeneration]) -> StoredGeneration | None:
-        """The record of a generation that begins, if its leader sends the assignment; one of another life is not meant."""
+        """The record of a generation that begins, if its leader sends the assignment; not one of another life."""
         later = (each for each in coming if each.generation_id != self._tell.generation_id)
         stored = next(later, None)
         if stored is None or stored.generation_id != event.generation_id or len(stored.members) != event.members:
@@ -242,7 +242,7 @@ class ClassicGroup:
             self._rebalances.rename(event.old_member_id, member_id)
         self._members.replace(event.old_member_id, member_id, event.group_instance_id, rebalanced=rebalanced)
 
-    # ------------------------------------------------------------------------------------------------- what both lead to
+    # ---------------------------------------------------------------------------------------------- what both lead to
 
     def _create(self, at_ms: int | None = None) -> None:
         """The group is there: it was created, if nothing was told of it before."""

@@ -81,9 +81,7 @@ class ClassicMembers:
     def leave(self, member_id: str, said: str | None = None) -> None:
         if member_id in self._given_ids:
             self._given_ids.discard(member_id)
-            self.led[member_id] = self._tell.say(
-                PendingMemberRemoved, member_id=member_id, reason="left", said=said
-            )
+            self.led[member_id] = self._tell.say(PendingMemberRemoved, member_id=member_id, reason="left", said=said)
         else:
             self.led[member_id] = self._tell.say(MemberLeft, member=self._remove(member_id), said=said)
 

@@ -141,7 +141,8 @@ class ClassicRebalances:
     def rename(self, old_member_id: str, member_id: str) -> None:
         """A static member goes on under another id with what it has."""
         self._assignments = tuple(
-            replace(each, member_id=member_id) if each.member_id == old_member_id else each for each in self._assignments
+            replace(each, member_id=member_id) if each.member_id == old_member_id else each
+            for each in self._assignments
         )
 
     def empty(self, generation_id: int) -> None:

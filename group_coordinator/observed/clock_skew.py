@@ -1,4 +1,4 @@
-"""How far the times in a broker's log are from those of its records, estimated from lines and records that belong together.
+"""How far the times in a broker's log are from those of its records: an estimate from lines and records that match.
 
 A generation's assignment is told by one line and stored by one record, both at the same moment by the clock of the same
 broker. Where the two differ, the log was written in another time zone, or its times are a collector's.

@@ -1,4 +1,4 @@
-"""The history of all groups of a watched cluster, from the records of its offsets topic and the lines of its brokers."""
+"""The history of all groups of a watched cluster, from records of its offsets topic and lines of its brokers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Observed(Struct, frozen=True, kw_only=True):
 
 
 def observe(entries: Iterable[Entry], lines: Sequence[BrokerLine], topic_names: Mapping[str, str]) -> Observed:
-    """`entries`: by partition and offset. `lines`: in any order. `topic_names`: by topic id, as far as they are known."""
+    """`entries`: by partition and offset. `lines`: in any order. `topic_names`: by topic id, as far as it is known."""
     facts, open_transactions = _facts_by_group(entries)
     records = [fact for of_group in facts.values() for fact in of_group if isinstance(fact, LogRecord)]
     skews = estimate(records, lines)

@@ -30,7 +30,9 @@ def connect_tasks(subscription: bytes, assignment: bytes) -> tuple[AssignedTopic
         running[connector] = sorted({*running.get(connector, ()), *tasks})
     for connector, tasks in taken.items():
         running[connector] = [task for task in running.get(connector, ()) if task not in tasks]
-    return tuple(AssignedTopic(topic=connector, partitions=tuple(tasks)) for connector, tasks in running.items() if tasks)
+    return tuple(
+        AssignedTopic(topic=connector, partitions=tuple(tasks)) for connector, tasks in running.items() if tasks
+    )
 
 
 def _assignment(data: bytes) -> tuple[int, Tasks, Tasks]:

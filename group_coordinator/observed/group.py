@@ -74,7 +74,8 @@ class ObservedGroup:
             if record.name == _OFFSET_COMMIT:
                 self._commits.removed(record)
         if kind is None:
-            for place, _ in classic:
+            for place, record in classic:
+                self._tell.look_at(record)
                 self._classic_record(place)
             return
         generation = self._stored.get(classic[-1][0]) if classic else None

@@ -120,7 +120,7 @@ class ModernGroup:
     # --------------------------------------------------------------------------------------------------------- steps
 
     def step(self, step: Step, conversion: int | None = None) -> None:
-        """What was written in one step. `conversion`: the record that says that the group was a classic one until now."""
+        """What was written in one step. `conversion`: the record that says that the group was a classic one."""
         self._causes = {}
         if conversion is not None:
             self._causes["converted"] = conversion, None, "the group goes over to the consumer protocol"

@@ -1,4 +1,4 @@
-"""What the records of one step say of a consumer, share or streams group: one heartbeat, one moment, several records."""
+"""What the records of one step say of a consumer, share or streams group: one heartbeat, several records."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     {"partition":7,"offset":0,"timestamp_ms":1795265220047,"key":"AAIABWNyYXNo","value":null,"leader_epoch":0}
 
-Records of transactions also have `producer_id`, `producer_epoch` and `is_transactional`; markers have `control`, which is
-COMMIT or ABORT.
+Records of transactions also have `producer_id`, `producer_epoch` and `is_transactional`; markers have `control`, which
+is COMMIT or ABORT.
 """
 
 from __future__ import annotations

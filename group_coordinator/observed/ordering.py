@@ -1,8 +1,8 @@
 """The records and the lines of one group in one order.
 
-Records of a group lie in one partition, so their order is known. Lines of a broker are in the order of its log. The two are
-put together by the lines that tell of a record: the line stands before its record, and lines after it stand behind. Other
-lines are placed by their times.
+Records of a group lie in one partition, so their order is known. Lines of a broker are in the order of its log. The two
+are put together by the lines that tell of a record: such a line stands before its record, and later lines stand behind.
+Other lines are placed by their times.
 """
 
 from __future__ import annotations

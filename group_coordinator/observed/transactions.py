@@ -1,7 +1,7 @@
 """Which commits of a partition count, and since when: transactions and their markers applied.
 
-Offsets that were written in a transaction count at the COMMIT marker of their producer in their partition, and never after
-an ABORT marker. Where a plain commit for the same partition lies between the two, it holds: it was written later.
+Offsets that were written in a transaction count at the COMMIT marker of their producer in their partition, and never
+after an ABORT marker. Where a plain commit for the same partition lies between the two, it holds: it was written later.
 """
 
 from __future__ import annotations
@@ -144,6 +144,7 @@ def _continues(before: LogRecord, entry: Entry) -> bool:
         isinstance(entry, LogRecord)
         and entry.name == _OFFSET_COMMIT
         and entry.value is not None
-        and (entry.group_id, entry.timestamp_ms, entry.producer_id) == (before.group_id, before.timestamp_ms, before.producer_id)
+        and (entry.group_id, entry.timestamp_ms, entry.producer_id)
+        == (before.group_id, before.timestamp_ms, before.producer_id)
         and entry.offset == before.offset + 1
     )

@@ -51,7 +51,7 @@ class Event(Row, frozen=True, kw_only=True):
     member_id: str | None
     """The member that the record is about; null where it is about the group."""
     cause_kind: Literal["request", "timer", "topics_deleted", "recording", "observed"]
-    """Whether a request, a timer or the event that tells of deleted topics led to it; `observed`: of a watched group."""
+    """Whether a request, a timer or the event that tells of deleted topics led to it; `observed`: of a watched one."""
     cause_offset: int
     """The event's offset in the events topic; for a timer, that of the event that armed it."""
     cause_api: str | None

@@ -267,7 +267,8 @@ def _numbers_layout(fields: Iterable[Field]) -> str | None:
 
 def _tags_writer(fields: tuple[Field, ...], version: int) -> Callable[[Iterable[Any]], bytes]:
     tagged = [
-        (encode_unsigned_varint(field.tag or 0), field.default, _tagged_field_writer(field, version)) for field in fields
+        (encode_unsigned_varint(field.tag or 0), field.default, _tagged_field_writer(field, version))
+        for field in fields
     ]
 
     def write_tags(values: Iterable[Any]) -> bytes:

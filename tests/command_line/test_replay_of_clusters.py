@@ -18,8 +18,8 @@ DUMP = CLUSTERS / "old-3.9.offsets.jsonl.gz"
 def test_what_happened_and_why(tmp_path: Path) -> None:
     out, tables, report = tmp_path / "out", tmp_path / "tables", tmp_path / "report.html"
     done = call(
-        "replay", DUMP, "--broker-log", CLUSTERS / "old-3.9.server.log*", "--in-process", "--out", out, "--tables", tables,
-        "--tables-format", "parquet", "--report", report,
+        "replay", DUMP, "--broker-log", CLUSTERS / "old-3.9.server.log*", "--in-process", "--out", out,
+        "--tables", tables, "--tables-format", "parquet", "--report", report,
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "Read 408 records of the offsets topic, and" in text_of(done)

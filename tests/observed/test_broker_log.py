@@ -29,7 +29,9 @@ DRESSED = {
     "another layout": f"2026-11-22T18:10:54.580Z INFO [data-plane] o.a.k.c.g.GroupMetadataManager - {MESSAGE}",
     "a collector's prefix": f"2026-11-22T18:10:55.001Z kafka-2 stdout F {LINE}",
     "JSON with a time": json.dumps({"@timestamp": "2026-11-22T18:10:54.580Z", "level": "INFO", "message": MESSAGE}),
-    "JSON of log4j": json.dumps({"instant": {"epochSecond": AT_MS // 1000, "nanoOfSecond": 580_000_000}, "message": MESSAGE}),
+    "JSON of log4j": json.dumps(
+        {"instant": {"epochSecond": AT_MS // 1000, "nanoOfSecond": 580_000_000}, "message": MESSAGE}
+    ),
     "milliseconds": json.dumps({"timeMillis": AT_MS, "message": MESSAGE, "loggerName": "x"}),
     "of Docker": json.dumps({"log": LINE + "\n", "stream": "stdout", "time": "2026-11-22T18:10:54.9Z"}),
     "deep inside": json.dumps({"kubernetes": {"pod": "kafka-2"}, "log": {"original": LINE}, "ts": 1.0}),
@@ -49,8 +51,8 @@ def test_a_line_is_understood_whatever_stands_around_it(dress: str, tmp_path: Pa
     (line,) = read(tmp_path, DRESSED[dress] + "\n")
     assert (line.time_ms, line.broker, line.partition) == (AT_MS, 2, 49)
     assert line.event == told.RebalancePrepared(
-        group_id="mail", old_generation_id=3, trigger="member_expired", member_ids=("mail-a-1",), group_instance_id=None,
-        reason="removing member mail-a-1 on heartbeat expiration.", client_reason=None,
+        group_id="mail", old_generation_id=3, trigger="member_expired", member_ids=("mail-a-1",),
+        group_instance_id=None, reason="removing member mail-a-1 on heartbeat expiration.", client_reason=None,
     )  # fmt: skip
 
 
@@ -69,12 +71,13 @@ def test_further_lines_of_an_entry_are_passed_over(tmp_path: Path) -> None:
 
 WORDS: list[tuple[str, LineEvent]] = [
     (
-        "[GroupCoordinator 1]: Preparing to rebalance group a group (x) in state PreparingRebalance with old generation 1 "
-        "(__consumer_offsets-38) (reason: Adding new member m-1 with group instance id Some(i-1); client reason: a (b)) "
-        "(kafka.coordinator.group.GroupCoordinator)",
+        "[GroupCoordinator 1]: Preparing to rebalance group a group (x) in state PreparingRebalance with old "
+        "generation 1 (__consumer_offsets-38) (reason: Adding new member m-1 with group instance id Some(i-1); "
+        "client reason: a (b)) (kafka.coordinator.group.GroupCoordinator)",
         told.RebalancePrepared(
             group_id="a group (x)", old_generation_id=1, trigger="member_joined", member_ids=("m-1",),
-            group_instance_id="i-1", reason="Adding new member m-1 with group instance id Some(i-1)", client_reason="a (b)",
+            group_instance_id="i-1", client_reason="a (b)",
+            reason="Adding new member m-1 with group instance id Some(i-1)",
         ),
     ),
     (
@@ -82,18 +85,24 @@ WORDS: list[tuple[str, LineEvent]] = [
         told.MembersNotRejoined(group_id="g", member_ids=("a-1", "b-2")),
     ),
     (
-        "[GroupCoordinator id=1 topic=__consumer_offsets partition=1] Group g removed members who haven't joined: [a-1].",
+        "[GroupCoordinator id=1] Group g removed members who haven't joined: [a-1].",
         told.MembersNotRejoined(group_id="g", member_ids=("a-1",)),
     ),
-    ("[GroupCoordinator 1]: Member m-1 in group g has left, removing it from the group", told.MemberDeparted(group_id="g", member_id="m-1")),
-    ("[GroupCoordinator 1]: Group g transitioned to Dead in generation 4", told.GroupExpired(group_id="g", generation_id=4)),
+    (
+        "[GroupCoordinator 1]: Member m-1 in group g has left, removing it from the group",
+        told.MemberDeparted(group_id="g", member_id="m-1"),
+    ),
+    (
+        "[GroupCoordinator 1]: Group g transitioned to Dead in generation 4",
+        told.GroupExpired(group_id="g", generation_id=4),
+    ),
     (
         "[GroupCoordinator id=1] Pending member m-1 in group g has been removed after session timeout expiration.",
         told.PendingMemberExpired(group_id="g", member_id="m-1"),
     ),
     (
-        "[GroupCoordinator id=1 topic=__consumer_offsets partition=0] [GroupId s] Computed a new target assignment for epoch 3 "
-        "with 'org.apache.kafka.coordinator.group.assignor.SimpleAssignor@1a2b' assignor in 4ms.",
+        "[GroupCoordinator id=1] [GroupId s] Computed a new target assignment for epoch 3 with "
+        "'org.apache.kafka.coordinator.group.assignor.SimpleAssignor@1a2b' assignor in 4ms.",
         told.TargetComputed(group_id="s", epoch=3, assignor="SimpleAssignor"),
     ),
 ]  # fmt: skip
@@ -124,13 +133,16 @@ def test_a_rotated_log_says_what_the_whole_one_says(tmp_path: Path) -> None:
 def test_a_clock_that_differs_is_found_and_taken_out(skew_ms: int) -> None:
     name = "three-brokers"
     wrong = [
-        each if each.broker != 3 else BrokerLine(**{**_fields(each), "time_ms": each.time_ms + skew_ms}) for each in lines(name)
+        each if each.broker != 3 else BrokerLine(**{**_fields(each), "time_ms": each.time_ms + skew_ms})
+        for each in lines(name)
     ]
     records = [each for each in entries(name) if hasattr(each, "name")]
     skews = estimate(records, wrong)  # type: ignore[arg-type]  # markers have no name
     assert {broker: abs(skew.skew_ms) > 0 for broker, skew in skews.items()} == {1: False, 2: False, 3: True}
     assert abs(skews[3].skew_ms - skew_ms) < 50
-    types = [[(each.group_id, type(each)) for each in observe(entries(name), of, {}).history] for of in (wrong, lines(name))]
+    types = [
+        [(each.group_id, type(each)) for each in observe(entries(name), of, {}).history] for of in (wrong, lines(name))
+    ]
     assert types[0] == types[1]
 
 

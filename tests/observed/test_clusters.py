@@ -67,7 +67,9 @@ def test_groups_members_and_epochs_are_those_of_the_polls(name: str) -> None:
             continue
         members = {each["member_id"] for each in poll.group["members"]}
         moments = (poll.at_ms, poll.until_ms)
-        assert (epoch, members) in [(epoch_at(name, poll.group_id, at), members_at(name, poll.group_id, at)) for at in moments]
+        assert (epoch, members) in [
+            (epoch_at(name, poll.group_id, at), members_at(name, poll.group_id, at)) for at in moments
+        ]
         checked += 1
     assert checked > 10
 
@@ -134,7 +136,7 @@ def test_without_logs_no_cause_is_claimed(name: str) -> None:
 @pytest.mark.parametrize(("action", "ways"), [("kill", (MemberExpired,)), ("stop", (MemberLeft, MemberExpired))])
 @pytest.mark.parametrize("name", ALL)
 def test_what_the_driver_did_is_found_in_the_causes(name: str, action: str, ways: tuple[type[History], ...]) -> None:
-    """But for members that came back in time, and those of which the brokers had told nothing when the recording ended."""
+    """But for members that came back in time, and those of which nothing was told before the recording ended."""
     began = [each for each in truth(name) if each["action"] == "start"]
     history = observed(name, with_logs=True).history
     for done in (each for each in truth(name) if each["action"] == action and "group" in each):

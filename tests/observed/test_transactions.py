@@ -17,7 +17,9 @@ from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, enco
 def commit(place: int, offset: int | None, producer: int | None = None) -> Entry:
     """A record of group g, topic t, partition 0."""
     key = encode_key(OffsetCommitKey("g", "t", 0))
-    value = None if offset is None else encode_offset_commit_value(OffsetCommitValue(offset=offset, commit_timestamp_ms=0))
+    value = (
+        None if offset is None else encode_offset_commit_value(OffsetCommitValue(offset=offset, commit_timestamp_ms=0))
+    )
     line: dict[str, object] = {"partition": 7, "offset": place, "timestamp_ms": 1_000 + place, "key": _text(key)}
     line["value"] = None if value is None else _text(value)
     if producer is not None:
@@ -77,7 +79,9 @@ def test_another_producer_s_marker_ends_nothing() -> None:
 
 
 def test_an_offset_that_goes_says_that_it_is_not_known_why() -> None:
-    (removed,) = [each for each in observe([commit(0, 5), commit(1, None)], (), {}).history if isinstance(each, OffsetsRemoved)]
+    (removed,) = [
+        each for each in observe([commit(0, 5), commit(1, None)], (), {}).history if isinstance(each, OffsetsRemoved)
+    ]
     assert removed.offsets[0].previous_offset == 5
     assert removed.cause.certainty == "not_known"
 
