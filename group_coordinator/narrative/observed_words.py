@@ -94,8 +94,9 @@ def _of_consumer_group(
             return f"every member has come to its target of epoch {record.assignment_epoch}"
         case RegexResolved():
             if record.topics is None:
-                return f"nobody subscribes to {record.regex} any more"
-            return f"{record.regex} matches {count(len(record.topics), 'topic')}: {listed(list(record.topics))}"
+                return f"nobody subscribes to the pattern {record.regex} any more"
+            topics = f"{count(len(record.topics), 'topic')}: {listed(list(record.topics))}"
+            return f"the pattern {record.regex} matches {topics}"
         case GroupConverted():
             return f"the group goes over to the {record.to_protocol} protocol"
         case _:

@@ -209,7 +209,7 @@ class ModernGroup:
             if self._regexes.get(regex) != topics:
                 seq = self._tell.say(RegexResolved, regex=regex, topics=topics)
                 was = "matches topics" if regex not in self._regexes else "matches other topics"
-                self._causes.setdefault("regexes_resolved", (seq, None, f"{regex} {was}"))
+                self._causes.setdefault("regexes_resolved", (seq, None, f"the pattern {regex} {was}"))
             if topics is None:
                 self._regexes.pop(regex, None)
             else:

@@ -152,7 +152,8 @@ def test_what_the_driver_did_is_found_in_the_causes(name: str, action: str, ways
 
 def _name(record: History) -> str:
     """The client id of the member that a record is about, or the member id that has it in front."""
-    member: MemberIdentity = record.member  # type: ignore[union-attr]
+    member = getattr(record, "member", None)
+    assert isinstance(member, MemberIdentity)
     return member.client_id or member.member_id
 
 
