@@ -27,8 +27,7 @@ Event = tuple[bytes, bytes]
 
 def config(**settings: object) -> StreamingConfig:
     """The app's settings for such a log."""
-    loaded: StreamingConfig = StreamingConfig.load({**SETTINGS, **settings})
-    return loaded
+    return StreamingConfig.load({**SETTINGS, **settings})
 
 
 def group_id(number: int) -> str:

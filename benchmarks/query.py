@@ -104,7 +104,7 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
         return events_stream(spark, events_topic, 0, settings.source_options, size, tick_ahead_max_ms=ahead_ms)
 
     def coordinator(buckets: int) -> Callable[[], DataFrame]:
-        own = settings.model_copy(update={"group_buckets": buckets}).operator_config(report.partitions, 0)
+        own = settings.changed(group_buckets=buckets).operator_config(report.partitions, 0)
         return lambda: producer_records(coordinate_stream(events(), own))
 
     queries: dict[str, Callable[[], DataFrame]] = {

@@ -6,69 +6,56 @@ log may give other decisions.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Literal
 
-from msgspec import Meta, Struct
-
-from schemas.setting_types import AtLeast1, bounds_problems
+from schemas.settings import bounds_problems, setting
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a new member may wait for its first join phase to end (a constant in Kafka)."""
 
 
-class GroupConfig(Struct, frozen=True, kw_only=True):
-    """How groups are coordinated. `problems()` says what is wrong with it, one sentence each.
+@dataclass(frozen=True, kw_only=True)
+class GroupSettings:
+    """How groups are coordinated. This class is the one home of these settings."""
 
-    This class is the one home of these settings: flags, environment variables, files and help take them from here.
-    """
-
-    group_min_session_timeout_ms: Annotated[int, Meta(ge=1, description=(
-        "`group.min.session.timeout.ms`: smallest session timeout that a JoinGroup may ask for. Half of it is how "
-        "far the clock may run ahead of the query, and how long the log may be without a tick before the clock "
-        "counts as paused and sessions begin anew."
-    ))] = 6_000
-    group_max_session_timeout_ms: Annotated[int, Meta(ge=1, description=(
-        "`group.max.session.timeout.ms`: largest session timeout that a JoinGroup may ask for."
-    ))] = 1_800_000
-    group_initial_rebalance_delay_ms: Annotated[int, Meta(ge=0, description=(
-        "`group.initial.rebalance.delay.ms`: how long an empty group waits for more members after the first."
-    ))] = 3_000
-    group_max_size: Annotated[int, Meta(ge=1, description="`group.max.size`: most members of a group.")] = 2_147_483_647
-    offset_metadata_max_bytes: Annotated[int, Meta(ge=0, description=(
-        "`offset.metadata.max.bytes`: longest metadata of a committed offset (UTF-16 units, as in Kafka)."
-    ))] = 4_096
-    offsets_retention_minutes: Annotated[int, Meta(ge=1, description=(
-        "`offsets.retention.minutes`: how long offsets outlive their group, or a commit without a group."
-    ))] = 10_080
-    offsets_retention_check_interval_ms: Annotated[int, Meta(ge=1, description=(
-        "`offsets.retention.check.interval.ms`: offsets expire only at multiples of this."
-    ))] = 600_000
-    offsets_retention_check_phase_ms: Annotated[int, Meta(ge=0, description=(
-        "Shifts those multiples, so that a history recorded by another coordinator can be reproduced."
-    ))] = 0
-    group_max_bytes: Annotated[int, Meta(ge=1_000, description=(
-        "Most bytes that the ids, metadata and assignments of one group's members may take together: what keeps its "
-        "record and its answers within the topics' limits. Kafka's limit is that of one record "
-        "(`max.message.bytes`)."
-    ))] = 1_048_576
-    member_max_protocols: Annotated[int, Meta(ge=1, description=(
-        "Most protocols that one JoinGroup may list; more get INCONSISTENT_GROUP_PROTOCOL (Kafka has no such limit)."
-    ))] = 100
-    group_offsets_max_bytes: Annotated[int, Meta(ge=100, description=(
-        "Most bytes that the committed offsets of one group may take: each 100, its metadata, and the names of its "
-        "group and topic. What goes beyond gets INVALID_COMMIT_OFFSET_SIZE (Kafka has no such limit)."
-    ))] = 2_097_152
-    offset_commit_value_version: Annotated[Literal[3, 4], Meta(description=(
-        "Version of offset commit values in the offsets log: 4 as Kafka 4.1 and later write, 3 as earlier ones and "
-        "for older readers."
-    ))] = 4
-    tick_ahead_max_ms: Annotated[int, Meta(ge=-1, description=(
-        "How far a tick may be ahead of its own record's timestamp, which the broker gives; one further ahead is "
-        "malformed and moves nothing. -1: half of group_min_session_timeout_ms."
-    ))] = -1
-    shard_count: AtLeast1 = 1
-    """Partitions of the events topic; a group that Kafka's hash puts on another gets NOT_COORDINATOR. No setting of its own:
-    it follows from the topic's."""
+    group_min_session_timeout_ms: int = setting(
+        6_000, "`group.min.session.timeout.ms`: smallest session timeout that a JoinGroup may ask for. Half of it is "
+        "how far the clock may run ahead of the query, and how long the log may be without a tick before the clock "
+        "counts as paused and sessions begin anew.", at_least=1)
+    group_max_session_timeout_ms: int = setting(
+        1_800_000, "`group.max.session.timeout.ms`: largest session timeout that a JoinGroup may ask for.", at_least=1)
+    group_initial_rebalance_delay_ms: int = setting(
+        3_000, "`group.initial.rebalance.delay.ms`: how long an empty group waits for more members after the "
+        "first.", at_least=0)
+    group_max_size: int = setting(2_147_483_647, "`group.max.size`: most members of a group.", at_least=1)
+    offset_metadata_max_bytes: int = setting(
+        4_096, "`offset.metadata.max.bytes`: longest metadata of a committed offset (UTF-16 units, as in "
+        "Kafka).", at_least=0)
+    offsets_retention_minutes: int = setting(
+        10_080, "`offsets.retention.minutes`: how long offsets outlive their group, or a commit without a "
+        "group.", at_least=1)
+    offsets_retention_check_interval_ms: int = setting(
+        600_000, "`offsets.retention.check.interval.ms`: offsets expire only at multiples of this.", at_least=1)
+    offsets_retention_check_phase_ms: int = setting(
+        0, "Shifts those multiples, so that a history recorded by another coordinator can be reproduced.", at_least=0)
+    group_max_bytes: int = setting(
+        1_048_576, "Most bytes that the ids, metadata and assignments of one group's members may take together: what "
+        "keeps its record and its answers within the topics' limits. Kafka's limit is that of one record "
+        "(`max.message.bytes`).", at_least=1_000)
+    member_max_protocols: int = setting(
+        100, "Most protocols that one JoinGroup may list; more get INCONSISTENT_GROUP_PROTOCOL (Kafka has no such "
+        "limit).", at_least=1)
+    group_offsets_max_bytes: int = setting(
+        2_097_152, "Most bytes that the committed offsets of one group may take: each 100, its metadata, and the names "
+        "of its group and topic. What goes beyond gets INVALID_COMMIT_OFFSET_SIZE (Kafka has no such "
+        "limit).", at_least=100)
+    offset_commit_value_version: Literal[3, 4] = setting(
+        4, "Version of offset commit values in the offsets log: 4 as Kafka 4.1 and later write, 3 as earlier ones and "
+        "for older readers.")
+    tick_ahead_max_ms: int = setting(
+        -1, "How far a tick may be ahead of its own record's timestamp, which the broker gives; one further ahead is "
+        "malformed and moves nothing. -1: half of group_min_session_timeout_ms.", at_least=-1)
 
     @property
     def offsets_retention_ms(self) -> int:
@@ -78,10 +65,6 @@ class GroupConfig(Struct, frozen=True, kw_only=True):
     def tick_ahead_bound_ms(self) -> int:
         """`tick_ahead_max_ms`, or its default."""
         return self.group_min_session_timeout_ms // 2 if self.tick_ahead_max_ms < 0 else self.tick_ahead_max_ms
-
-    def problems(self) -> list[str]:
-        """What is wrong, one sentence for each mistake; empty when all is well."""
-        return bounds_problems(self) + self.contradictions()
 
     def contradictions(self) -> list[str]:
         """What is wrong between settings that are within their bounds."""
@@ -94,3 +77,15 @@ class GroupConfig(Struct, frozen=True, kw_only=True):
         if self.offset_commit_value_version not in (3, 4):
             found.append(f"offset_commit_value_version is {self.offset_commit_value_version}, but must be 3 or 4.")
         return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupConfig(GroupSettings):
+    """The settings, and what a coordinator of groups must know besides."""
+
+    shard_count: int = 1
+    """Partitions of the events topic; a group that Kafka's hash puts on another gets NOT_COORDINATOR."""
+
+    def problems(self) -> list[str]:
+        """What is wrong, one sentence for each mistake; empty when all is well."""
+        return bounds_problems(self) + self.contradictions()

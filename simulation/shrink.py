@@ -3,6 +3,7 @@ simpler ones."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -96,8 +97,8 @@ def _simpler(scenario: Scenario) -> Iterator[Scenario]:
         group_min_session_timeout_ms=config.group_min_session_timeout_ms, shard_count=config.shard_count
     )
     for candidate in (
-        replace(scenario, config=replace(plain, group_initial_rebalance_delay_ms=0)),
-        replace(scenario, config=replace(config, shard_count=1)),
+        replace(scenario, config=dataclasses.replace(plain, group_initial_rebalance_delay_ms=0)),
+        replace(scenario, config=dataclasses.replace(config, shard_count=1)),
         replace(scenario, batch_every_ms=(50, 50)),
         replace(scenario, coordinator_starts_ms=0),
         replace(scenario, batch_records_max=1_000),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 from coordinator_state import Answer, GroupConfig, Output
@@ -61,9 +62,8 @@ def cast_of(scenario: Scenario) -> Iterator[str]:
 
 def settings_of(soup: Soup) -> str:
     """How a soup's coordinator is set up, as far as it differs from the default."""
-    default = GroupConfig()
-    names = [name for name in default.__struct_fields__ if getattr(default, name) != getattr(soup.config, name)]
-    return ", ".join(f"{name} {getattr(soup.config, name)}" for name in names)
+    default, own = asdict(GroupConfig()), asdict(soup.config)
+    return ", ".join(f"{name} {value}" for name, value in own.items() if value != default[name])
 
 
 def _fault(fault: Fault) -> str:

@@ -3,103 +3,103 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Literal
 
-from msgspec import Meta
-from pydantic import Field, create_model
-
-from coordinator_state import GroupConfig
+from coordinator_state.config import GroupConfig, GroupSettings
 from schemas.isolation import READER_PROPERTIES
-from schemas.setting_types import AtLeast0, AtLeast1, Port
+from schemas.settings import PORT_MAX, setting, values_of
 from streaming.kafka_clients import librdkafka_properties, properties_problems, spark_options
 from streaming.operator_config import OperatorConfig
 from streaming.reply_partitions import ReplyPartitions
-from streaming.settings import ENVIRONMENT_PREFIX, ConfigError, DocumentedSettings, only_a_name, settings_of
+from streaming.settings import ENVIRONMENT_PREFIX, ConfigError, LoadedSettings, only_a_name
 from streaming.topics import RECORD_OVERHEAD_BYTES, TopicSettings
 
-__all__ = ["ENVIRONMENT_PREFIX", "ConfigError", "StreamingConfig"]
+__all__ = ["ENVIRONMENT_PREFIX", "ConfigError", "OperationsSettings", "StreamingConfig"]
 
 
-_Owned: type[DocumentedSettings] = create_model(
-    "_Owned", __base__=DocumentedSettings, **settings_of(TopicSettings), **settings_of(GroupConfig)
-)
+@dataclass(frozen=True, kw_only=True)
+class OperationsSettings:
+    """How a process that runs on and on is watched."""
+
+    metrics_port: int = setting(
+        0, "Port of the endpoint with /metrics (Prometheus), /health/live and /health/ready. 0: there is "
+        "none.", at_least=0, at_most=PORT_MAX)
+    metrics_host: str = setting(
+        "127.0.0.1", "Address that the endpoint listens on. It has no password: beyond this machine (`0.0.0.0`) let "
+        "only a trusted network reach it.")
+    log_format: Literal["text", "json"] = setting(
+        "text", "Form of the log on standard error: lines for people, or one JSON object a line.")
+    log_level: Literal["debug", "info", "warning", "error"] = setting(
+        "info", "The least important that is logged. `info` has rebalances and expiries of groups, `debug` also "
+        "refused requests.")
 
 
-class StreamingConfig(_Owned):  # type: ignore[misc, valid-type]
-    """Everything that can be set. Building one raises `ConfigError`.
+@dataclass(frozen=True, kw_only=True)
+class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSettings):
+    """Everything that can be set. Making one raises `ConfigError`."""
 
-    The settings of groups belong to `GroupConfig`, those of topics to `TopicSettings`: their fields here are taken from there.
-    """
-
-    bootstrap_servers: str = "localhost:9092"
-    """Kafka brokers to start from, `host:port`, separated by commas."""
-    kafka: dict[str, str] = Field(default_factory=dict)
-    """Properties of the Kafka clients with Java's names, for TLS and SASL (`security.protocol`, `sasl.jaas.config` ...)."""
-    topic_prefix: str = "coordinator"
-    """What the names of all topics begin with: `coordinator` gives `coordinator.events`, `coordinator.responses` ..."""
-    shard: int | None = None
-    """Run this shard only (from 0), the others elsewhere. Default: all of them in this process."""
-    checkpoint: str = "checkpoint"
-    """Directory (or URI of a file system that Spark knows) of the queries' state; each shard has its own below it."""
-    master: str = "local[*]"
-    """Spark master. Under spark-submit its own holds."""
-    spark: dict[str, str] = Field(default_factory=dict)
-    """Further Spark settings (`spark.driver.memory` ...)."""
-    shuffle_partitions: AtLeast1 = 1
-    """Tasks among which the groups of a shard are divided; 1 spares the shuffle. Fixed for the life of a checkpoint."""
-    group_buckets: AtLeast0 = 0
-    """Keys of Spark's state that the groups of a shard share; 0: each group is a key of its own. A thousand make
-    batches that touch ten thousand groups twice as fast; the outputs are the same. Fixed for the life of a checkpoint."""
-    trigger_interval_ms: AtLeast0 = 0
-    """Least time from one batch to the next; 0: at once."""
-    max_events_per_batch: AtLeast1 = 10_000
-    """Most events that one batch takes: a backlog is worked off in batches of this size."""
-    tick_interval_ms: Annotated[int, Meta(ge=10)] = 500
-    """How often the clock is written to the log: how late a timer may fire, and how often an idle app wakes. At most a quarter of
-    group_min_session_timeout_ms."""
-    topic_watch_interval_ms: AtLeast0 = 1_000
-    """How often is looked which topics there are: the committed offsets of one that is gone are dropped. A look takes at most a
-    twentieth of the time, so it is less often where there are thousands of topics. 0: never, for clients whose topics are in
-    another cluster."""
-    ticker: bool = True
-    """Write the clock. Off where the log brings its own ticks, as a recorded one does: without ticks no timer ever fires."""
-    metrics_port: Port = 0
-    """Port of the endpoint with /metrics (Prometheus), /health/live and /health/ready. 0: there is none."""
-    metrics_host: str = "127.0.0.1"
-    """Address that the endpoint listens on. It has no password: beyond this machine (`0.0.0.0`) let only a trusted network reach it."""
-    metrics_groups: AtLeast0 = 20
-    """How many groups, those that stand out, have series of their own in the metrics. 0: none."""
-    health_file: str | None = None
-    """A file whose time of change is the last sign of life: a batch that ended, a tick that Kafka took. Old means unhealthy."""
-    log_format: Literal["text", "json"] = "text"
-    """Form of the log on standard error: lines for people, or one JSON object a line."""
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least important that is logged. `info` has rebalances and expiries of groups, `debug` also refused requests."""
-    tuning_worker_daemon: bool = True
-    """Start Spark's Python workers from a process that has imported what they need, where the master is local. Without it each
-    worker spends a second of CPU on that."""
-    tuning_state_worker: bool = True
-    """Replace the part of Spark's Python workers that makes pandas frames for each group. Without it each group that a batch touches
-    costs milliseconds. It needs tuning_worker_daemon, and the one version of PySpark whose inside it knows."""
-    tuning_hadoop: bool = True
-    """Let Spark's JVM set the permissions of checkpoint files itself, not by six processes a batch, and leave out settings of YARN and
-    MapReduce that it packs anew for each batch."""
-    tuning_heap: bool = True
-    """Give memory that a large batch took back to the system. Without it Spark's JVM keeps what it once had."""
-    tuning_class_archives: bool = True
-    """Start Spark's JVM from an archive of its classes, where `make jars` has written one: it takes half of the CPU time."""
+    bootstrap_servers: str = setting("localhost:9092", "Kafka brokers to start from, `host:port`, separated by commas.")
+    kafka: dict[str, str] = setting(
+        {}, "Properties of the Kafka clients with Java's names, for TLS and SASL (`security.protocol`, "
+        "`sasl.jaas.config` ...).")
+    shard: int | None = setting(
+        None, "Run this shard only (from 0), the others elsewhere. Default: all of them in this process.")
+    checkpoint: str = setting(
+        "checkpoint", "Directory (or URI of a file system that Spark knows) of the queries' state; each shard has its "
+        "own below it.")
+    master: str = setting("local[*]", "Spark master. Under spark-submit its own holds.")
+    spark: dict[str, str] = setting({}, "Further Spark settings (`spark.driver.memory` ...).")
+    shuffle_partitions: int = setting(
+        1, "Tasks among which the groups of a shard are divided; 1 spares the shuffle. Fixed for the life of a "
+        "checkpoint.", at_least=1)
+    group_buckets: int = setting(
+        0, "Keys of Spark's state that the groups of a shard share; 0: each group is a key of its own. A thousand make "
+        "batches that touch ten thousand groups twice as fast; the outputs are the same. Fixed for the life of a "
+        "checkpoint.", at_least=0)
+    trigger_interval_ms: int = setting(0, "Least time from one batch to the next; 0: at once.", at_least=0)
+    max_events_per_batch: int = setting(
+        10_000, "Most events that one batch takes: a backlog is worked off in batches of this size.", at_least=1)
+    tick_interval_ms: int = setting(
+        500, "How often the clock is written to the log: how late a timer may fire, and how often an idle app wakes. "
+        "At most a quarter of group_min_session_timeout_ms.", at_least=10)
+    topic_watch_interval_ms: int = setting(
+        1_000, "How often is looked which topics there are: the committed offsets of one that is gone are dropped. A "
+        "look takes at most a twentieth of the time, so it is less often where there are thousands of topics. 0: "
+        "never, for clients whose topics are in another cluster.", at_least=0)
+    ticker: bool = setting(
+        True, "Write the clock. Off where the log brings its own ticks, as a recorded one does: without ticks no timer "
+        "ever fires.")
+    metrics_groups: int = setting(
+        20, "How many groups, those that stand out, have series of their own in the metrics. 0: none.", at_least=0)
+    health_file: str | None = setting(
+        None, "A file whose time of change is the last sign of life: a batch that ended, a tick that Kafka took. Old "
+        "means unhealthy.")
+    tuning_worker_daemon: bool = setting(
+        True, "Start Spark's Python workers from a process that has imported what they need, where the master is "
+        "local. Without it each worker spends a second of CPU on that.")
+    tuning_state_worker: bool = setting(
+        True, "Replace the part of Spark's Python workers that makes pandas frames for each group. Without it each "
+        "group that a batch touches costs milliseconds. It needs tuning_worker_daemon, and the one version of PySpark "
+        "whose inside it knows.")
+    tuning_hadoop: bool = setting(
+        True, "Let Spark's JVM set the permissions of checkpoint files itself, not by six processes a batch, and leave "
+        "out settings of YARN and MapReduce that it packs anew for each batch.")
+    tuning_heap: bool = setting(
+        True, "Give memory that a large batch took back to the system. Without it Spark's JVM keeps what it once had.")
+    tuning_class_archives: bool = setting(
+        True, "Start Spark's JVM from an archive of its classes, where `make jars` has written one: it takes half of "
+        "the CPU time.")
 
     @property
     def group(self) -> GroupConfig:
         """The settings of the core."""
-        fields = {name: getattr(self, name) for name in GroupConfig.__struct_fields__ if name != "shard_count"}
-        return GroupConfig(**fields, shard_count=self.shards)
+        return GroupConfig(**values_of(GroupSettings, self), shard_count=self.shards)
 
     @property
     def topic_settings(self) -> TopicSettings:
-        """The names of topics, and how they are created and checked."""
-        names = {name for name in TopicSettings.__struct_fields__ if name in type(self).model_fields}
-        return TopicSettings(prefix=self.topic_prefix, **{name: getattr(self, name) for name in names})
+        """How topics are named, created and checked."""
+        return TopicSettings(**values_of(TopicSettings, self))
 
     def operator_config(
         self, partitions: Mapping[str, int] | None = None, partition: int = 0, *, is_live: bool = False
@@ -109,7 +109,7 @@ class StreamingConfig(_Owned):  # type: ignore[misc, valid-type]
 
         `is_live`: whether partitions may be added to the responses topic meanwhile.
         """
-        topics, found = self.topic_settings.topics, partitions or {}
+        topics, found = self.topics, partitions or {}
         return OperatorConfig(
             group=self.group,
             topics=topics,
@@ -164,18 +164,18 @@ class StreamingConfig(_Owned):  # type: ignore[misc, valid-type]
 
     @property
     def tick_lead_ms(self) -> int:
-        """The clock may run this far ahead of the query: half of the shortest session, so that a client whose answer
-        comes late has time to speak again."""
-        return int(self.group.group_min_session_timeout_ms // 2)
+        """How far the clock may run ahead of the query: half of the shortest session, so that an answer that comes late
+        leaves its client time to speak again."""
+        return self.group_min_session_timeout_ms // 2
 
     @property
     def tick_pause_ms(self) -> int:
-        """A log without ticks for this long has paused, and sessions begin anew: half of the shortest session."""
-        return int(self.group.group_min_session_timeout_ms // 2)
+        """Where the log takes no tick for so long, the clock has paused and sessions begin anew: half of the shortest session."""
+        return self.group_min_session_timeout_ms // 2
 
     def problems(self) -> list[str]:
-        """Return one sentence for each mistake."""
-        found: list[str] = super().problems()
+        """What is wrong, one sentence for each mistake."""
+        found = super().problems()
         if self.shard is not None and not 0 <= self.shard < self.shards:
             found.append(f"shard is {self.shard}, but there are {self.shards} shards: it must be 0 to {self.shards - 1}.")
         if not self.bootstrap_servers.strip():
@@ -188,11 +188,11 @@ class StreamingConfig(_Owned):  # type: ignore[misc, valid-type]
         if self.tick_interval_ms > self.tick_pause_ms // 2 > 0:
             found.append(
                 f"tick_interval_ms is {self.tick_interval_ms}, but must be at most a quarter of group_min_session_timeout_ms "
-                f"({self.group.group_min_session_timeout_ms})."
+                f"({self.group_min_session_timeout_ms})."
             )
         found += [
             f"spark: {only_a_name(name)} is no setting of Spark, which all begin with `spark.`: Spark would pass over it."
             for name in self.spark
             if not name.startswith("spark.")
         ]
-        return found + properties_problems(self.kafka) + self.group.contradictions()
+        return found + properties_problems(self.kafka) + self.contradictions()

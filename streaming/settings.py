@@ -1,36 +1,34 @@
 """Settings are loaded from flags, environment, a TOML file and defaults, in this order of precedence.
 
-A command's settings are the fields of a class, each documented by the string below it, from which `--help` is made. The
-environment names a field GROUP_COORDINATOR_<NAME>; tables (`kafka`, `spark`) are JSON there and tables in TOML.
+A command's settings are those of a dataclass (`schemas.settings`). The environment names a setting
+GROUP_COORDINATOR_<NAME>; tables (`kafka`, `spark`) are JSON there and tables in TOML. The entries of a table may come
+from several places.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from copy import copy
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, ClassVar, Self, get_origin
+from typing import Any, Literal, Self, TypeVar, get_args, get_origin
 
 import msgspec
-from msgspec import Meta, Struct
-from msgspec.structs import fields
-from pydantic import BeforeValidator, Field, ModelWrapValidatorHandler, ValidationError, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-)
 
-from schemas.setting_types import beyond_bounds, first_meta, meta_of
+from schemas.settings import Setting, bounds_problems, settings_of
 
+Source = Literal["flag", "environment", "file", "default"]
 ENVIRONMENT_PREFIX = "GROUP_COORDINATOR_"
 _AS_NEAR = 0.1
 """`shardz` is nearer to `shard` than to `shards`, but not by much."""
+_TRUTH = {"1": True, "on": True, "t": True, "true": True, "y": True, "yes": True,
+          "0": False, "off": False, "f": False, "false": False, "n": False, "no": False}  # fmt: skip
 
 
 class ConfigError(RuntimeError):
@@ -41,74 +39,62 @@ class ConfigError(RuntimeError):
         self.problems = tuple(problems)
 
 
-class DocumentedSettings(BaseSettings):
-    """All settings derive from this class. Building one raises `ConfigError`."""
-
-    model_config = SettingsConfigDict(
-        env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True, use_attribute_docstrings=True
-    )
-
-    settings_file: ClassVar[Path | None] = None
-    """Where settings are from that are given by no flag and no variable."""
+class LoadedSettings:
+    """The base of a command's settings. Making them raises `ConfigError`."""
 
     @classmethod
     def load(cls, flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Self:
-        """The settings from flags (those that were given), the environment and a TOML file. Raises `ConfigError`."""
-        return cls.load_from(flags or {}, {} if file is None else read_file(file), file)
-
-    @classmethod
-    def load_from(cls, flags: Mapping[str, Any], in_file: dict[str, Any], file: Path | None) -> Self:
-        """Load the settings, given a file's content."""
-
-        class FromFile(cls):  # type: ignore[misc, valid-type]
-            settings_file = file
-
-            @classmethod
-            def settings_customise_sources(
-                cls,
-                settings_cls: type[BaseSettings],
-                init_settings: PydanticBaseSettingsSource,
-                env_settings: PydanticBaseSettingsSource,
-                **_: PydanticBaseSettingsSource,
-            ) -> tuple[PydanticBaseSettingsSource, ...]:
-                return init_settings, env_settings, InitSettingsSource(settings_cls, in_file)
-
-        try:
-            loaded: Self = FromFile(**flags)
-        except SettingsError as problem:  # the JSON of a table; its text is not repeated, there may be a password in it
-            name = re.search(r'field "(\w+)"', str(problem))
-            variable = f"{ENVIRONMENT_PREFIX}{name[1].upper()}" if name else "A variable of the environment"
-            raise ConfigError([f'{variable} cannot be read: write a JSON object, as {{"client.id": "me"}}.']) from None
-        return loaded
+        """Return the settings from given flags, the environment and a TOML file. Raises `ConfigError`."""
+        return load(cls, flags or {}, file)[0]
 
     def problems(self) -> list[str]:
-        """Return one sentence for each mistake; here, for each value beyond the bounds that its type declares."""
-        return beyond_bounds(self, {name: first_meta(field.metadata) for name, field in type(self).model_fields.items()})
+        """Return one sentence for each mistake; here, for each value beyond its bounds."""
+        return bounds_problems(self)
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _all_problems_at_once(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        try:
-            config, problems = handler(data), []
-        except ValidationError as error:
-            problems = [cls._sentence(dict(each)) for each in error.errors()]
-            wrong = {each["loc"][0] for each in error.errors()}
-            config = handler({name: value for name, value in data.items() if name not in wrong})
-        problems += config.problems()
-        if problems:
-            raise ConfigError(problems)
-        return config
+    def changed(self, **values: Any) -> Self:
+        """Return a copy with other values, which are taken as they are."""
+        other = copy(self)
+        vars(other).update(values)
+        return other
 
-    @classmethod
-    def _sentence(cls, error: dict[str, Any]) -> str:
-        name = ".".join(only_a_name(str(part)) for part in error["loc"])
-        if error["type"] == "extra_forbidden":
-            where = "There" if cls.settings_file is None else f"{cls.settings_file}: there"
-            return f"{where} is no setting {name}.{did_you_mean(name, cls.model_fields)}"
-        if get_origin(cls.model_fields[error["loc"][0]].annotation) is dict:
-            return _sentence_of_table(name, error)
-        wanted = error["msg"].removeprefix("Input should be ")
-        return f"{name} is {msgspec.json.encode(error['input'], enc_hook=repr).decode()}, but must be {wanted}."
+    def __post_init__(self) -> None:
+        if found := self.problems():
+            raise ConfigError(found)
+
+
+_C = TypeVar("_C", bound=LoadedSettings)
+
+
+def load(kind: type[_C], flags: Mapping[str, Any], file: Path | None) -> tuple[_C, dict[str, Source]]:
+    """Return the settings, and where each of them comes from. Raises `ConfigError` with all mistakes."""
+    known, problems = settings_of(kind), list[str]()
+    in_file = {} if file is None else read_file(file)
+    places: tuple[tuple[Source, Mapping[str, Any]], ...] = (
+        ("file", in_file), ("environment", _environment(known, problems)), ("flag", flags)
+    )  # fmt: skip
+    given: dict[str, Any] = {}
+    sources: dict[str, Source] = dict.fromkeys(known, "default")
+    for source, place in places:
+        for name in known.keys() & place.keys():
+            before, value = given.get(name), place[name]
+            given[name] = before | value if isinstance(before, dict) and isinstance(value, dict) else value
+            sources[name] = source
+    values: dict[str, Any] = {}
+    for name in (name for name in known if name in given):
+        value, wrong = _read(name, known[name].type, given[name])
+        problems += wrong
+        if not wrong:
+            values[name] = value
+    where = "There" if file is None else f"{file}: there"
+    unknown = (only_a_name(name) for name in {**in_file, **flags} if name not in known)
+    problems += (f"{where} is no setting {name}.{did_you_mean(name, known)}" for name in unknown)
+    try:
+        config = kind(**values)
+    except ConfigError as problem:
+        problems += problem.problems
+    if problems:
+        raise ConfigError(problems)
+    return config, sources
 
 
 def read_file(file: Path) -> dict[str, Any]:
@@ -132,27 +118,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
-def settings_of(owner: type[Struct], *names: str) -> dict[str, Any]:
-    """The settings that another class owns, with their types, defaults, bounds and texts, as fields for `create_model`.
-
-    Without names: all of its fields that have a text.
-    """
-    metas = {field.name: meta_of(field.type) or Meta() for field in fields(owner)}
-    return {
-        field.name: (
-            Annotated[field.type, BeforeValidator(_number)],
-            Field(default=field.default, description=metas[field.name].description),
-        )
-        for field in fields(owner)
-        if (field.name in names if names else metas[field.name].description)
-    }
-
-
-def _number(value: Any) -> Any:
-    """The environment has text only, which a choice of numbers would refuse."""
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
-
-
 def only_a_name(text: str) -> str:
     """The beginning of a text that may be a name: behind it, in what was mistyped, there may be a password."""
     return _NAME.match(text)[0]  # type: ignore[index]
@@ -161,14 +126,71 @@ def only_a_name(text: str) -> str:
 _NAME = re.compile(r"[\w.-]{0,100}")
 
 
+def is_table(kind: Any) -> bool:
+    """Return whether a setting of this type has names and texts."""
+    return get_origin(kind) is dict
+
+
+def plain(kind: Any) -> Any:
+    """Return the type of a setting that is set: `int` for `int | None`."""
+    return next(each for each in get_args(kind) if each is not NoneType) if NoneType in get_args(kind) else kind
+
+
+def _environment(known: Mapping[str, Setting], problems: list[str]) -> dict[str, Any]:
+    """Return what the environment gives. No problem repeats the text of a table: it may hold a password."""
+    texts = {variable.lower(): text for variable, text in os.environ.items()}
+    found: dict[str, Any] = {}
+    for name, setting in known.items():
+        variable = f"{ENVIRONMENT_PREFIX}{name.upper()}"
+        if (text := texts.get(variable.lower())) is not None:
+            try:
+                found[name] = json.loads(text) if is_table(setting.type) else text
+            except ValueError:
+                problems.append(f'{variable} cannot be read: write a JSON object, as {{"client.id": "me"}}.')
+    return found
+
+
+def _read(name: str, kind: Any, value: Any) -> tuple[Any, list[str]]:
+    """Return a value in its type (the environment has texts only), and sentences about what is wrong with it."""
+    kind = plain(kind)
+    read: Any
+    if is_table(kind):
+        return value, _problems_of_table(name, value)
+    if kind is str:
+        read, wanted = value if isinstance(value, str) else None, "a valid string"
+    elif kind is bool:
+        read, wanted = _TRUTH.get(str(value).lower()), "a valid boolean"
+    elif kind is int:
+        read, wanted = _whole_number(value), "a valid integer"
+    else:
+        choices = get_args(kind)
+        read = next((each for each in choices if each in (value, _whole_number(value))), None)
+        wanted = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
+    shown = msgspec.json.encode(value, enc_hook=repr).decode()
+    return read, [f"{name} is {shown}, but must be {wanted}."] if read is None else []
+
+
+def _whole_number(value: Any) -> int | None:
+    with suppress(ValueError, TypeError):
+        return int(value) if not isinstance(value, float) or value.is_integer() else None
+    return None
+
+
 _FORMS = {dict: "a table", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number", NoneType: "nothing"}
 
 
-def _sentence_of_table(name: str, error: dict[str, Any]) -> str:
+def _problems_of_table(name: str, table: Any) -> list[str]:
     """Return what is wrong with a table of properties without its values, since one may be a password."""
-    form = _FORMS.get(type(error["input"]), "something else")
-    if len(error["loc"]) == 1:
-        return f"{name} is {form}, but must be a table of names and texts."
-    if isinstance(error["input"], dict):
-        return f'{name} is a table, but must be a text: a name with dots stands in quotes, as in "sasl.mechanism" = "PLAIN".'
-    return f"{name} is {form}, but must be a text: put it in quotes."
+    if not isinstance(table, dict):
+        return [f"{name} is {_form(table)}, but must be a table of names and texts."]
+    return [
+        f'{name}.{only_a_name(each)} is a table, but must be a text: a name with dots stands in quotes, as in "sasl.mechanism" = "PLAIN".'
+        if isinstance(value, dict)
+        else f"{name}.{only_a_name(each)} is {_form(value)}, but must be a text: put it in quotes."
+        for each, value in table.items()
+        if not isinstance(value, str)
+    ]
+
+
+def _form(value: Any) -> str:
+    return _FORMS.get(type(value), "something else")

@@ -9,11 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Annotated
+from dataclasses import dataclass
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic, ResourceType
+
+from schemas.settings import setting
 
 # Headers, key and the framing of a batch, beyond the record's value.
 RECORD_OVERHEAD_BYTES = 65_536
@@ -54,53 +56,47 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
         return self.responses, self.assignments, self.offsets, self.history, self.dead_letters
 
 
-class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class TopicSettings:
     """How the topics are named and created; `shards` and the size limits are also checked on topics that exist.
 
-    This class is the one home of those that have a text: flags, environment variables, files and help take them from
-    here.
+    This class is the one home of these settings. Fields without a text are none.
     """
 
-    prefix: str = "coordinator"
-    shards: Annotated[int, msgspec.Meta(ge=1, description=(
-        "Partitions of the events topic; each is one shard with its own query and clock. Fixed for the life of the "
-        "topic."
-    ))] = 1
-    responses_partitions: Annotated[int, msgspec.Meta(ge=1, description=(
-        "Partitions of the responses topic when it is created; a sender reads one of them."
-    ))] = 8
-    offsets_partitions: Annotated[int, msgspec.Meta(ge=1, description=(
-        "Partitions of the offsets topic when it is created, as of Kafka's `__consumer_offsets`."
-    ))] = 50
+    topic_prefix: str = setting(
+        "coordinator", "What the names of all topics begin with: `coordinator` gives `coordinator.events`, "
+        "`coordinator.responses` ...")
+    shards: int = setting(
+        1, "Partitions of the events topic; each is one shard with its own query and clock. Fixed for the life of the "
+        "topic.", at_least=1)
+    responses_partitions: int = setting(
+        8, "Partitions of the responses topic when it is created; a sender reads one of them.", at_least=1)
+    offsets_partitions: int = setting(
+        50, "Partitions of the offsets topic when it is created, as of Kafka's `__consumer_offsets`.", at_least=1)
     assignments_partitions: int = 1
     history_partitions: int = 1
     dead_letters_partitions: int = 1
-    replication_factor: Annotated[int | None, msgspec.Meta(ge=1, description=(
-        "Replicas of topics that are created. Default: 3, or as many as there are brokers where they are fewer."
-    ))] = None
-    event_max_bytes: Annotated[int, msgspec.Meta(ge=1_024, description=(
-        "Largest event that the events topic takes, when it is created."
-    ))] = 1_048_588
-    output_max_bytes: Annotated[int, msgspec.Meta(description=(
-        "Largest record that is written; at least 64 KiB above the largest event, which must fit into a dead letter."
-    ))] = 4_194_304
-    events_retention_ms: Annotated[int, msgspec.Meta(ge=-1, description=(
-        "How long events are kept, when the topic is created; -1: for ever. They are the log that all else follows "
-        "from."
-    ))] = -1
-    responses_retention_ms: Annotated[int, msgspec.Meta(ge=-1, description=(
-        "How long answers are kept, when the topic is created."
-    ))] = _HOUR_MS
-    history_retention_ms: Annotated[int, msgspec.Meta(ge=-1, description=(
-        "How long history is kept, when the topic is created; -1: for ever."
-    ))] = -1
-    dead_letters_retention_ms: Annotated[int, msgspec.Meta(ge=-1, description=(
-        "How long dead letters are kept, when the topic is created; -1: for ever."
-    ))] = -1
+    replication_factor: int | None = setting(
+        None, "Replicas of topics that are created. Default: 3, or as many as there are brokers where they are "
+        "fewer.", at_least=1)
+    event_max_bytes: int = setting(
+        1_048_588, "Largest event that the events topic takes, when it is created.", at_least=1_024)
+    output_max_bytes: int = setting(
+        4_194_304, "Largest record that is written; at least 64 KiB above the largest event, which must fit into a "
+        "dead letter.")
+    events_retention_ms: int = setting(
+        -1, "How long events are kept, when the topic is created; -1: for ever. They are the log that all else follows "
+        "from.", at_least=-1)
+    responses_retention_ms: int = setting(
+        _HOUR_MS, "How long answers are kept, when the topic is created.", at_least=-1)
+    history_retention_ms: int = setting(
+        -1, "How long history is kept, when the topic is created; -1: for ever.", at_least=-1)
+    dead_letters_retention_ms: int = setting(
+        -1, "How long dead letters are kept, when the topic is created; -1: for ever.", at_least=-1)
 
     @property
     def topics(self) -> Topics:
-        return Topics.of_prefix(self.prefix)
+        return Topics.of_prefix(self.topic_prefix)
 
 
 _UNCOMPRESSED = "uncompressed"

@@ -97,7 +97,7 @@ def _test_numbers() -> Iterator[int]:
 @pytest.fixture
 def topic_settings(topic_prefix: str) -> TopicSettings:
     """Topic settings under this test's own prefix, with few partitions: quick to create."""
-    return TopicSettings(prefix=topic_prefix, responses_partitions=2, offsets_partitions=4)
+    return TopicSettings(topic_prefix=topic_prefix, responses_partitions=2, offsets_partitions=4)
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from group_coordinator.dashboard import (
     TopicNames,
     start_server,
 )
-from schemas.setting_types import PORT_MAX
+from schemas.settings import PORT_MAX
 from streaming.config import StreamingConfig
 
 _SETTINGS = (*CONNECTION, "offsets_retention_minutes")

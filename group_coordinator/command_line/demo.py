@@ -176,7 +176,7 @@ class _Play:
 
 def _config(bootstrap_servers: str, directory: Path) -> StreamingConfig:
     """Settings that make things happen within seconds."""
-    config: StreamingConfig = StreamingConfig.load(
+    return StreamingConfig.load(
         {
             "bootstrap_servers": bootstrap_servers,
             "checkpoint": str(directory / "checkpoint"),
@@ -187,7 +187,6 @@ def _config(bootstrap_servers: str, directory: Path) -> StreamingConfig:
             "replication_factor": 1,
         }
     )
-    return config
 
 
 def _gateway(config: StreamingConfig) -> Gateway:

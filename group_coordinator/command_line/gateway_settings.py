@@ -2,73 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, create_model
-
-from group_coordinator.gateway.config import Address, Bounds, GatewayConfig, Route
-from schemas.setting_types import PORT_MAX, Port
+from group_coordinator.gateway.config import Address, Answers, Bounds, GatewayConfig, Route
+from schemas.settings import PORT_MAX, setting, settings_of, values_of
+from streaming.config import OperationsSettings
 from streaming.kafka_clients import librdkafka_properties, properties_problems
-from streaming.settings import DocumentedSettings, settings_of
-
-_BOUNDS = (*Bounds.__struct_fields__, "connections_max")
-_ANSWERS = ("answer_timeout_ms", "hands_out_member_ids", "answers_heartbeats", "heartbeat_patience_ms")
+from streaming.settings import LoadedSettings
 
 PANELS = {
     "Clients": ("listen", "advertised_host", "routes", "tls_certificate", "tls_key", "authorization_rules"),
     "Kafka": (
-        "bootstrap_servers",
-        "upstream",
-        "kafka",
-        "coordinator_bootstrap_servers",
-        "coordinator_kafka",
-        "topic_prefix",
+        "bootstrap_servers", "upstream", "kafka", "coordinator_bootstrap_servers", "coordinator_kafka", "topic_prefix",
     ),
-    "Answers": _ANSWERS,
-    "Bounds": _BOUNDS,
+    "Answers": tuple(settings_of(Answers)),
+    "Bounds": tuple(settings_of(Bounds)),
     "Operations": ("metrics_port", "metrics_host", "log_format", "log_level"),
 }
 
 
-def names(kind: type[DocumentedSettings]) -> tuple[str, ...]:
+def names(kind: type[LoadedSettings]) -> tuple[str, ...]:
     """The settings in the order of the panels."""
-    return tuple(name for panel in PANELS.values() for name in panel if name in kind.model_fields)
+    return tuple(name for panel in PANELS.values() for name in panel if name in settings_of(kind))
 
 
-_Bounds: type[DocumentedSettings] = create_model(
-    "_Bounds", __base__=DocumentedSettings, **settings_of(Bounds), **settings_of(GatewayConfig, "connections_max")
-)
-
-
-class ProxySettings(_Bounds):  # type: ignore[misc, valid-type]
+@dataclass(frozen=True, kw_only=True)
+class ProxySettings(LoadedSettings, OperationsSettings, Bounds):
     """What a gateway and a tap have in common."""
 
-    listen: str = "127.0.0.1:9192"
-    """Where clients bootstrap, HOST:PORT. The broker with node id N is at the port that follows by N + 1. Port 0:
-    any free ones."""
-    advertised_host: str | None = None
-    """The host that clients are told. Default: the one that is listened on."""
-    kafka: dict[str, str] = Field(default_factory=dict)
-    """Properties of the gateway's own Kafka clients with Java's names, for TLS and SASL (`security.protocol`,
-    `sasl.jaas.config` ...). Clients' connections go on to the brokers by the same `security.protocol`."""
-    routes: dict[str, str] = Field(default_factory=dict)
-    """Where each broker has a listener of its own that advertises the gateway, one HOST:PORT=HOST:PORT a broker: the
-    port to listen on, and that listener. Nothing is rewritten then. Default: a port for each broker, and addresses
-    are rewritten."""
-    tls_certificate: str | None = None
-    """A certificate chain (PEM file) to show to clients. Default: clients speak plain text."""
-    tls_key: str | None = None
-    """The certificate's key (PEM file). Default: it is in the same file."""
-    metrics_port: Port = 0
-    """Port of the endpoint with /metrics (Prometheus), /health/live and /health/ready. 0: there is none."""
-    metrics_host: str = "127.0.0.1"
-    """Address that the endpoint listens on. It has no password: beyond this machine let only a trusted network reach
-    it."""
-    log_format: Literal["text", "json"] = "text"
-    """Form of the log on standard error: lines for people, or one JSON object a line."""
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least important that is logged. `info` has every connection that was closed for a reason."""
+    listen: str = setting(
+        "127.0.0.1:9192", "Where clients bootstrap, HOST:PORT. The broker with node id N is at the port that follows "
+        "by N + 1. Port 0: any free ones.")
+    advertised_host: str | None = setting(None, "The host that clients are told. Default: the one that is listened on.")
+    kafka: dict[str, str] = setting(
+        {}, "Properties of the gateway's own Kafka clients with Java's names, for TLS and SASL (`security.protocol`, "
+        "`sasl.jaas.config` ...). Clients' connections go on to the brokers by the same `security.protocol`.")
+    routes: dict[str, str] = setting(
+        {}, "Where each broker has a listener of its own that advertises the gateway, one HOST:PORT=HOST:PORT a "
+        "broker: the port to listen on, and that listener. Nothing is rewritten then. Default: a port for each broker, "
+        "and addresses are rewritten.")
+    tls_certificate: str | None = setting(
+        None, "A certificate chain (PEM file) to show to clients. Default: clients speak plain text.")
+    tls_key: str | None = setting(None, "The certificate's key (PEM file). Default: it is in the same file.")
+    log_level: Literal["debug", "info", "warning", "error"] = setting(
+        "info", "The least important that is logged. `info` has every connection that was closed for a reason.")
 
     @property
     def brokers(self) -> str:
@@ -103,34 +82,28 @@ class ProxySettings(_Bounds):  # type: ignore[misc, valid-type]
             "routes": tuple(Route(*map(_parse_address, pair)) for pair in self.routes.items()),
             "tls_certificate": _path(self.tls_certificate),
             "tls_key": _path(self.tls_key),
-            "bounds": Bounds(**{name: getattr(self, name) for name in Bounds.__struct_fields__}),
-            "connections_max": self.connections_max,
+            "bounds": Bounds(**values_of(Bounds, self)),
         }
 
 
-_Answers: type[ProxySettings] = create_model(
-    "_Answers", __base__=ProxySettings, **settings_of(GatewayConfig, *_ANSWERS)
-)
-
-
-class GatewaySettings(_Answers):  # type: ignore[misc, valid-type]
+@dataclass(frozen=True, kw_only=True)
+class GatewaySettings(Answers, ProxySettings):
     """Everything that can be set of a gateway."""
 
-    bootstrap_servers: str = "localhost:9092"
-    """The Kafka cluster behind the gateway, `host:port`, separated by commas."""
-    coordinator_bootstrap_servers: str | None = None
-    """The cluster with the coordinator's topics. Default: the same."""
-    coordinator_kafka: dict[str, str] = Field(default_factory=dict)
-    """Properties of the clients of that cluster, where it is another one."""
-    topic_prefix: str = "coordinator"
-    """What the names of the coordinator's topics begin with, as of `run`."""
-    authorization_rules: str | None = None
-    """A file with lines `PRINCIPAL GROUP allow|deny`; the first that fits decides. Default: clients on this machine
-    may use every group, others none."""
+    bootstrap_servers: str = setting(
+        "localhost:9092", "The Kafka cluster behind the gateway, `host:port`, separated by commas.")
+    coordinator_bootstrap_servers: str | None = setting(
+        None, "The cluster with the coordinator's topics. Default: the same.")
+    coordinator_kafka: dict[str, str] = setting(
+        {}, "Properties of the clients of that cluster, where it is another one.")
+    topic_prefix: str = setting("coordinator", "What the names of the coordinator's topics begin with, as of `run`.")
+    authorization_rules: str | None = setting(
+        None, "A file with lines `PRINCIPAL GROUP allow|deny`; the first that fits decides. Default: clients on this "
+        "machine may use every group, others none.")
 
     @property
     def brokers(self) -> str:
-        return str(self.bootstrap_servers)
+        return self.bootstrap_servers
 
     @property
     def gateway_config(self) -> GatewayConfig:
@@ -141,7 +114,7 @@ class GatewaySettings(_Answers):  # type: ignore[misc, valid-type]
             coordinator_properties=librdkafka_properties(elsewhere, self.coordinator_kafka) if elsewhere else None,
             topic_prefix=self.topic_prefix,
             authorization_rules=_path(self.authorization_rules),
-            **{name: getattr(self, name) for name in _ANSWERS},
+            **values_of(Answers, self),
         )
 
     def problems(self) -> list[str]:
@@ -151,11 +124,13 @@ class GatewaySettings(_Answers):  # type: ignore[misc, valid-type]
         return [*found, *super().problems()]
 
 
+@dataclass(frozen=True, kw_only=True)
 class TapSettings(ProxySettings):
     """Everything that can be set of a tap."""
 
-    upstream: str = "localhost:9092"
-    """The Kafka cluster whose groups are recorded, `host:port`, separated by commas. It goes on coordinating them."""
+    upstream: str = setting(
+        "localhost:9092", "The Kafka cluster whose groups are recorded, `host:port`, separated by commas. It goes on "
+        "coordinating them.")
 
     @property
     def brokers(self) -> str:

@@ -45,8 +45,7 @@ def for_tables(config: StreamingConfig, kind: TablesFormat) -> StreamingConfig:
 
     # Pools that share fairly: while a batch of the tables is written the coordinator's batches go on.
     needed = {"spark.scheduler.mode": "FAIR", **(DELTA_SESSION_SETTINGS if kind is TablesFormat.delta else {})}
-    changed: StreamingConfig = config.model_copy(update={"spark": {**needed, **config.spark}})
-    return changed
+    return config.changed(spark={**needed, **config.spark})
 
 
 def tables_query(

@@ -146,7 +146,7 @@ def _prepare_topic(config: StreamingConfig, topic: str) -> int:
     """Make the topic if its name says how; return its partition count."""
     prefix = topic.removesuffix(".events")
     if prefix != topic:
-        of_prefix: StreamingConfig = config.model_copy(update={"topic_prefix": prefix})
+        of_prefix = config.changed(topic_prefix=prefix)
         ensure_topics(admin_client(config.bootstrap_servers, config.client_properties), of_prefix.topic_settings)
     return partition_count(config.client_properties, topic)
 

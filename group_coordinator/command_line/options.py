@@ -1,5 +1,4 @@
-"""Settings as flags: one option for each field of `StreamingConfig` or of another such class, made from its
-documentation.
+"""Settings as flags: one option for each setting of `StreamingConfig` or of another such class.
 
 A command that is decorated with `with_settings` gets a `Settings` as its first argument: the loaded configuration, and
 where each of its values comes from.
@@ -12,22 +11,31 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 import typer
 from msgspec import Struct
 
-from coordinator_state import GroupConfig
+from coordinator_state.config import GroupSettings
 from group_coordinator.command_line.errors import HIDDEN, hide
 from group_coordinator.command_line.gateway_settings import GatewaySettings, TapSettings
+from schemas.settings import settings_of
+from streaming import settings as loading
 from streaming.config import StreamingConfig
 from streaming.kafka_clients import PROPERTIES
-from streaming.settings import ENVIRONMENT_PREFIX, ConfigError, DocumentedSettings, did_you_mean, only_a_name, read_file
+from streaming.settings import (
+    ENVIRONMENT_PREFIX,
+    ConfigError,
+    LoadedSettings,
+    Source,
+    did_you_mean,
+    is_table,
+    only_a_name,
+    plain,
+)
 
-Source = Literal["flag", "environment", "file", "default"]
-C = TypeVar("C", bound=DocumentedSettings)
+C = TypeVar("C", bound=LoadedSettings)
 
 CONNECTION = ("bootstrap_servers", "kafka", "topic_prefix")
 """What a command needs that only reads topics."""
@@ -55,7 +63,7 @@ _PANELS: Panels = {
               "tick_interval_ms", "ticker"),
     "Operations": OPERATIONS,
     "Tuning of Spark's inside (the outputs are the same without it)": TUNING,
-    "Groups (settings of Kafka's coordinator)": GroupConfig.__struct_fields__,
+    "Groups (settings of Kafka's coordinator)": tuple(settings_of(GroupSettings)),
 }  # fmt: skip
 _OTHER_PANEL, _REST = "Topics", ""
 
@@ -104,28 +112,12 @@ def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resol
     Raises ConfigError.
     """
     given = {name: value for name, value in flags.items() if value is not None and value != []}
-    for name in given.keys() & {name for name, field in kind.model_fields.items() if _is_table(field.annotation)}:
-        if isinstance(given[name], list):
-            given[name] = _pairs(name, given[name])
+    given |= {name: _pairs(name, value) for name, value in given.items() if isinstance(value, list)}
     _require_known_variables()
-    in_file = {} if file is None else read_file(file)
-    config = kind.load_from(given, in_file, file)
-    hide(
-        text
-        for name in kind.model_fields
-        if isinstance(table := getattr(config, name), dict)
-        for text in table.values()
-    )
-    in_environment = {name.lower() for name in os.environ}
-    sources: dict[str, Source] = {}
-    for name in _all_names(kind):
-        if name in given:
-            sources[name] = "flag"
-        elif (ENVIRONMENT_PREFIX + name).lower() in in_environment:
-            sources[name] = "environment"
-        else:
-            sources[name] = "file" if name in in_file else "default"
-    return Resolved(config, sources)
+    config, sources = loading.load(kind, given, file)
+    tables = (getattr(config, name) for name, each in settings_of(kind).items() if is_table(each.type))
+    hide(text for table in tables for text in table.values())
+    return Resolved(config, {name: sources[name] for name in _all_names(kind)})
 
 
 def _require_known_variables() -> None:
@@ -133,7 +125,7 @@ def _require_known_variables() -> None:
 
     One machine may have those of several commands. Raises ConfigError.
     """
-    known = {name.upper() for kind in (StreamingConfig, GatewaySettings, TapSettings) for name in kind.model_fields}
+    known = {name.upper() for kind in (StreamingConfig, GatewaySettings, TapSettings) for name in settings_of(kind)}
     known.update(name.removeprefix(ENVIRONMENT_PREFIX) for name in _OTHER_VARIABLES)
     wrong = []
     for variable, value in sorted(os.environ.items()):
@@ -145,7 +137,7 @@ def _require_known_variables() -> None:
 
 
 def with_settings(
-    *names: str, but: tuple[str, ...] = (), of: type[DocumentedSettings] = StreamingConfig, panels: Panels | None = None
+    *names: str, but: tuple[str, ...] = (), of: type[LoadedSettings] = StreamingConfig, panels: Panels | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of these settings (all of them when none is named, `but` some) and --config-file."""
     wanted = names or tuple(name for name in _all_names(of) if name not in but)
@@ -170,11 +162,11 @@ def with_settings(
     return decorate
 
 
-def _all_names(kind: type[DocumentedSettings]) -> tuple[str, ...]:
+def _all_names(kind: type[LoadedSettings]) -> tuple[str, ...]:
     """All settings in the order of the panels; those of the core come last, as they are set least often."""
     listed = [(panel, name) for panel, members in _PANELS.items() for name in (*members, _REST)]
     places = {name: place for place, (_, name) in enumerate(listed) if name != _REST}
-    return tuple(sorted(kind.model_fields, key=lambda name: places.get(name, listed.index((_OTHER_PANEL, _REST)))))
+    return tuple(sorted(settings_of(kind), key=lambda name: places.get(name, listed.index((_OTHER_PANEL, _REST)))))
 
 
 def _file_parameter() -> inspect.Parameter:
@@ -189,45 +181,32 @@ def _file_parameter() -> inspect.Parameter:
     )
 
 
-def _parameter(settings: type[DocumentedSettings], name: str, panels: Panels) -> inspect.Parameter:
-    field = settings.model_fields[name]
-    kind = field.annotation
-    is_table = _is_table(kind)
-    default = field.get_default(call_default_factory=True)
-    shown = "" if is_table or default is None else f" [default: {default}]"
+def _parameter(settings: type[LoadedSettings], name: str, panels: Panels) -> inspect.Parameter:
+    setting = settings_of(settings)[name]
+    kind = plain(setting.type)
+    shown = "" if is_table(kind) or setting.default is None else f" [default: {setting.default}]"
     flag = name.replace("_", "-")
     option = typer.Option(
         f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}",
-        help=(field.description or "") + shown,
-        metavar="NAME=VALUE" if is_table else None if kind is bool else _metavar(kind),
+        help=setting.text + shown,
+        metavar=_metavar(kind),
         rich_help_panel=next((panel for panel, members in panels.items() if name in members), _OTHER_PANEL),
         show_default=False,
     )
-    annotation = list[str] if is_table else _plain(kind)
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotated(annotation | None, option)
-    )
-
-
-def _is_table(kind: Any) -> bool:
-    return get_origin(kind) is dict
+    # The command line parses a choice as the type of what can be chosen.
+    parsed = list[str] if is_table(kind) else type(get_args(kind)[0]) if get_origin(kind) is Literal else kind
+    annotation = _annotated(parsed | None, option)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _annotated(kind: Any, option: Any) -> Any:
     return Annotated[kind, option]
 
 
-def _plain(kind: Any) -> type:
-    """The type that the command line parses: that of an optional without None, that of a literal's values."""
-    if get_origin(kind) in (Union, UnionType):
-        (kind,) = (each for each in get_args(kind) if each is not type(None))
-    return type(get_args(kind)[0]) if get_origin(kind) is Literal else kind
-
-
-def _metavar(kind: Any) -> str:
+def _metavar(kind: Any) -> str | None:
     if get_origin(kind) is Literal:
         return "|".join(map(str, get_args(kind)))
-    return "NUMBER" if _plain(kind) is int else "TEXT"
+    return "NAME=VALUE" if is_table(kind) else {bool: None, int: "NUMBER"}.get(kind, "TEXT")
 
 
 def _pairs(name: str, texts: list[str]) -> dict[str, str]:

@@ -228,9 +228,9 @@ class _Job:
 
         if source.topic is not None and self._settings.sources["shards"] == "default":
             shards = partition_count(self._config.client_properties, source.topic)
-            self._config = self._config.model_copy(update={"shards": shards})
+            self._config = self._config.changed(shards=shards)
         if self._to_topics is not None:
-            self._config = self._config.model_copy(update={"topic_prefix": self._to_topics})
+            self._config = self._config.changed(topic_prefix=self._to_topics)
             ensure_topics(admin_client(self._config.bootstrap_servers, self._config.client_properties), self._config.topic_settings)
         if self._wanted.tables is not None:
             self._config = history_tables.for_tables(self._config, self._wanted.tables_kind)
@@ -256,7 +256,7 @@ class _Job:
 
     def prepare(self, source: ReplaySource) -> None:
         """Take the settings that the log was coordinated with; say what is doubtful at the top of summary and report."""
-        self._config = self._config.model_copy(update=source.settings)
+        self._config = self._config.changed(**source.settings)
         self.summary.doubts = source.doubts
         if self._index is not None:
             self._index.doubts = source.doubts

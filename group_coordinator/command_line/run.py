@@ -26,7 +26,7 @@ from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.jars.java import require_java
 from group_coordinator.narrative import words
 from group_coordinator.operations.operations import Operations
-from schemas.setting_types import PORT_MAX
+from schemas.settings import PORT_MAX
 from streaming.config import StreamingConfig
 from streaming.topics import TopicReport
 
@@ -129,8 +129,7 @@ def _embedded(
     changed: dict[str, object] = {"bootstrap_servers": kafka.bootstrap_servers}
     if settings.sources["checkpoint"] == "default":
         changed["checkpoint"] = str(kafka.data_directory / "checkpoint")
-    moved: StreamingConfig = config.model_copy(update=changed)
-    return moved
+    return config.changed(**changed)
 
 
 def _introduce(report: TopicReport, config: StreamingConfig, voice: Voice) -> None:

@@ -87,5 +87,5 @@ def _output(config: TapSettings, out: Path | None, to_topics: str | None, to_boo
     properties = librdkafka_properties(
         to_bootstrap_servers or config.upstream, {} if to_bootstrap_servers else config.kafka
     )
-    ensure_topics(admin_client(properties["bootstrap.servers"], properties), TopicSettings(prefix=to_topics))
+    ensure_topics(admin_client(properties["bootstrap.servers"], properties), TopicSettings(topic_prefix=to_topics))
     return TopicsOutput(properties, to_topics)

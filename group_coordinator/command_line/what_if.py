@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -85,7 +86,7 @@ def _player(log_of: Callable[[str], Log]) -> ReplayFunction:
 
 def _of_topic(config: StreamingConfig, topic: str, group: GroupConfig, group_id: str) -> Log:
     count = partition_count(config.client_properties, topic)
-    return msgspec.structs.replace(group, shard_count=count), _records(config, topic, group_partition(group_id, count))
+    return dataclasses.replace(group, shard_count=count), _records(config, topic, group_partition(group_id, count))
 
 
 def _records(config: StreamingConfig, topic: str, partition: int) -> Iterator[Record]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct
 
-from schemas.setting_types import bounds_problems
+from schemas.settings import bounds_problems, setting
 
 
 class GatewayError(RuntimeError):
@@ -25,60 +26,69 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Bounds(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
     """How much clients may ask for: each connection, but where all of them are named."""
 
-    request_bytes_max: Annotated[int, Meta(ge=1, description=(
-        "Longest request; Kafka's `socket.request.max.bytes`."
-    ))] = 104_857_600
-    group_request_bytes_max: Annotated[int, Meta(ge=1, description=(
-        "Longest group request: it must become one event."
-    ))] = 1_048_576
-    topics_request_bytes_max: Annotated[int, Meta(ge=1, description=(
-        "Longest request that names topics, but for Produce: it is looked through before it goes on."
-    ))] = 4_194_304
-    pending_requests_max: Annotated[int, Meta(ge=1, description=(
-        "Requests without an answer, after which no more are read; one over several groups counts once for each."
-    ))] = 256
-    groups_per_request_max: Annotated[int, Meta(ge=1, description=(
-        "Groups that one request may ask the coordinator about; the others are answered "
-        "COORDINATOR_LOAD_IN_PROGRESS, upon which admin clients ask for them again."
-    ))] = 1_000
-    connections_max_idle_ms: Annotated[int, Meta(ge=1, description=(
-        "How long a connection may be silent while nothing is asked on it, after which it is closed; Kafka's "
-        "`connections.max.idle.ms`."
-    ))] = 600_000
-    login_timeout_ms: Annotated[int, Meta(ge=1, description=(
-        "How long a client may take until the broker has authenticated it, where it must be."
-    ))] = 30_000
-    held_bytes_max: Annotated[int, Meta(ge=1, description=(
-        "Bytes of answers that wait behind a held one, after which no more of the broker's are read."
-    ))] = 1_048_576
-    answer_bytes_max: Annotated[int, Meta(ge=1, description=(
-        "Longest answer over several groups; those that find no room in it are answered "
-        "COORDINATOR_LOAD_IN_PROGRESS."
-    ))] = 16_777_216
-    under_way_bytes_max: Annotated[int, Meta(ge=1, description=(
-        "Of all connections: bytes of requests at the coordinator, of the answers that are expected to them, after "
-        "which only small requests of connections that wait for nothing are sent on. One connection may have an "
-        "eighth of it."
-    ))] = 67_108_864
-    buffered_bytes_max: Annotated[int, Meta(ge=1, description=(
-        "Of all connections: bytes of unfinished requests and of answers that are not read, after which those are "
-        "closed that hold the most for the longest."
-    ))] = 67_108_864
-    passing_bytes_max: Annotated[int, Meta(ge=1, description=(
-        "Of all connections: bytes of requests that go through to brokers and have not come to their end, after "
-        "which those are closed that claim the most for the longest. A broker takes memory for all of a request when "
-        "it sees its first bytes."
-    ))] = 104_857_600
-    listed_bytes_max: Annotated[int, Meta(ge=1, description=(
-        "Of all groups: bytes of what is kept to list them, some two hundred thousand groups; those beyond it are "
-        "not listed."
-    ))] = 67_108_864
-    request_timeout_ms: Annotated[int, Meta(ge=1, description=(
-        "How long a request may take to come from its first byte to its last, after which its connection is closed."
-    ))] = 30_000
+    request_bytes_max: int = setting(104_857_600, "Longest request; Kafka's `socket.request.max.bytes`.", at_least=1)
+    group_request_bytes_max: int = setting(1_048_576, "Longest group request: it must become one event.", at_least=1)
+    topics_request_bytes_max: int = setting(
+        4_194_304, "Longest request that names topics, but for Produce: it is looked through before it goes "
+        "on.", at_least=1)
+    pending_requests_max: int = setting(
+        256, "Requests without an answer, after which no more are read; one over several groups counts once for "
+        "each.", at_least=1)
+    groups_per_request_max: int = setting(
+        1_000, "Groups that one request may ask the coordinator about; the others are answered "
+        "COORDINATOR_LOAD_IN_PROGRESS, upon which admin clients ask for them again.", at_least=1)
+    connections_max_idle_ms: int = setting(
+        600_000, "How long a connection may be silent while nothing is asked on it, after which it is closed; Kafka's "
+        "`connections.max.idle.ms`.", at_least=1)
+    login_timeout_ms: int = setting(
+        30_000, "How long a client may take until the broker has authenticated it, where it must be.", at_least=1)
+    held_bytes_max: int = setting(
+        1_048_576, "Bytes of answers that wait behind a held one, after which no more of the broker's are "
+        "read.", at_least=1)
+    answer_bytes_max: int = setting(
+        16_777_216, "Longest answer over several groups; those that find no room in it are answered "
+        "COORDINATOR_LOAD_IN_PROGRESS.", at_least=1)
+    under_way_bytes_max: int = setting(
+        67_108_864, "Of all connections: bytes of requests at the coordinator, of the answers that are expected to "
+        "them, after which only small requests of connections that wait for nothing are sent on. One connection may "
+        "have an eighth of it.", at_least=1)
+    buffered_bytes_max: int = setting(
+        67_108_864, "Of all connections: bytes of unfinished requests and of answers that are not read, after which "
+        "those are closed that hold the most for the longest.", at_least=1)
+    passing_bytes_max: int = setting(
+        104_857_600, "Of all connections: bytes of requests that go through to brokers and have not come to their end, "
+        "after which those are closed that claim the most for the longest. A broker takes memory for all of a request "
+        "when it sees its first bytes.", at_least=1)
+    listed_bytes_max: int = setting(
+        67_108_864, "Of all groups: bytes of what is kept to list them, some two hundred thousand groups; those beyond "
+        "it are not listed.", at_least=1)
+    request_timeout_ms: int = setting(
+        30_000, "How long a request may take to come from its first byte to its last, after which its connection is "
+        "closed.", at_least=1)
+    connections_max: int = setting(
+        10_000, "Connections of clients. For a further one, one is closed that has been silent for 10 s and waits for "
+        "nothing; if there is none, the further one is.", at_least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """How group requests are answered."""
+
+    answer_timeout_ms: int = setting(
+        25_000, "How long an answer of the coordinator is waited for: less than clients wait (30 s), so that they hear "
+        "of it.")
+    hands_out_member_ids: bool = setting(
+        True, "Answer a new member's first JoinGroup at the door: it only asks for a member id.")
+    answers_heartbeats: bool = setting(
+        False, "Answer heartbeats at the door from the group as last published; they go to the coordinator all the "
+        "same.")
+    heartbeat_patience_ms: int = setting(
+        5_000, "So long the coordinator may take to answer a member's heartbeat before the door leaves the answer to "
+        "it.")
 
 
 class Route(Struct, frozen=True):
@@ -88,7 +98,8 @@ class Route(Struct, frozen=True):
     broker: Address
 
 
-class GatewayConfig(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class GatewayConfig(Answers):
     """How a gateway is run. `problems()` says what is wrong with it, one sentence each."""
 
     listen: Address = Address("127.0.0.1", 9192)
@@ -116,24 +127,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     authorization_rules: Path | None = None
     """See `group_coordinator.gateway.authorization`; None: clients on this machine may use every group and others
     none."""
-    bounds: Bounds = field(default_factory=Bounds)
-    connections_max: Annotated[int, Meta(ge=1, description=(
-        "Connections of clients. For a further one, one is closed that has been silent for 10 s and waits for "
-        "nothing; if there is none, the further one is."
-    ))] = 10_000
-    answer_timeout_ms: Annotated[int, Meta(description=(
-        "How long an answer of the coordinator is waited for: less than clients wait (30 s), so that they hear of "
-        "it."
-    ))] = 25_000
-    hands_out_member_ids: Annotated[bool, Meta(description=(
-        "Answer a new member's first JoinGroup at the door: it only asks for a member id."
-    ))] = True
-    answers_heartbeats: Annotated[bool, Meta(description=(
-        "Answer heartbeats at the door from the group as last published; they go to the coordinator all the same."
-    ))] = False
-    heartbeat_patience_ms: Annotated[int, Meta(description=(
-        "So long the coordinator may take to answer a member's heartbeat before the door leaves the answer to it."
-    ))] = 5_000
+    bounds: Bounds = Bounds()
 
     @property
     def speaks_sasl(self) -> bool:

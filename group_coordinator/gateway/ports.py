@@ -14,7 +14,7 @@ from functools import partial
 from group_coordinator.gateway.brokers import Node
 from group_coordinator.gateway.config import Address, GatewayConfig, GatewayError
 from group_coordinator.gateway.session import Backing
-from schemas.setting_types import PORT_MAX
+from schemas.settings import PORT_MAX
 
 _BACKLOG = 1_024
 _TLS_TIMEOUT_S = 15.0

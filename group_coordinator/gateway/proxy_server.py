@@ -55,7 +55,7 @@ class ProxyServer:
     def __init__(self, config: GatewayConfig) -> None:
         self.metrics = GatewayMetrics()
         self._config = config
-        self._connections_max = config.connections_max
+        self._connections_max = config.bounds.connections_max
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._stop: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
@@ -93,11 +93,11 @@ class ProxyServer:
         if problems:
             raise GatewayError("\n".join(problems))
         give_free_memory_back()
-        self._connections_max = connections_that_fit(self._config.connections_max)
-        if self._connections_max < self._config.connections_max // 2:
+        self._connections_max = connections_that_fit(self._config.bounds.connections_max)
+        if self._connections_max < self._config.bounds.connections_max // 2:
             _log.warning(
                 "at most %d connections, not %d: more file descriptors are not allowed here (ulimit -n)",
-                self._connections_max, self._config.connections_max,
+                self._connections_max, self._config.bounds.connections_max,
             )  # fmt: skip
         self._thread.start()
         while not self._ready.wait(0.05) and self._thread.is_alive():

@@ -5,55 +5,59 @@ Source: Kafka's `ConsumerConfig` (4.3). Durations are milliseconds.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from msgspec import Struct
-
-from schemas.setting_types import AtLeast1, bounds_problems
+from schemas.settings import bounds_problems, setting
 
 DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")
 
 
-class MemberConfig(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class MemberConfig:
     """How one member behaves. `problems()` says what is wrong with it, one sentence each."""
 
     group_id: str
     """`group.id`: the group to be a member of."""
-    client_id: str = "member"
-    """`client.id`: in front of the member id that the coordinator gives to a dynamic member."""
-    group_instance_id: str | None = None
-    """`group.instance.id`: makes the member static. It keeps its place over a restart within the session timeout
-    (KIP-345)."""
-    client_rack: str = ""
-    """`client.rack`: where the member runs; empty when that is unknown (KIP-881)."""
-    partition_assignment_strategy: tuple[str, ...] = DEFAULT_ASSIGNORS
-    """`partition.assignment.strategy`: names of assignors, the preferred one first. Cooperative only if all of them
-    are."""
-    session_timeout_ms: AtLeast1 = 45_000
-    """`session.timeout.ms`: how long the coordinator waits for a sign of life before it expels the member."""
-    heartbeat_interval_ms: AtLeast1 = 3_000
-    """`heartbeat.interval.ms`: time between two heartbeats; less than the session timeout, usually a third of it."""
-    max_poll_interval_ms: AtLeast1 = 300_000
-    """`max.poll.interval.ms`: longest time between two polls; it is also the rebalance timeout that the member asks
-    for."""
-    enable_auto_commit: bool = True
-    """`enable.auto.commit`: commit positions at an interval, before partitions are given up, and on close."""
-    auto_commit_interval_ms: AtLeast1 = 5_000
-    """`auto.commit.interval.ms`: time between two automatic commits; positions that did not move are not sent again."""
-    auto_offset_reset: Literal["earliest", "latest", "none"] = "latest"
-    """`auto.offset.reset`: where to begin in a partition without a committed offset; `none`: tell the application."""
-    request_timeout_ms: AtLeast1 = 30_000
-    """`request.timeout.ms`: how long an answer may take; a JoinGroup may take as long as the rebalance and 5 s."""
-    default_api_timeout_ms: AtLeast1 = 60_000
-    """`default.api.timeout.ms`: how long a commit is tried again before it has failed."""
-    retry_backoff_ms: AtLeast1 = 100
-    """`retry.backoff.ms`: pause before the first repetition of a request; it doubles with each one."""
-    retry_backoff_max_ms: AtLeast1 = 1_000
-    """`retry.backoff.max.ms`: longest pause before a repetition."""
-    metadata_max_age_ms: AtLeast1 = 300_000
-    """`metadata.max.age.ms`: how often the partition counts of the subscribed topics are looked up again."""
-    max_poll_records: AtLeast1 = 500
-    """`max.poll.records`: most records that one poll returns."""
+    client_id: str = setting(
+        "member", "`client.id`: in front of the member id that the coordinator gives to a dynamic member.")
+    group_instance_id: str | None = setting(
+        None, "`group.instance.id`: makes the member static. It keeps its place over a restart within the session "
+        "timeout (KIP-345).")
+    client_rack: str = setting("", "`client.rack`: where the member runs; empty when that is unknown (KIP-881).")
+    partition_assignment_strategy: tuple[str, ...] = setting(
+        DEFAULT_ASSIGNORS, "`partition.assignment.strategy`: names of assignors, the preferred one first. Cooperative "
+        "only if all of them are.")
+    session_timeout_ms: int = setting(
+        45_000, "`session.timeout.ms`: how long the coordinator waits for a sign of life before it expels the "
+        "member.", at_least=1)
+    heartbeat_interval_ms: int = setting(
+        3_000, "`heartbeat.interval.ms`: time between two heartbeats; less than the session timeout, usually a third "
+        "of it.", at_least=1)
+    max_poll_interval_ms: int = setting(
+        300_000, "`max.poll.interval.ms`: longest time between two polls; it is also the rebalance timeout that the "
+        "member asks for.", at_least=1)
+    enable_auto_commit: bool = setting(
+        True, "`enable.auto.commit`: commit positions at an interval, before partitions are given up, and on close.")
+    auto_commit_interval_ms: int = setting(
+        5_000, "`auto.commit.interval.ms`: time between two automatic commits; positions that did not move are not "
+        "sent again.", at_least=1)
+    auto_offset_reset: Literal["earliest", "latest", "none"] = setting(
+        "latest", "`auto.offset.reset`: where to begin in a partition without a committed offset; `none`: tell the "
+        "application.")
+    request_timeout_ms: int = setting(
+        30_000, "`request.timeout.ms`: how long an answer may take; a JoinGroup may take as long as the rebalance and "
+        "5 s.", at_least=1)
+    default_api_timeout_ms: int = setting(
+        60_000, "`default.api.timeout.ms`: how long a commit is tried again before it has failed.", at_least=1)
+    retry_backoff_ms: int = setting(
+        100, "`retry.backoff.ms`: pause before the first repetition of a request; it doubles with each "
+        "one.", at_least=1)
+    retry_backoff_max_ms: int = setting(1_000, "`retry.backoff.max.ms`: longest pause before a repetition.", at_least=1)
+    metadata_max_age_ms: int = setting(
+        300_000, "`metadata.max.age.ms`: how often the partition counts of the subscribed topics are looked up "
+        "again.", at_least=1)
+    max_poll_records: int = setting(500, "`max.poll.records`: most records that one poll returns.", at_least=1)
 
     @property
     def is_static(self) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 
 from msgspec import Struct, field
 
-from coordinator_state import GroupConfig
+from coordinator_state.config import GroupConfig, GroupSettings
 from group_coordinator.recordings.expectations import CLOCK_MS, LATE_MS
 from group_coordinator.recordings.group_requests import GroupRequest, Json
 from group_coordinator.recordings.offsets_log import LoggedRecord, value_version
@@ -24,8 +25,7 @@ ROUND_STEPS_MS = (1_000, 500, 100, 50, 10, 1)
 """Settings are round numbers, and the rounder the likelier."""
 
 _OWN = frozenset({
-    "shard_count", "group_max_bytes", "group_offsets_max_bytes", "member_max_protocols",
-    "offsets_retention_check_phase_ms",
+    "group_max_bytes", "group_offsets_max_bytes", "member_max_protocols", "offsets_retention_check_phase_ms",
     "offset_commit_value_version",
 })  # fmt: skip
 """Settings of ours that no broker has."""
@@ -61,7 +61,7 @@ class _Phase(Struct):
     rebalance_timeout_ms: int
 
 
-SETTINGS = frozenset(GroupConfig.__struct_fields__) - _OWN
+SETTINGS = frozenset(each.name for each in fields(GroupSettings)) - _OWN
 """Those of ours that a broker has too."""
 
 

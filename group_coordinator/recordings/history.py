@@ -7,9 +7,11 @@ every answer, every record of the offsets log, and the state of each group after
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -98,14 +100,10 @@ def verify_histories(paths: Iterable[Path], progress: Callable[[HistoryReport], 
 
 def history_config(settings: Json) -> GroupConfig:
     """The settings of a history: broker settings by their Kafka names, and `start_ms`, when the coordinator started."""
-    known = {
-        name: settings[name.replace("_", ".")]
-        for name in GroupConfig.__struct_fields__
-        if name.replace("_", ".") in settings
-    }
-    config = GroupConfig(**known)
+    names = {each.name: each.name.replace("_", ".") for each in fields(GroupConfig)}
+    config = GroupConfig(**{ours: settings[name] for ours, name in names.items() if name in settings})
     phase_ms = settings["start_ms"] % config.offsets_retention_check_interval_ms
-    return replace(config, offsets_retention_check_phase_ms=phase_ms)
+    return dataclasses.replace(config, offsets_retention_check_phase_ms=phase_ms)
 
 
 def merge_patch(target: Any, patch: Any) -> Any:

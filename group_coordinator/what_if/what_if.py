@@ -8,6 +8,7 @@ is told now.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from functools import partial
 from uuid import NAMESPACE_OID, uuid5
@@ -59,7 +60,8 @@ def play(
         _member_config(log.group_id, life, instance_id, session_timeout_ms, _offered(life, assignors, assignor))
         for life, instance_id in zip(found.lives, instance_ids, strict=True)
     ]
-    own = config if initial_delay_ms is None else replace(config, group_initial_rebalance_delay_ms=initial_delay_ms)
+    delay_ms = config.group_initial_rebalance_delay_ms if initial_delay_ms is None else initial_delay_ms
+    own = dataclasses.replace(config, group_initial_rebalance_delay_ms=delay_ms)
     stage = _Stage(log, own, found)
     stage.run(
         [

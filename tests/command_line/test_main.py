@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.command_line import doubts
+from schemas.settings import settings_of
 from streaming.config import StreamingConfig
 from tests.command_line.calls import FIXTURES, REQUEST_LOG, call, text_of
 
@@ -35,9 +36,9 @@ def test_every_help_has_an_example_that_is_this_command(command: tuple[str, ...]
 
 def test_run_has_a_flag_with_help_for_every_setting() -> None:
     text = re.sub(r"\s+", " ", text_of(call("run", "--help")))
-    for name, field in StreamingConfig.model_fields.items():
+    for name, setting in settings_of(StreamingConfig).items():
         assert f"--{name.replace('_', '-')}" in text
-        assert field.description, name
+        assert setting.text, name
 
 
 def test_the_version() -> None:

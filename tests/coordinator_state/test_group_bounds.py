@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import pytest
 
@@ -98,7 +100,7 @@ def test_what_is_deleted_or_expires_makes_room() -> None:
 def test_a_group_that_is_larger_than_it_may_be_shrinks_and_does_not_grow() -> None:
     group = GroupHarness(group_offsets_max_bytes=10_000)
     commit(group, (0, "x" * 100), (1, "x" * 100), (2, ""))
-    group.config = msgspec.structs.replace(group.config, group_offsets_max_bytes=2 * NAMES + 200)
+    group.config = dataclasses.replace(group.config, group_offsets_max_bytes=2 * NAMES + 200)
     assert commit(group, (0, "x" * 100), (1, "y" * 100)) == [NONE, NONE]
     assert commit(group, (0, "x" * 101), (3, "")) == [FULL, FULL]
     assert commit(group, (0, "x" * 99), (1, "x" * 101)) == [NONE, FULL]

@@ -73,7 +73,7 @@ def test_a_batch_of_any_size_is_worked_off_after_a_kill(
         planned = json.loads((shard / "offsets" / "0").read_text().splitlines()[-1])
         assert planned == {config.topic_settings.topics.events: {"0": events}}
         assert batches(shard / "commits") == 0, "it was too quick to be killed in its midst"
-        app = App(config.model_copy(update={"max_events_per_batch": 10}), tmp_path)
+        app = App(config.changed(max_events_per_batch=10), tmp_path)
         app.start()
         worker_mb = 0
 

@@ -60,7 +60,7 @@ def test_a_rebuild_writes_the_same_and_goes_on(spark: SparkSession, config: Stre
     before = written_of(config)
     assert (count(before.outputs), before.repeated) == (first, 0)
 
-    lost = config.model_copy(update={"checkpoint": str(tmp_path / "another")})
+    lost = config.changed(checkpoint=str(tmp_path / "another"))
     said = refusal(lost, spark)
     assert f"no checkpoint in {tmp_path}/another/shard-0" in said
     assert "--rebuild" in said
@@ -77,7 +77,7 @@ def test_a_rebuild_writes_the_same_and_goes_on(spark: SparkSession, config: Stre
 
     # The events that made the groups are gone: no rebuild can bring them back, and none is tried.
     delete_events(config, before=50)
-    nothing = config.model_copy(update={"checkpoint": str(tmp_path / "nothing")})
+    nothing = config.changed(checkpoint=str(tmp_path / "nothing"))
     said = refusal(nothing, spark, rebuild=True)
     assert "begins at offset 50" in said
     assert "offsets export" in said
@@ -88,8 +88,7 @@ def test_groups_move_into_buckets_and_back(spark: SparkSession, config: Streamin
 
     def kept_in(number: int, group_buckets: int) -> StreamingConfig:
         directory = str(tmp_path / f"checkpoint-{number}")
-        moved: StreamingConfig = config.model_copy(update={"group_buckets": group_buckets, "checkpoint": directory})
-        return moved
+        return config.changed(group_buckets=group_buckets, checkpoint=directory)
 
     make_topics(config)
     log = story(13, groups=4, requests=150)
@@ -139,7 +138,7 @@ def test_a_new_coordinator_needs_no_checkpoint(spark: SparkSession, config: Stre
 
 
 def test_a_shard_that_never_ran_is_not_taken_for_a_lost_one(spark: SparkSession, config: StreamingConfig) -> None:
-    both = config.model_copy(update={"shards": 2})
+    both = config.changed(shards=2)
     make_topics(both)
     append(
         both, [Record(partition=0, key=None, value=encode_tick(START_MS)), Record(partition=1, key=b"g", value=b"{}")]
@@ -148,7 +147,7 @@ def test_a_shard_that_never_ran_is_not_taken_for_a_lost_one(spark: SparkSession,
     producer.produce(both.topic_settings.topics.history, key=b"g", value=b"{}")
     assert producer.flush(30) == 0
     report = make_topics(both)
-    new, lost = (both.model_copy(update={"shard": shard}) for shard in (1, 0))
+    new, lost = (both.changed(shard=shard) for shard in (1, 0))
     require_checkpoints(spark, new, report, rebuild=False)
     with pytest.raises(CheckpointError, match="shard-0, but"):
         require_checkpoints(spark, lost, report, rebuild=False)
@@ -159,9 +158,9 @@ def test_a_checkpoint_that_cannot_be_written_is_told_before_the_start(
 ) -> None:
     report = make_topics(config)
     (tmp_path / "file").write_text("in the way")
-    wrong = config.model_copy(update={"checkpoint": str(tmp_path / "file" / "checkpoint")})
+    wrong = config.changed(checkpoint=str(tmp_path / "file" / "checkpoint"))
     with pytest.raises(CheckpointError, match=r"file/checkpoint/shard-0 cannot be written: \S+"):
         require_checkpoints(spark, wrong, report, rebuild=False)
-    unknown = config.model_copy(update={"checkpoint": "nowhere://bucket/checkpoint"})
+    unknown = config.changed(checkpoint="nowhere://bucket/checkpoint")
     with pytest.raises(CheckpointError, match=r"cannot be reached: .*nowhere"):
         require_checkpoints(spark, unknown, report, rebuild=False)

@@ -88,7 +88,7 @@ def test_a_log_that_was_poisoned_before_is_read_anew(
     ]
     append(config, [*log[:half], *future, Record(partition=0, key=None, value=encode_tick(CLOCK_MAX_MS)), *log[half:]])
 
-    older = config.model_copy(update={"tick_ahead_max_ms": BELIEVES_ALL_MS})
+    older = config.changed(tick_ahead_max_ms=BELIEVES_ALL_MS)
     believed, right = expected_of(older, events_of(config)), expected_of(config, events_of(config))
     assert histories(believed, "member_expired") > histories(right, "member_expired")
     assert reasons(right) == ["malformed_tick"] * 3
@@ -98,13 +98,13 @@ def test_a_log_that_was_poisoned_before_is_read_anew(
 
     # This release, on that checkpoint: its clock stands still, and says so.
     watcher = TickerWatcher()
-    with running(config.model_copy(update={"ticker": True}), spark, watcher=watcher) as failures:
+    with running(config.changed(ticker=True), spark, watcher=watcher) as failures:
         wait_until(lambda: bool(failures) or watcher.status.standstill is Standstill.LOG_AHEAD, TIMEOUT_S)
 
     # As docs/recovery.md says: without the outputs of the wrong story, from the beginning of the log.
     topics, admin = config.topic_settings.topics, admin_client(config.bootstrap_servers, {"log_level": "0"})
     delete_topics(admin, lambda name: name in topics.outputs)
-    anew = config.model_copy(update={"checkpoint": str(tmp_path / "another")})
+    anew = config.changed(checkpoint=str(tmp_path / "another"))
     expected = expected_of(anew, events_of(anew))
     assert reasons(expected) == ["malformed_tick"] * 3
     with running(anew, spark, rebuild=True) as failures:
@@ -114,6 +114,6 @@ def test_a_log_that_was_poisoned_before_is_read_anew(
     # And with its ticker the clock goes on.
     watcher = TickerWatcher()
     began_ms = time.time_ns() // 1_000_000
-    with running(anew.model_copy(update={"ticker": True}), spark, watcher=watcher) as failures:
+    with running(anew.changed(ticker=True), spark, watcher=watcher) as failures:
         wait_until(lambda: bool(failures) or max(ticks(anew)) >= began_ms, TIMEOUT_S)
     assert watcher.status.standstill is None

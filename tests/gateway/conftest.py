@@ -37,7 +37,7 @@ def gateway_config(kafka: EmbeddedKafka, topic_settings: TopicSettings) -> Gatew
         listen=Address("127.0.0.1", _two_free_ports()),
         bootstrap_servers=kafka.bootstrap_servers,
         client_properties={"log_level": "2"},
-        topic_prefix=topic_settings.prefix,
+        topic_prefix=topic_settings.topic_prefix,
     )
 
 

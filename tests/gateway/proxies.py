@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from group_coordinator.gateway.config import Address, Bounds, GatewayConfig
@@ -57,8 +58,7 @@ def front(bounds: Bounds | None = None, connections_max: int = 100, *, tls: bool
             client_properties={"security.protocol": "SASL_PLAINTEXT"} if sasl else {},
             tls_certificate=FIXTURES / "certificate.pem" if tls else None,
             tls_key=FIXTURES / "key.pem" if tls else None,
-            connections_max=connections_max,
-            bounds=bounds or Bounds(),
+            bounds=replace(bounds or Bounds(), connections_max=connections_max),
         )
     )
 

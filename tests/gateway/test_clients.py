@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from group_coordinator.gateway.config import GatewayConfig
@@ -257,7 +257,7 @@ def test_heartbeats_answered_at_the_door(
 ) -> None:
     """Behind a coordinator that takes two seconds for an answer: heartbeats wait for none, and rebalances go on as ever."""
     pump.delay_s = 1.0
-    config = msgspec.structs.replace(gateway_config, answers_heartbeats=True)
+    config = dataclasses.replace(gateway_config, answers_heartbeats=True)
     with Gateway(config) as gateway, consumers_of(gateway.bootstrap_servers, topic, java_classes) as consumers:
         members = []
         for library in LIBRARIES:

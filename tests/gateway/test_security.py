@@ -74,7 +74,7 @@ def guarded(
         client_properties=sasl("PLAIN", "gateway", "gateway") | {"security.protocol": "SASL_PLAINTEXT"},
         coordinator_bootstrap_servers=kafka.bootstrap_servers,
         coordinator_properties={},
-        topic_prefix=topic_settings.prefix,
+        topic_prefix=topic_settings.topic_prefix,
         tls_certificate=CERTIFICATE,
         tls_key=_FIXTURES / "key.pem",
         authorization_rules=rules,
@@ -193,7 +193,7 @@ def test_a_certificate_that_cannot_be_used(topic_settings: TopicSettings) -> Non
     config = GatewayConfig(
         listen=Address("127.0.0.1", 0),
         bootstrap_servers="127.0.0.1:1",
-        topic_prefix=topic_settings.prefix,
+        topic_prefix=topic_settings.topic_prefix,
         tls_certificate=Path("/no/such/file"),
     )
     with pytest.raises(GatewayError, match="/no/such/file cannot be used"):

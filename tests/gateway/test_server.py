@@ -6,15 +6,16 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from msgspec.structs import replace
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
-from group_coordinator.gateway.config import Address, GatewayConfig, GatewayError, Route
+from group_coordinator.gateway.config import Address, Bounds, GatewayConfig, GatewayError, Route
 from group_coordinator.gateway.server import Gateway
 from schemas.history import MemberExpired, RebalanceStarted
 from streaming.topics import TopicSettings, admin_client, ensure_topics
@@ -51,7 +52,7 @@ def test_a_broker_that_names_the_gateway_itself(
 ) -> None:
     kafka, route = odd_kafka
     config = GatewayConfig(
-        bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_settings.prefix, routes=(route,)
+        bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_settings.topic_prefix, routes=(route,)
     )
     with (
         Pump(kafka.bootstrap_servers, topic_settings),
@@ -70,7 +71,9 @@ def test_a_broker_that_closes_idle_connections_disturbs_nobody(
     """The connection to the coordinator carries group requests only: to the broker it is idle."""
     kafka, _ = odd_kafka
     config = GatewayConfig(
-        listen=Address("127.0.0.1", 0), bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_settings.prefix
+        listen=Address("127.0.0.1", 0),
+        bootstrap_servers=kafka.bootstrap_servers,
+        topic_prefix=topic_settings.topic_prefix,
     )
     with (
         Pump(kafka.bootstrap_servers, topic_settings) as pump,
@@ -155,7 +158,7 @@ def test_what_is_no_kafka_is_shown_the_door(gateway: Gateway) -> None:
 
 
 def test_no_more_connections_than_allowed(gateway_config: GatewayConfig, pump: Pump) -> None:
-    with Gateway(replace(gateway_config, connections_max=3)) as gateway:
+    with Gateway(replace(gateway_config, bounds=Bounds(connections_max=3))) as gateway:
         host, port = gateway.bootstrap_servers.rsplit(":", 1)
         kept = [socket.create_connection((host, int(port))) for _ in range(3)]
         wait_until(lambda: gateway.metrics.connections_open == 3)
@@ -181,7 +184,7 @@ def test_a_group_request_is_answered_while_brokers_are_not_there(
             listen=Address("127.0.0.1", 0),
             bootstrap_servers=data_cluster.bootstrap_servers,
             coordinator_bootstrap_servers=kafka.bootstrap_servers,
-            topic_prefix=topic_settings.prefix,
+            topic_prefix=topic_settings.topic_prefix,
         )
         with Gateway(config) as gateway:
             host, port = gateway.bootstrap_servers.rsplit(":", 1)
@@ -222,10 +225,10 @@ def test_a_port_that_is_taken(gateway_config: GatewayConfig, admin: AdminClient,
     [
         ({"listen": Address("0.0.0.0", 9192)}, "say by which host clients are to reach it"),
         ({"tls_key": Path("key")}, "key without a certificate"),
-        ({"connections_max": 0}, "at least 1"),
+        ({"bounds": Bounds(connections_max=0)}, "at least 1"),
         ({"answer_timeout_ms": 1}, "answer_timeout_ms is 1"),
         ({"client_properties": {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}}, "GSSAPI does not pass"),
     ],
 )
-def test_settings_that_cannot_be(changes: dict[str, object], why: str) -> None:
+def test_settings_that_cannot_be(changes: dict[str, Any], why: str) -> None:
     assert why in refused(replace(GatewayConfig(bootstrap_servers="127.0.0.1:1"), **changes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 import struct
 from collections.abc import Callable, Iterator
@@ -10,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import msgspec
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
@@ -111,7 +111,7 @@ def test_what_an_admin_client_may_not(
 def test_the_list_of_topics_is_without_them(through: AdminClient, topic_settings: TopicSettings, topic: str) -> None:
     found = through.list_topics(timeout=10).topics
     assert topic in found
-    assert not [name for name in found if name.startswith(f"{topic_settings.prefix}.")]
+    assert not [name for name in found if name.startswith(f"{topic_settings.topic_prefix}.")]
 
 
 @pytest.mark.parametrize("acks", ["all", "1"])
@@ -211,7 +211,7 @@ def test_a_pattern_does_not_stumble(
             "log_level": "2",
         }
     )
-    consumer.subscribe([f"^{topic_settings.prefix}.*"])
+    consumer.subscribe([f"^{topic_settings.topic_prefix}.*"])
     values: list[bytes | None] = []
     while len(values) < 6:
         message = consumer.poll(30)
@@ -263,11 +263,10 @@ def test_the_rules_file_lets_in(
     topics = topic_settings.topics
     rules = tmp_path / "rules"
     rules.write_text(f"* * allow\nUser:ANONYMOUS topic {topics.history} allow\n")
-    with Gateway(msgspec.structs.replace(gateway_config, authorization_rules=rules)) as gateway:
+    with Gateway(dataclasses.replace(gateway_config, authorization_rules=rules)) as gateway:
         through = AdminClient({"bootstrap.servers": gateway.bootstrap_servers, "log_level": "2"})
-        assert [
-            name for name in through.list_topics(timeout=10).topics if name.startswith(f"{topic_settings.prefix}.")
-        ] == [topics.history]
+        listed = through.list_topics(timeout=10).topics
+        assert [name for name in listed if name.startswith(f"{topic_settings.topic_prefix}.")] == [topics.history]
         for topic, code in ((topics.history, None), (topics.events, REFUSED)):
             assert [code_of(future) for future in ADMIN["describe"](through, topic).values()] == [code]
 

@@ -50,7 +50,7 @@ class Place:
 
 @pytest.fixture
 def place(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> Iterator[Place]:
-    report = ensure_topics(admin, TopicSettings(prefix=topic_prefix))
+    report = ensure_topics(admin, TopicSettings(topic_prefix=topic_prefix))
     admin.create_topics([NewTopic(f"{topic_prefix}.orders", 4, 1)])[f"{topic_prefix}.orders"].result()
     with TableCoordinator(kafka.bootstrap_servers, report.topics) as coordinator:
         yield Place(kafka.bootstrap_servers, admin, topic_prefix, coordinator)

@@ -15,7 +15,7 @@ def test_kafkas_formatters_print_our_topic_as_we_read_it(
     kafka: EmbeddedKafka, topic_prefix: str, value_version: int
 ) -> None:
     config = make_topics(kafka.bootstrap_servers, topic_prefix)
-    config = config.model_copy(update={"offset_commit_value_version": value_version})
+    config = config.changed(offset_commit_value_version=value_version)
     topic = config.topic_settings.topics.offsets
     written = [each for each in outputs_of(story(3, groups=5, requests=250), config) if each.topic == topic]
     written += every_kind_of_record(config)

@@ -13,6 +13,7 @@ import yaml
 
 from group_coordinator.operations.metrics import METRICS
 from schemas.history import MemberDropped, RebalanceCompleted
+from schemas.settings import settings_of
 from streaming.config import StreamingConfig
 from tests.operations.promql import RANGES, Series, series
 
@@ -170,7 +171,7 @@ def test_settings_in_environments_are_settings(tmp_path: Path) -> None:
     secret, _, workload = documents
     container = workload["spec"]["template"]["spec"]["containers"][0]
     named = [*services["coordinator"]["environment"], *(each["name"] for each in container["env"])]
-    assert {name.removeprefix("GROUP_COORDINATOR_").lower() for name in named} <= StreamingConfig.model_fields.keys()
+    assert {name.removeprefix("GROUP_COORDINATOR_").lower() for name in named} <= settings_of(StreamingConfig).keys()
     file = tmp_path / "coordinator.toml"
     file.write_text(secret["stringData"]["coordinator.toml"])
     config = StreamingConfig.load({}, file)

@@ -126,4 +126,4 @@ def test_each_consumer_that_is_made() -> None:
 def test_both_clients_understand_it(config: StreamingConfig) -> None:
     assert config.source_options["kafka.isolation.level"] == ISOLATION_LEVEL
     Consumer({**READER_PROPERTIES, "group.id": "unused"}).close()
-    assert config.model_copy(update={"kafka": {"isolation.level": "read_committed"}}).problems()
+    assert config.changed(kafka={"isolation.level": "read_committed"}).problems()

@@ -83,7 +83,7 @@ def coordinate(config: StreamingConfig, *requests: tuple[str, int, Request, str]
     return [each["body"] for each in sorted(answers, key=lambda each: int(each["request_id"]))], counted
 
 
-def config(**group: int) -> StreamingConfig:
+def config(**group: Any) -> StreamingConfig:
     return StreamingConfig(responses_partitions=1, offsets_partitions=1, group_initial_rebalance_delay_ms=0, **group)
 
 

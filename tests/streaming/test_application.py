@@ -111,7 +111,7 @@ def life(spark: SparkSession, kafka: EmbeddedKafka, tmp_path_factory: pytest.Tem
             before = len(heartbeats.ids)
             wait_until(lambda: len(heartbeats.ids) > before + 3 * BEATS_OF_A_SESSION)
             paused = len(heartbeats.ids) - before
-            with RunningApp(config.model_copy(update={"max_events_per_batch": 40}), spark) as again:
+            with RunningApp(config.changed(max_events_per_batch=40), spark) as again:
                 wait_until(lambda: len(client.answers().keys() & set(heartbeats.ids)) >= before + paused + 8, TIMEOUT_S)
                 heartbeats.stop()
                 # At once: who beats no more has one session left.
@@ -281,6 +281,6 @@ def test_a_query_that_fails_ends_the_app_with_the_cause(
     assert "Traceback (most recent call last)" in text
     assert "ZeroDivisionError: a bug of ours" in text
     assert "org.apache.spark" not in text
-    with RunningApp(config.model_copy(update={"shards": 2}), spark) as wrong:
+    with RunningApp(config.changed(shards=2), spark) as wrong:
         wrong.join()
     assert isinstance(wrong.failure, TopicError)

@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
 
 from coordinator_state import GroupConfig
+from schemas.settings import settings_of
 from streaming.config import ENVIRONMENT_PREFIX, ConfigError, StreamingConfig
 from streaming.topics import TopicSettings
 
@@ -45,10 +47,9 @@ def test_defaults_are_those_of_the_core_and_of_the_topics() -> None:
 
 
 def test_every_setting_is_documented() -> None:
-    assert [name for name, field in StreamingConfig.model_fields.items() if not field.description] == []
-    description = StreamingConfig.model_fields["group_max_size"].description
-    assert description is not None
-    assert description.startswith("`group.max.size`")
+    settings = settings_of(StreamingConfig)
+    assert [name for name, setting in settings.items() if not setting.text] == []
+    assert settings["group_max_size"].text.startswith("`group.max.size`")
 
 
 def test_texts_are_there_in_an_archive(tmp_path: Path) -> None:
@@ -60,7 +61,8 @@ def test_texts_are_there_in_an_archive(tmp_path: Path) -> None:
                 written.write(file, file.relative_to(ROOT))
     program = (
         f"import sys; sys.path.insert(0, {str(archive)!r}); from streaming import config; assert {archive.name!r} in config.__file__\n"
-        "print(*(name for name, field in config.StreamingConfig.model_fields.items() if not field.description))"
+        "from schemas.settings import settings_of\n"
+        "print(*(name for name, setting in settings_of(config.StreamingConfig).items() if not setting.text))"
     )
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("\n", "")
@@ -113,7 +115,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, text: str | None, se
         ({"replication_factor": 0}, "replication_factor is 0"),
     ],
 )
-def test_settings_that_do_not_go_together_are_told(settings: dict[str, object], sentence: str) -> None:
+def test_settings_that_do_not_go_together_are_told(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         StreamingConfig(**settings)
 

@@ -71,7 +71,7 @@ def test_a_recording_is_followed_alike(spark: SparkSession, tmp_path: Path) -> N
     fifth = len(lines) // 5
     following = followed_lines(tmp_path, [*lines[fifth : 2 * fifth], *lines[3 * fifth :]])
     file = write_log(tmp_path / "events.jsonl", EventsImport(following))
-    config = CONFIG.model_copy(update={**following.settings.all(), "max_events_per_batch": 100})
+    config = CONFIG.changed(**following.settings.all(), max_events_per_batch=100)
     expected = in_process(read_records([file]), config)
     types = {json.loads(each.value or b"")["type"] for each in expected if each.topic.endswith("history")}
     assert {"group_recorded", "recording_gap", "leader_elected"} <= types
@@ -88,12 +88,8 @@ def test_a_stream_is_the_same_in_any_batches(
     spark: SparkSession, log_file: Path, expected: list[OutputRecord], tmp_path: Path,
     events_per_batch: int, shuffle_partitions: int, group_buckets: int,
 ) -> None:  # fmt: skip
-    config = CONFIG.model_copy(
-        update={
-            "max_events_per_batch": events_per_batch,
-            "shuffle_partitions": shuffle_partitions,
-            "group_buckets": group_buckets,
-        }
+    config = CONFIG.changed(
+        max_events_per_batch=events_per_batch, shuffle_partitions=shuffle_partitions, group_buckets=group_buckets
     )
     prepare_session(spark, config)
     outputs = replay_streaming(records_of_files(spark, [log_file]), config, tmp_path)
@@ -138,7 +134,7 @@ def without_origin(output: OutputRecord) -> Any:
 
 
 def test_shards_make_no_difference_but_for_the_origin(log: list[Record], expected: list[OutputRecord]) -> None:
-    sharded = in_process(log_story.resharded(log, 3), CONFIG.model_copy(update={"shards": 3}))
+    sharded = in_process(log_story.resharded(log, 3), CONFIG.changed(shards=3))
     assert {output.headers["partition"] for output in sharded if output.topic.endswith("offsets")} > {"0"}
 
     def by_seq(outputs: list[OutputRecord]) -> list[str]:
@@ -148,7 +144,7 @@ def test_shards_make_no_difference_but_for_the_origin(log: list[Record], expecte
 
 
 def test_shards_stream_and_batch_alike(spark: SparkSession, log: list[Record], tmp_path: Path) -> None:
-    config = CONFIG.model_copy(update={"shards": 3, "max_events_per_batch": 150})
+    config = CONFIG.changed(shards=3, max_events_per_batch=150)
     prepare_session(spark, config)
     sharded = log_story.resharded(log, 3)
     records = records_of_files(spark, [write_log(tmp_path / "events.jsonl", sharded)])

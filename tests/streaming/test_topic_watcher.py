@@ -43,7 +43,7 @@ class Cluster:
         self.properties = {"bootstrap.servers": bootstrap_servers, "log_level": "0"}
         self.admin = AdminClient({**self.properties})
         settings = TopicSettings(
-            prefix=prefix, shards=shards, responses_partitions=1, offsets_partitions=OFFSETS_PARTITIONS
+            topic_prefix=prefix, shards=shards, responses_partitions=1, offsets_partitions=OFFSETS_PARTITIONS
         )
         self.topics = ensure_topics(self.admin, settings).topics
         self.shards = shards

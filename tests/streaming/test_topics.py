@@ -36,7 +36,7 @@ def test_names() -> None:
 
 
 def test_creates_all_of_them_as_designed(admin: AdminClient, topic_prefix: str) -> None:
-    report = ensure_topics(admin, TopicSettings(prefix=topic_prefix, shards=3))
+    report = ensure_topics(admin, TopicSettings(topic_prefix=topic_prefix, shards=3))
     topics = report.topics
     assert report.created == (topics.events, *topics.outputs, topics.topics)
     assert report.warnings == ()
@@ -93,7 +93,8 @@ def test_a_second_time_creates_nothing(admin: AdminClient, topic_settings: Topic
 
 def test_partition_counts_are_those_found_not_those_wished_for(admin: AdminClient, topic_prefix: str) -> None:
     make(admin, f"{topic_prefix}.responses", 5, max_message_bytes="5000000")
-    report = ensure_topics(admin, TopicSettings(prefix=topic_prefix, responses_partitions=2, offsets_partitions=4))
+    settings = TopicSettings(topic_prefix=topic_prefix, responses_partitions=2, offsets_partitions=4)
+    report = ensure_topics(admin, settings)
     assert report.partitions[report.topics.responses] == 5
     assert report.topics.responses not in report.created
 
@@ -104,7 +105,7 @@ def test_every_mistake_is_told_at_once_and_nothing_is_created(admin: AdminClient
     make(admin, f"{topic_prefix}.assignments", 1, cleanup_policy="compact,delete", max_message_bytes="5000000")
     make(admin, f"{topic_prefix}.history", 1, max_message_bytes="1048588")
     with pytest.raises(TopicError) as raised:
-        ensure_topics(admin, TopicSettings(prefix=topic_prefix, shards=4))
+        ensure_topics(admin, TopicSettings(topic_prefix=topic_prefix, shards=4))
     shards, timestamps, events_policy, assignments_policy, offsets_policy, size = raised.value.mistakes
     assert shards.startswith(f"{topic_prefix}.events has 2 partitions but --shards is 4")
     assert timestamps.startswith(f"{topic_prefix}.events has message.timestamp.type=CreateTime")
@@ -123,8 +124,9 @@ def test_an_event_must_fit_into_a_dead_letter(admin: AdminClient, topic_prefix: 
         compression_type="uncompressed",
     )  # fmt: skip
     with pytest.raises(TopicError, match="must fit into a dead letter: set it to 4259840 or more"):
-        ensure_topics(admin, TopicSettings(prefix=topic_prefix))
-    report = ensure_topics(admin, TopicSettings(prefix=topic_prefix, output_max_bytes=4_259_840, offsets_partitions=1))
+        ensure_topics(admin, TopicSettings(topic_prefix=topic_prefix))
+    settings = TopicSettings(topic_prefix=topic_prefix, output_max_bytes=4_259_840, offsets_partitions=1)
+    report = ensure_topics(admin, settings)
     assert report.warnings == ()
 
 
@@ -133,12 +135,13 @@ def test_an_events_topic_with_its_senders_times_is_refused(admin: AdminClient, t
     with pytest.raises(
         TopicError, match=r"events has message\.timestamp\.type=CreateTime: .* set it to LogAppendTime\.$"
     ):
-        ensure_topics(admin, TopicSettings(prefix=topic_prefix))
+        ensure_topics(admin, TopicSettings(topic_prefix=topic_prefix))
 
 
 def test_compression_and_short_retention_are_warnings(admin: AdminClient, topic_prefix: str) -> None:
     make(admin, f"{topic_prefix}.events", 1, message_timestamp_type="LogAppendTime", retention_ms="3600000")
-    compression, retention = ensure_topics(admin, TopicSettings(prefix=topic_prefix, offsets_partitions=1)).warnings
+    settings = TopicSettings(topic_prefix=topic_prefix, offsets_partitions=1)
+    compression, retention = ensure_topics(admin, settings).warnings
     assert "compression.type=producer" in compression
     assert "retention.ms=3600000" in retention
 
@@ -160,7 +163,7 @@ def test_a_small_batch_is_not_a_large_record(
 
 
 def test_a_refused_creation_says_what_to_create(admin: AdminClient, topic_prefix: str) -> None:
-    settings = TopicSettings(prefix=topic_prefix, replication_factor=3, offsets_partitions=1)
+    settings = TopicSettings(topic_prefix=topic_prefix, replication_factor=3, offsets_partitions=1)
     with pytest.raises(TopicError) as raised:
         ensure_topics(admin, settings)
     assert len(raised.value.mistakes) == 7

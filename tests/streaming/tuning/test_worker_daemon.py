@@ -82,7 +82,7 @@ def test_the_variable_is_that_of_the_setting(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_options_of_the_jvm_have_their_switches() -> None:
-    def options(**switches: bool) -> str:
+    def options(**switches: Any) -> str:
         return java_options(StreamingConfig(**switches))
 
     assert "HeapFreeRatio" in options(tuning_heap=True)
