@@ -30,7 +30,7 @@ from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.jars.java import require_java
 from group_coordinator.jars.resolving import resolve_jars
 from group_coordinator.members.host import MemberHost
-from group_coordinator.narrative import words
+from group_coordinator.narrative import sentences
 from group_coordinator.narrative.rebalances import Rebalance, headline
 from schemas.events import encode_json
 from schemas.history import History, MemberReplaced, RebalanceCompleted, RequestRefused
@@ -171,7 +171,7 @@ class _Play:
                 if record.trigger == "member_expired" and record.outcome == "stable":
                     self._example = group.current
             case MemberReplaced() | RequestRefused():
-                self._view.tell(words.line(record, self._zone), is_story=False)
+                self._view.tell(sentences.line(record, self._zone), is_story=False)
 
 
 def _config(bootstrap_servers: str, directory: Path) -> StreamingConfig:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, tzinfo
 
 from group_coordinator.command_line.tables import aligned
-from group_coordinator.narrative import words
+from group_coordinator.narrative import sentences, words
 from group_coordinator.narrative.rebalances import Ownership, Rebalance
 from group_coordinator.narrative.steps import Move, WaitedFor, moves, steps, waited_for
 from schemas.history import MemberIdentity
@@ -22,7 +22,7 @@ def explanation(rebalance: Rebalance, zone: tzinfo = UTC) -> Iterator[str]:
         f"{words.day(started.timestamp_ms, zone)} {words.clock(started.timestamp_ms, zone)} "
         f"({zone.tzname(None) or 'local time'})"
     )
-    yield f"Why: {words.because(started)}."
+    yield f"Why: {sentences.because(started)}."
     yield f"How it ended: {_end(rebalance)}."
     yield ""
     yield from _steps(rebalance, zone)
@@ -42,7 +42,7 @@ def _end(rebalance: Rebalance) -> str:
         return f"the recording does not tell: {rebalance.gap}"
     if rebalance.completed is None:
         return "it is not over, as far as this history goes"
-    return words.sentence(rebalance.completed)
+    return sentences.sentence(rebalance.completed)
 
 
 def _steps(rebalance: Rebalance, zone: tzinfo) -> Iterator[str]:

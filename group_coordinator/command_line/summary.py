@@ -11,7 +11,7 @@ from typing import TypeVar
 from group_coordinator.command_line import doubts
 from group_coordinator.command_line.tables import aligned
 from group_coordinator.history.view import Departure, JoinedMember
-from group_coordinator.narrative import words
+from group_coordinator.narrative import sentences, words
 from group_coordinator.narrative.rebalances import GroupStory, Rebalance, headline
 from schemas.group_states import UNKNOWN, GroupState
 from schemas.history import (
@@ -132,7 +132,7 @@ class Summary:
         yield from self._group_table()
         if self.by_cause:
             yield ""
-            rows = [(number, words.TRIGGERS[trigger]) for trigger, number in self.by_cause.most_common()]
+            rows = [(number, sentences.TRIGGERS[trigger]) for trigger, number in self.by_cause.most_common()]
             yield from aligned(("REBALANCES", "BECAUSE"), rows)
         if self._departures:
             yield ""
@@ -165,7 +165,7 @@ class Summary:
         gone = sum(each.left + each.expired + each.dropped + each.gone for each in self.groups.values())
         yield "Members that went" + (f" (the last {GONE_SHOWN} of {gone})" if gone > GONE_SHOWN else "")
         for time_ms, _, record in sorted(self._departures, key=lambda each: each[:2]):
-            yield f"  {words.clock(time_ms, zone)} {record.group_id}: {words.sentence(record, zone)}"
+            yield f"  {words.clock(time_ms, zone)} {record.group_id}: {sentences.sentence(record, zone)}"
 
 
 def _keep(heap: list[T], item: T, most: int) -> None:

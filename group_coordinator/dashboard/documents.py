@@ -14,7 +14,7 @@ from group_coordinator.dashboard.index import Index, Told
 from group_coordinator.dashboard.rebalance_page import rebalance_page, request
 from group_coordinator.dashboard.settings import DashboardSettings
 from group_coordinator.dashboard.what_if import Change, ReplayFunction, summary
-from group_coordinator.narrative import words
+from group_coordinator.narrative import sentences
 from schemas.history import History, RequestRefused
 
 WINDOWS_KEPT = 4
@@ -157,7 +157,7 @@ def event_document(told: Told) -> dict[str, Any]:
         "group": record.group_id,
         "type": _tag(record),
         "key": f"{record.epoch}-{record.seq}",
-        "text": words.sentence(record),
+        "text": sentences.sentence(record),
         "refused": isinstance(record, RequestRefused),
         "request": request(record.cause),
     }

@@ -17,7 +17,7 @@ from group_coordinator.dashboard.offsets_page import REWINDS_MAX, Commits, offse
 from group_coordinator.dashboard.rebalance_page import request, votes
 from group_coordinator.dashboard.rows import GroupRow
 from group_coordinator.kafka_topics.bounds import Partition
-from group_coordinator.narrative import words
+from group_coordinator.narrative import sentences
 from group_coordinator.narrative.rebalances import Rebalance as Told
 from group_coordinator.narrative.rebalances import rebalances
 from group_coordinator.tables.fold import GroupTables, row_key
@@ -133,7 +133,7 @@ def _rebalance(row: Rebalance, told: Told | None) -> dict[str, Any]:
         "ended": row.ended_ms,
         "outcome": row.outcome,
         "trigger": row.trigger,
-        "because": words.because(told.started) if told is not None else row.reason,
+        "because": sentences.because(told.started) if told is not None else row.reason,
         "chain": row.cause_chain,
         "told": told is not None,
         "member": row.member_id,
@@ -181,6 +181,6 @@ def _refusals(life: Iterable[History]) -> list[dict[str, Any]]:
 def _records(life: Sequence[History]) -> list[list[Any]]:
     """The latest records as sentences, the newest first."""
     return [
-        [record.timestamp_ms, record.epoch, record.seq, type(record).__struct_config__.tag, words.sentence(record)]
+        [record.timestamp_ms, record.epoch, record.seq, type(record).__struct_config__.tag, sentences.sentence(record)]
         for record in reversed(life[-RECORDS_SHOWN:])
     ]

@@ -10,7 +10,7 @@ from msgspec import Struct
 from group_coordinator.dashboard.facts import GroupFacts
 from group_coordinator.dashboard.lag import Lag
 from group_coordinator.dashboard.settings import HealthSettings
-from group_coordinator.narrative import words
+from group_coordinator.narrative import sentences, words
 from schemas.group_states import NO_GROUP, REBALANCING, UNKNOWN, GroupState
 
 VerdictKind = Literal[
@@ -64,7 +64,8 @@ def _stuck(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict 
         whom = f"waits for {words.names(waiting)}" if waiting else "waits for nobody that this history names"
         late = ", beyond its deadline" if overdue else ""
         reason = (
-            f"{whom} to rejoin for {words.duration(running_ms)}{late}; it began because {words.because(group.started)}"
+            f"{whom} to rejoin for {words.duration(running_ms)}{late}; it began because "
+            f"{sentences.because(group.started)}"
         )
         return Verdict(kind="stuck", reason=reason, who=waiting[0] if waiting else None, holds_until_ms=now_ms + 5_000)
     if group.state == GroupState.COMPLETING_REBALANCE and running_ms > settings.stuck_after_ms:
@@ -95,7 +96,7 @@ def _restless(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdi
         return Verdict(kind="flapping", reason=reason, who=client, holds_until_ms=over_ms)
     if len(recent) >= settings.storm_rebalances:
         trigger, number = Counter(each.trigger for each in recent).most_common(1)[0]
-        mostly = words.TRIGGERS[trigger]  # type: ignore[index]
+        mostly = sentences.TRIGGERS[trigger]  # type: ignore[index]
         reason = f"{times}, {number} of them because {mostly}"
         return Verdict(kind="storming", reason=reason, who=client or None, holds_until_ms=over_ms)
     return None
@@ -136,7 +137,7 @@ def _calm(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict:
         if group.deadline_ms is not None:
             due_ms = min(due_ms, group.deadline_ms + settings.deadline_grace_ms)
         waits = f", waits for {words.names(group.waiting)}" if group.waiting else ""
-        because = f": {words.because(group.started)}" if group.started is not None else ""
+        because = f": {sentences.because(group.started)}" if group.started is not None else ""
         reason = f"rebalancing{because}{waits}"
         return Verdict(kind="rebalancing", reason=reason, holds_until_ms=due_ms + 1)
     if group.state == GroupState.STABLE:

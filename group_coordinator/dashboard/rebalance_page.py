@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from group_coordinator.dashboard.advice import advice
-from group_coordinator.narrative import words
+from group_coordinator.narrative import sentences, words
 from group_coordinator.narrative.rebalances import Rebalance, headline
 from group_coordinator.narrative.steps import moves, steps, waited_for
 from schemas.history import (
@@ -35,7 +35,7 @@ def rebalance_page(rebalance: Rebalance) -> dict[str, Any]:
         "key": rebalance_key(rebalance),
         "generation": rebalance.generation_id,
         "headline": headline(rebalance),
-        "because": words.because(started),
+        "because": sentences.because(started),
         "reason": started.reason,
         "trigger": started.trigger,
         "started": started.timestamp_ms,

@@ -8,7 +8,7 @@ from group_coordinator.dashboard.facts import GroupFacts
 from group_coordinator.dashboard.health import SEVERITY, VerdictKind, verdict
 from group_coordinator.dashboard.lag import Lag
 from group_coordinator.dashboard.settings import HealthSettings
-from group_coordinator.narrative import words
+from group_coordinator.narrative import sentences
 
 SPARK_MAX = 48
 
@@ -61,7 +61,7 @@ def group_row(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthS
         lag_at_least=lag is not None and lag.at_least,
         rebalanced=None if started is None else started.timestamp_ms,
         took_ms=None if completed is None else completed.duration_ms,
-        cause="" if started is None else words.because(started),
+        cause="" if started is None else sentences.because(started),
         rebalances=group.rebalances,
         refusals=group.refusals,
         spark=tuple(each.started_ms for each in group.recent)[-SPARK_MAX:],

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from group_coordinator.history.causes import Chain, chain_before, extend_chain
 from group_coordinator.history.fold import GroupFold
-from group_coordinator.narrative import words
+from group_coordinator.narrative import sentences, words
 from schemas.history import (
     AssignedTopic,
     GroupCreated,
@@ -170,13 +170,13 @@ def headline(rebalance: Rebalance, zone: tzinfo = UTC) -> str:
     text = (
         f"{words.clock(started.timestamp_ms, zone)} {started.group_id}: generation {rebalance.generation_id} because "
     )
-    text += words.because(started)
+    text += sentences.because(started)
     if rebalance.gap is not None:
         return text + "; how it ended is not recorded"
     if completed is None:
         return (
             text + "; not over" + (f", waiting for {words.names(started.waiting_for)}" if started.waiting_for else "")
         )
-    text += words.waited(completed, _held_up_by(rebalance))
+    text += sentences.waited(completed, _held_up_by(rebalance))
     ends = {"stable": "done after", "empty": "the group is empty after", "interrupted": "interrupted after"}
     return f"{text}; {ends[completed.outcome]} {words.duration(completed.duration_ms)}"

@@ -7,7 +7,7 @@ from datetime import UTC, tzinfo
 
 from msgspec import Struct
 
-from group_coordinator.narrative import words
+from group_coordinator.narrative import sentences, words
 from group_coordinator.narrative.rebalances import Gone, Ownership, Rebalance
 from schemas.history import (
     AssignmentReceived,
@@ -155,11 +155,11 @@ def _origin(record: History) -> Iterator[Step]:
         where = f"events partition {record.cause.partition}, offset {record.cause.offset}"
         heard = f"{words.name(record.member.member_id)} is heard for the last time"
         yield Step(time_ms=heard_ms, text=heard, record=record, where=where, is_cause=True)
-        yield Step(time_ms=record.timestamp_ms, text=words.sentence(record), record=record, is_cause=True)
+        yield Step(time_ms=record.timestamp_ms, text=sentences.sentence(record), record=record, is_cause=True)
     else:
         yield Step(
             time_ms=record.timestamp_ms,
-            text=words.sentence(record),
+            text=sentences.sentence(record),
             record=record,
             where=place(record.cause),
             is_cause=True,
@@ -171,7 +171,7 @@ def _step(record: History, zone: tzinfo) -> Step:
         text = f"leader {words.name(record.leader_id)} sends the assignment"
         return Step(time_ms=record.timestamp_ms, text=text, record=record)
     where = place(record.cause) if isinstance(record, RequestRefused) else ""
-    return Step(time_ms=record.timestamp_ms, text=words.sentence(record, zone), record=record, where=where)
+    return Step(time_ms=record.timestamp_ms, text=sentences.sentence(record, zone), record=record, where=where)
 
 
 def _by_partition(ownership: Ownership) -> dict[tuple[str, int], str]:

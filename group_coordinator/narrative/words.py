@@ -1,400 +1,91 @@
-"""History in plain words: one sentence for each record, and the small words that all of them share.
-
-Pure: the same record gives the same text. Who prints puts time and group in front (`line`).
-"""
+"""The small words that all sentences share: times, durations, names, counts. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, tzinfo
-from typing import assert_never
+from datetime import UTC, datetime, tzinfo
 
-from group_coordinator.narrative import observed_words
-from group_coordinator.narrative.small_words import NAMES_SHOWN as NAMES_SHOWN
-from group_coordinator.narrative.small_words import clock as clock
-from group_coordinator.narrative.small_words import count as count
-from group_coordinator.narrative.small_words import day as day
-from group_coordinator.narrative.small_words import duration as duration
-from group_coordinator.narrative.small_words import listed as listed
-from group_coordinator.narrative.small_words import name as name
-from group_coordinator.narrative.small_words import names as names
-from group_coordinator.narrative.small_words import owned as owned
-from group_coordinator.narrative.small_words import precise_clock as precise_clock
-from group_coordinator.narrative.small_words import ranges as ranges
-from schemas.history import (
-    AssignmentReceived,
-    Cause,
-    GroupCreated,
-    GroupDead,
-    GroupEmpty,
-    GroupRecorded,
-    GroupStable,
-    History,
-    JoinPhaseCompleted,
-    LeaderElected,
-    MemberDropped,
-    MemberExpired,
-    MemberFenced,
-    MemberIdAssigned,
-    MemberIdentity,
-    MemberJoined,
-    MemberLeft,
-    MemberRejoined,
-    MemberReplaced,
-    OffsetChange,
-    OffsetsCommitted,
-    OffsetsDeleted,
-    OffsetsExpired,
-    PendingMemberRemoved,
-    ProtocolChosen,
-    RebalanceCompleted,
-    RebalanceExtended,
-    RebalanceStarted,
-    RebalanceTrigger,
-    RecordingGap,
-    RequestRefused,
-    Waited,
-)
+from schemas.history import AssignedTopic
 
-_SECOND_STEP_OF_JOINING = "need to re-join with the given member-id"
-"""What Java's consumer gives as its reason for every first join: no news."""
-
-TRIGGERS: dict[RebalanceTrigger, str] = {
-    "member_joined": "a member joined",
-    "leader_rejoined": "the leader rejoined",
-    "member_changed": "a member rejoined with new metadata",
-    "static_member_replaced": "a static member came back changed",
-    "member_left": "a member left",
-    "pending_member_left": "a joining client left",
-    "member_expired": "a member expired",
-    "members_did_not_sync": "members did not sync",
-    "assignment_too_large": "the assignment was too large",
-    "subscription_changed": "a member subscribed to other topics",
-    "topics_changed": "the topics changed",
-    "regexes_resolved": "other topics match a pattern",
-    "group_converted": "the group went over to another protocol",
-    "not_known": "not known",
-}
-"""Why rebalances happen, as a table's row names it."""
+NAMES_SHOWN = 5
+_UUID_TAIL = re.compile(r"-([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
 
-def line(record: History, zone: tzinfo = UTC) -> str:
-    """A record as one line of a log: time, group, sentence."""
-    return f"{clock(record.timestamp_ms, zone)} {record.group_id}: {sentence(record, zone)}"
+def clock(time_ms: int, zone: tzinfo = UTC) -> str:
+    """The time of day: `02:14:07`."""
+    return _datetime(time_ms, zone).strftime("%H:%M:%S")
 
 
-def sentence(record: History, zone: tzinfo = UTC) -> str:
-    """What happened, without time and group; the times that it mentions are of `zone`."""
-    match record:
-        case GroupCreated() | GroupEmpty() | GroupStable() | GroupDead():
-            return _of_group(record)
-        case GroupRecorded() | RecordingGap():
-            return _of_recording(record)
-        case MemberIdAssigned() | PendingMemberRemoved():
-            return _of_pending_member(record)
-        case MemberJoined() | MemberRejoined() | MemberLeft() | MemberExpired() | MemberDropped():
-            return _of_member(record)
-        case MemberReplaced() | MemberFenced():
-            return _of_static_member(record)
-        case RebalanceStarted() | RebalanceExtended() | JoinPhaseCompleted() | RebalanceCompleted():
-            return _of_rebalance(record, zone)
-        case ProtocolChosen() | LeaderElected() | AssignmentReceived():
-            return _of_decision(record)
-        case OffsetsCommitted() | OffsetsExpired() | OffsetsDeleted():
-            return _of_offsets(record)
-        case RequestRefused():
-            who = name(record.cause.member_id) if record.cause.member_id else _client(record.cause)
-            met = "there was no such group" if record.state == "none" else f"the group was {record.state}"
-            return f"{record.api} of {who} is refused with {record.error}: {record.detail} ({met})"
-        case _:
-            return observed_words.sentence(record)
+def precise_clock(time_ms: int, zone: tzinfo = UTC) -> str:
+    """The time of day to the millisecond: `02:14:07.250`."""
+    return f"{clock(time_ms, zone)}.{time_ms % 1000:03}"
 
 
-def because(started: RebalanceStarted) -> str:
-    """Why a rebalance started, with what makes the case plain: when a member was last heard, what it said."""
-    who = name(started.member.member_id) if started.member is not None else "a member"
-    said = _said(started.cause)
-    match started.trigger:
-        case "member_joined":
-            return f"{who} joined{' the empty group' if started.initial else ''}{said}"
-        case "leader_rejoined":
-            return f"its leader {who} asked for one{said}"
-        case "member_changed":
-            return f"{who} rejoined with new metadata{said}"
-        case "static_member_replaced":
-            return f"static member {_instance(started.member)} came back as {who}{said}"
-        case "member_left":
-            return f"{who} left{said}"
-        case "pending_member_left":
-            return f"a client left before it had joined{said}"
-        case "member_expired":
-            heard_ms = None if started.cause.armed_ms is None else started.time_ms - started.cause.armed_ms
-            return f"{who} expired" + ("" if heard_ms is None else f" (last heard {duration(heard_ms)} ago)")
-        case (
-            "members_did_not_sync"
-            | "assignment_too_large"
-            | "subscription_changed"
-            | "topics_changed"
-            | "regexes_resolved"
-            | "group_converted"
-            | "not_known"
-        ):
-            return started.reason
-        case _:
-            assert_never(started.trigger)
+def day(time_ms: int, zone: tzinfo = UTC) -> str:
+    """The date: `2026-11-21`."""
+    return _datetime(time_ms, zone).strftime("%Y-%m-%d")
 
 
-# ---------------------------------------------------------------------------------------------------------- sentences
+def duration(duration_ms: int) -> str:
+    """A length of time as people say it: `850 ms`, `10.2 s`, `2 min 5 s`, `3 h 10 min`, `8 days 2 h`."""
+    seconds = abs(duration_ms) // 1000
+    if seconds < 60:
+        text = f"{abs(duration_ms)} ms" if seconds == 0 else f"{abs(duration_ms) // 100 / 10:g} s"
+    elif seconds < 3_600:
+        text = _two(seconds // 60, "min", seconds % 60, "s")
+    elif seconds < 86_400:
+        text = _two(seconds // 3_600, "h", seconds % 3_600 // 60, "min")
+    else:
+        days = seconds // 86_400
+        text = _two(days, "day" if days == 1 else "days", seconds % 86_400 // 3_600, "h")
+    return f"-{text}" if duration_ms < 0 else text
 
 
-def _of_group(record: GroupCreated | GroupEmpty | GroupStable | GroupDead) -> str:
-    match record:
-        case GroupCreated(cause=Cause(kind="observed")):
-            return "the group is created"
-        case GroupCreated():
-            return f"the group is created by the {record.cause.api} of {_client(record.cause)}"
-        case GroupEmpty():
-            return f"the group is empty (generation {record.generation_id}); its offsets stay until they expire"
-        case GroupStable():
-            return (
-                f"the group is stable in generation {record.generation_id}: {count(len(record.members), 'member')}, "
-                f"led by {name(record.leader_id)}" + (f", assignor {record.protocol_name}" if record.protocol_name else "")
-            )
-        case GroupDead(reason="deleted"):
-            return f"the group is deleted by {_client(record.cause)}"
-        case GroupDead(reason="not_known"):
-            return "the group is gone: deleted, or expired with its last offset, not known which"
-        case GroupDead():
-            return "the group is gone: it has no members and no offsets"
-        case _:
-            assert_never(record)
+def name(member_id: str) -> str:
+    """A member id that can be read: of the UUID that ends it only the first eight digits are left."""
+    return _UUID_TAIL.sub(r"-\1", member_id) or "a client without a member id"
 
 
-def _of_recording(record: GroupRecorded | RecordingGap) -> str:
-    if isinstance(record, RecordingGap):
-        return f"from here on nothing is known of the group: {record.reason}"
-    return (
-        f"the recording tells of the group from here on: generation {record.generation_id} of "
-        f"{names(each.member.member_id for each in record.members)}, led by {name(record.leader_id)}"
-    )
+def names(member_ids: Iterable[str]) -> str:
+    """Members in a sentence; when there are many, the first ones and how many more."""
+    return listed([name(each) for each in member_ids])
 
 
-def _of_pending_member(record: MemberIdAssigned | PendingMemberRemoved) -> str:
-    if isinstance(record, MemberIdAssigned):
-        return (
-            f"{_client(record.cause)} is given the member id {name(record.member.member_id)}"
-            + _time_to_join(record.session_timeout_ms)
-        )
-    match record.reason:
-        case "expired":
-            return f"the member id {name(record.member_id)} is forgotten: nobody joined with it in time"
-        case "left":
-            return f"the member id {name(record.member_id)} is given back before anybody joined with it{_said(record.cause)}"
-        case "group_full":
-            return f"the member id {name(record.member_id)} is forgotten: the group is full"
-        case _:
-            assert_never(record.reason)
+def listed(texts: Sequence[str], shown: int = NAMES_SHOWN) -> str:
+    """`a, b and c`, or `a, b and 7 more`."""
+    if len(texts) > shown:
+        return f"{', '.join(texts[:shown])} and {len(texts) - shown} more"
+    return " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else "".join(texts)
 
 
-def _time_to_join(timeout_ms: int | None) -> str:
-    return "" if timeout_ms is None else f" and has {duration(timeout_ms)} to join with it"
+def count(number: int, thing: str) -> str:
+    """`1 member`, `3 members`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def _of_member(record: MemberJoined | MemberRejoined | MemberLeft | MemberExpired | MemberDropped) -> str:
-    who = name(record.member.member_id)
-    match record:
-        case MemberJoined():
-            return (
-                f"{who} joins{_from(record.member)}{_topics(record.subscribed_topics)}{_timeouts(record)}"
-                f"{_said(record.cause)}"
-            )
-        case MemberRejoined():
-            changes = listed([each.replace("_", " ") for each in record.changed])
-            return f"{who} rejoins{f' with new {changes}' if changes else ''}{_said(record.cause)}"
-        case MemberLeft():
-            return f"{who} leaves{_said(record.cause)}"
-        case MemberExpired():
-            return _expires(record)
-        case MemberDropped():
-            return f"{who} is dropped: {_DROPPED[record.reason]}"
-        case _:
-            assert_never(record)
+def ranges(partitions: Iterable[int]) -> str:
+    """Partition numbers, neighbours together: `0-2, 5`."""
+    runs: list[list[int]] = []
+    for partition in sorted(partitions):
+        if runs and partition == runs[-1][1] + 1:
+            runs[-1][1] = partition
+        else:
+            runs.append([partition, partition])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
-def _from(member: MemberIdentity) -> str:
-    return f" from {member.client_host}" if member.client_host else ""
+def owned(topics: tuple[AssignedTopic, ...] | None) -> str:
+    """What a member holds: `payments 0-2, 5; refunds 1`."""
+    if topics is None:
+        return "something that is no consumer assignment"
+    return "; ".join(f"{each.topic} {ranges(each.partitions)}" for each in topics if each.partitions) or "nothing"
 
 
-def _timeouts(record: MemberJoined) -> str:
-    if record.session_timeout_ms is None or record.rebalance_timeout_ms is None:
-        return ""
-    session, rebalance = duration(record.session_timeout_ms), duration(record.rebalance_timeout_ms)
-    return f" (session timeout {session}, rebalance timeout {rebalance})"
+def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large} {large_unit}" + (f" {small} {small_unit}" if small else "")
 
 
-def _expires(record: MemberExpired) -> str:
-    who, host = name(record.member.member_id), record.member.client_host
-    if record.last_heard_ms is None or record.session_timeout_ms is None:
-        return f"{who}{f' ({host})' if host else ''} expires: nothing was heard of it for its session timeout"
-    deadline_ms = record.cause.deadline_ms
-    renewed = deadline_ms is not None and deadline_ms - record.session_timeout_ms > record.last_heard_ms
-    return (
-        f"{who} ({host}) expires: last heard {duration(record.time_ms - record.last_heard_ms)} "
-        f"ago, its time was {duration(record.session_timeout_ms)}"
-        f"{', begun anew after a pause of the clock' if renewed else ''}"
-    )
-
-
-_DROPPED = {
-    "did_not_rejoin": "it did not rejoin before the rebalance timeout",
-    "did_not_sync": "it did not send SyncGroup before the rebalance timeout",
-    "group_full": "the group is full",
-    "fenced": "the coordinator fences it",
-}
-
-
-def _of_static_member(record: MemberReplaced | MemberFenced) -> str:
-    if isinstance(record, MemberReplaced):
-        end = "a rebalance is needed" if record.rebalanced else "it keeps its partitions, no rebalance"
-        old, new = name(record.old_member_id), name(record.member.member_id)
-        return f"static member {_instance(record.member)} comes back as {new} in place of {old}: {end}"
-    owner = f"the instance is {name(record.owner_member_id)} now" if record.owner_member_id else "the instance is another member now"
-    return f"{name(record.member_id)} is fenced off static member {record.group_instance_id}: {owner}"
-
-
-def _until(record: RebalanceStarted | RebalanceExtended, zone: tzinfo) -> str:
-    """The deadline by the time that is shown everywhere else: the group's own may be behind it."""
-    if record.deadline_ms is None:
-        return "a time that is not known"
-    return clock(record.deadline_ms + record.timestamp_ms - record.time_ms, zone)
-
-
-def _of_rebalance(record: RebalanceStarted | RebalanceExtended | JoinPhaseCompleted | RebalanceCompleted, zone: tzinfo) -> str:
-    match record:
-        case RebalanceStarted():
-            if record.deadline_ms is None:
-                return f"a rebalance starts, because {because(record)}"
-            if record.initial:
-                end = f"it waits until {_until(record, zone)} for more members"
-            elif record.waiting_for:
-                end = f"it waits for {names(record.waiting_for)}, until {_until(record, zone)} at the latest"
-            else:
-                end = "it need not wait for anybody"
-            return f"a rebalance starts, because {because(record)}; {end}"
-        case RebalanceExtended(reason="members_arriving"):
-            return f"members are still arriving: the rebalance waits until {_until(record, zone)}"
-        case RebalanceExtended():
-            return f"only static members are left, and none is back: the rebalance waits until {_until(record, zone)}"
-        case JoinPhaseCompleted():
-            return (
-                f"generation {record.generation_id} begins with {count(len(record.members), 'member')}, after "
-                f"{duration(record.duration_ms)}{_waited(record.waited_for, record.slowest)}{_dropped(record.dropped)}"
-            )
-        case RebalanceCompleted():
-            outcomes = {
-                "stable": f"the rebalance to generation {record.generation_id} is done",
-                "empty": "the rebalance ends with an empty group",
-                "interrupted": f"the rebalance to generation {record.generation_id} is interrupted by the next one",
-            }
-            return f"{outcomes[record.outcome]} after {duration(record.duration_ms)}"
-        case _:
-            assert_never(record)
-
-
-def waited(completed: RebalanceCompleted, until: MemberLeft | MemberExpired | MemberDropped | None = None) -> str:
-    """`; waited 1.2 s for a and c, slowest a; dropped d`: empty when nobody was waited for.
-
-    `until` is the end of a member that was waited for in vain: it took longer than the slowest of those that came.
-    """
-    if until is None:
-        return _waited(completed.waited_for, completed.slowest, completed.join_ms) + _dropped(completed.dropped)
-    ends = {MemberLeft: "left", MemberExpired: "expired", MemberDropped: "was dropped"}
-    end = f", until {name(until.member.member_id)} {ends[type(until)]}"
-    return _waited(completed.waited_for, None, completed.join_ms) + end
-
-
-def _waited(waited_for: Sequence[Waited], slowest: str | None, join_ms: int | None = None) -> str:
-    if not waited_for:
-        return ""
-    time = "" if join_ms is None else f" {duration(join_ms)}"
-    last = f", slowest {name(slowest)}" if slowest is not None and len(waited_for) > 1 else ""
-    return f"; waited{time} for {names(each.member_id for each in waited_for)}{last}"
-
-
-def _dropped(dropped: Sequence[str]) -> str:
-    return f"; dropped {names(dropped)}" if dropped else ""
-
-
-def _of_decision(record: ProtocolChosen | LeaderElected | AssignmentReceived) -> str:
-    match record:
-        case ProtocolChosen():
-            if not record.votes:
-                return f"assignor {record.protocol_name} is chosen"
-            votes = listed([f"{protocol} {count(len(voters), 'vote')}" for protocol, voters in record.votes.items()])
-            return f"assignor {record.protocol_name} is chosen: {votes}" + (" (a tie, settled as Kafka does)" if record.tie else "")
-        case LeaderElected():
-            return f"{name(record.leader.member_id)} leads: {_LEADS[record.reason]}"
-        case AssignmentReceived():
-            shares = [f"{name(each.member_id)} gets {owned(each.topics)}" for each in record.assignments]
-            return f"leader {name(record.leader_id)} assigns: {listed(shares)}"
-        case _:
-            assert_never(record)
-
-
-_LEADS = {
-    "first_member": "it is the first member",
-    "leader_gone": "the leader is gone",
-    "leader_did_not_rejoin": "the leader did not rejoin in time",
-    "leader_replaced": "it is the leader under its new member id",
-}
-
-
-def _of_offsets(record: OffsetsCommitted | OffsetsExpired | OffsetsDeleted) -> str:
-    match record:
-        case OffsetsCommitted():
-            changes = listed([_committed(each) for each in record.offsets])
-            if record.cause.kind == "observed":
-                return f"committed: {changes}"
-            who = name(record.member_id) if record.member_id else f"{_client(record.cause)}, no member,"
-            return f"{who} commits {changes}"
-        case OffsetsExpired():
-            return f"the offsets of {_removed(record.offsets)} expire"
-        case OffsetsDeleted() if record.cause.kind == "topics_deleted":
-            gone = dict.fromkeys(each.topic for each in record.offsets)
-            what = f"topic {next(iter(gone))} was" if len(gone) == 1 else f"topics {listed(list(gone))} were"
-            return f"the offsets of {_removed(record.offsets)} are dropped: {what} deleted"
-        case OffsetsDeleted():
-            return f"the offsets of {_removed(record.offsets)} are deleted by {_client(record.cause)}"
-        case _:
-            assert_never(record)
-
-
-def _committed(change: OffsetChange) -> str:
-    text = f"{change.topic}-{change.partition} at {change.offset}"
-    if change.previous_offset is not None and change.offset is not None and change.offset < change.previous_offset:
-        return f"{text} (back from {change.previous_offset})"
-    return text
-
-
-def _removed(changes: Iterable[OffsetChange]) -> str:
-    return listed([f"{change.topic}-{change.partition} (was {change.previous_offset})" for change in changes])
-
-
-def _client(cause: Cause) -> str:
-    if cause.client_id is None:
-        return "a client" if cause.kind == "observed" else "the coordinator"
-    return f"client {cause.client_id or '(no id)'} ({cause.client_host})"
-
-
-def _instance(member: MemberIdentity | None) -> str:
-    return (member.group_instance_id if member is not None else None) or "(no instance id)"
-
-
-def _said(cause: Cause) -> str:
-    if cause.reason and cause.reason.startswith(_SECOND_STEP_OF_JOINING):
-        return ""
-    return f', saying "{cause.reason}"' if cause.reason else ""
-
-
-def _topics(topics: tuple[str, ...] | None) -> str:
-    return f" for {listed(list(topics))}" if topics else ""
+def _datetime(time_ms: int, zone: tzinfo) -> datetime:
+    """Milliseconds since 1970 as a date; what lies beyond the calendar is shown at its end."""
+    return datetime.fromtimestamp(min(max(time_ms, 0) // 1000, 253_402_300_799 - 86_400), zone)

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from group_coordinator.narrative.words import sentence
+from group_coordinator.narrative.sentences import sentence
 from schemas.history import History
 
 LINES_PER_WINDOW = 100

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
-from group_coordinator.narrative import words
+from group_coordinator.narrative import sentences, words
 from schemas.history import AssignedTopic, History, MemberExpired, MemberJoined, RebalanceTrigger
 from schemas.observed_history import ObservedHistory
 from tests.command_line.histories import A, crash, everything
@@ -23,7 +23,7 @@ def test_the_test_history_has_every_type_of_record() -> None:
 
 def test_every_sentence_names_who_and_none_shows_python() -> None:
     for record in everything():
-        text = words.sentence(record)
+        text = sentences.sentence(record)
         assert text == text.strip()
         assert text
         for python in ("None", "(", "<", "{"):
@@ -33,11 +33,11 @@ def test_every_sentence_names_who_and_none_shows_python() -> None:
 
 
 def test_there_are_as_many_words_for_triggers_as_triggers() -> None:
-    assert set(words.TRIGGERS) == set(get_args(RebalanceTrigger))
+    assert set(sentences.TRIGGERS) == set(get_args(RebalanceTrigger))
 
 
 def test_a_crash_in_sentences() -> None:
-    lines = [words.line(record) for record in crash()]
+    lines = [sentences.line(record) for record in crash()]
     assert lines[19:] == [
         "00:00:10 payments: b (/127.0.0.1) expires: last heard 10 s ago, its time was 10 s",
         "00:00:10 payments: a rebalance starts, because b expired (last heard 10 s ago); it waits for a-6f1b2c3d, until "
@@ -70,13 +70,13 @@ def test_a_crash_in_sentences() -> None:
     ],
 )
 def test_what_is_said(expected: str) -> None:
-    assert expected in [words.sentence(record) for record in everything()]
+    assert expected in [sentences.sentence(record) for record in everything()]
 
 
 def test_times_are_those_of_the_zone_that_is_asked_for() -> None:
     record = crash()[3]
-    assert words.line(record, UTC_PLUS_2).startswith("02:00:00 payments: a rebalance starts")
-    assert "it waits until 02:00:00" in words.sentence(record, UTC_PLUS_2)
+    assert sentences.line(record, UTC_PLUS_2).startswith("02:00:00 payments: a rebalance starts")
+    assert "it waits until 02:00:00" in sentences.sentence(record, UTC_PLUS_2)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_times_beyond_the_calendar_do_not_fail() -> None:
 def test_the_reason_that_every_first_join_gives_is_left_out() -> None:
     (joined, *_) = (record for record in crash() if isinstance(record, MemberJoined))
     for reason, is_said in (("need to re-join with the given member-id: a-1", False), ("rebalance failed", True)):
-        told = words.sentence(replace(joined, cause=replace(joined.cause, reason=reason)))
+        told = sentences.sentence(replace(joined, cause=replace(joined.cause, reason=reason)))
         assert ("saying" in told) is is_said
 
 
@@ -145,6 +145,6 @@ def test_who_expires_after_a_pause_of_the_clock_is_not_said_to_have_had_one_sess
     group.sleep(9_000)
     group.renew_sessions()
     (expired,) = of_type(group.sleep(10_000), MemberExpired)
-    assert words.sentence(expired).endswith(
+    assert sentences.sentence(expired).endswith(
         "last heard 19 s ago, its time was 10 s, begun anew after a pause of the clock"
     )

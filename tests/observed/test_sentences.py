@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import get_args
 
-from group_coordinator.narrative import words
+from group_coordinator.narrative import sentences
 from schemas.history import History
 from schemas.observed_history import ObservedHistory
 from tests.observed.recorded import CLUSTERS, observed
@@ -23,7 +23,7 @@ def test_the_recordings_have_every_type_of_record() -> None:
 
 def test_every_sentence_names_who_and_none_shows_python() -> None:
     for record in everything():
-        text = words.sentence(record)
+        text = sentences.sentence(record)
         assert text == text.strip()
         for python in ("None", "(", "<", "{"):
             assert not text.startswith(python), text

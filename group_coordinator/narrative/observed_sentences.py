@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from group_coordinator.narrative.small_words import count, listed, name, names, owned
+from group_coordinator.narrative.words import count, listed, name, names, owned
 from schemas.observed_history import (
     ConsumerMemberAway,
     ConsumerMemberJoined,
