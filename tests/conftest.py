@@ -19,8 +19,8 @@ from group_coordinator.jars.java import SHORT_LIVED
 from group_coordinator.jars.resolving import resolve_jars, spark_jars
 from streaming.topics import TopicSettings, admin_client
 
-# For every JVM of Spark's here, also of those that the tests start as commands: they live for seconds, too short for the
-# optimising compiler and a collector with threads of its own to pay.
+# For every JVM of Spark's here, also of those that the tests start as commands: they live for seconds, too short for
+# the optimising compiler and a collector with threads of its own to pay.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", shlex.join((*SHORT_LIVED, *class_archive_options("spark"))))
 
 # Hypothesis would fail an example that takes longer than 200 ms, which on a busy machine any may.
@@ -49,12 +49,13 @@ LONG_FIRST = (
     "embedded_kafka/test_embedded_kafka.py",
     "operations/test_security.py",
 )
-"""The files that take a minute and more. A worker of pytest-xdist that took one of them last would work alone at the end."""
+"""The files that take a minute and more.
+A worker of pytest-xdist that took one of them last would work alone at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the long files first, and mark tests by what they use, so that `-m "not kafka and not spark"` is right without
-    anybody's care."""
+    """Put the long files first, and mark tests by what they use,
+    so that `-m "not kafka and not spark"` is right without anybody's care."""
     places = {Path(__file__).parent / name: place for place, name in enumerate(LONG_FIRST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
     for item in items:

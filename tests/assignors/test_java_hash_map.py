@@ -82,8 +82,9 @@ COMPUTED = {
     (26, 1): [22, 0, 20, 21, 5, 24, 2, 25, 3, 9, 28, 6, 29, 7, 33, 11, 31, 32, 10, 16, 35, 13, 36, 14, 17, 18],
     (26, 2): [22, 0, 20, 21, 5, 24, 2, 25, 3, 9, 28, 6, 29, 7, 33, 11, 31, 32, 10, 16, 35, 13, 36, 14, 17, 18],
 }
-"""By how many topics and partitions of each: the topics' numbers in the order of `CollectionUtils.groupPartitionsByTopic(...).keySet()` (Kafka
-4.3.1, JDK 17), which asks for each partition's topic by `computeIfAbsent`."""
+"""By how many topics and partitions of each: the topics' numbers in the order of
+`CollectionUtils.groupPartitionsByTopic(...).keySet()` (Kafka 4.3.1, JDK 17),
+which asks for each partition's topic by `computeIfAbsent`."""
 
 
 @pytest.mark.parametrize(("topics", "partitions"), COMPUTED)

@@ -1,4 +1,5 @@
-"""The core is as fast as committed, or a warning says that it is not; what it puts out is what was committed, or a failure."""
+"""The core is as fast as committed, or a warning says that it is not;
+what it puts out is what was committed, or a failure."""
 
 import warnings
 

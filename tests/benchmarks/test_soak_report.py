@@ -14,7 +14,8 @@ WARM_UP_S = 600.0
 
 
 def samples(count: int = 120, seed: int = 1, **last_over_first: float) -> list[Sample]:
-    """A run of half an hour, noisy as they are; named measures grow evenly to so much of what they were after the warm-up."""
+    """A run of half an hour, noisy as they are;
+    named measures grow evenly to so much of what they were after the warm-up."""
     dice = Random(seed)
     found = []
     for number in range(count):

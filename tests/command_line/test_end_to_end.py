@@ -1,4 +1,5 @@
-"""The long-running commands as processes: they start, they end when asked, they fail with a cause, they leave nothing."""
+"""The long-running commands as processes:
+they start, they end when asked, they fail with a cause, they leave nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def test_run_fails_with_the_cause_when_its_query_does(
     tmp_path: Path, kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str
 ) -> None:
     arguments = (
-        "run", "--bootstrap-servers", kafka.bootstrap_servers, "--topic-prefix", topic_prefix, "--checkpoint", str(tmp_path / "checkpoint"),
+        "run", "--bootstrap-servers", kafka.bootstrap_servers, "--topic-prefix", topic_prefix, "--checkpoint",
+        str(tmp_path / "checkpoint"),
         "--tick-interval-ms", "200", "--responses-partitions", "1", "--offsets-partitions", "1",
     )  # fmt: skip
     with command(tmp_path, *arguments) as process:

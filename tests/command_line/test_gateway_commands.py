@@ -1,4 +1,5 @@
-"""`gateway`, `tap` and `run --gateway` as processes: they say when they are ready, serve clients, end clean, fail with a cause."""
+"""`gateway`, `tap` and `run --gateway` as processes:
+they say when they are ready, serve clients, end clean, fail with a cause."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def test_a_flag_with_help_for_every_setting(name: str, settings: type[GatewaySet
 
 def test_settings_become_the_gateways() -> None:
     settings = GatewaySettings(
-        listen="[::1]:9192", bootstrap_servers="b:1", kafka={"security.protocol": "SSL"}, coordinator_bootstrap_servers="c:1",
+        listen="[::1]:9192", bootstrap_servers="b:1", kafka={"security.protocol": "SSL"},
+        coordinator_bootstrap_servers="c:1",
         routes={"127.0.0.1:9193": "b:2"}, held_bytes_max=7, connections_max=3, answers_heartbeats=True,
     )  # fmt: skip
     config = settings.gateway_config

@@ -28,7 +28,8 @@ def call(kafka: EmbeddedKafka, *arguments: str) -> tuple[int, str, str]:
 
 @pytest.fixture
 def prefix(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> str:
-    """Topics with three groups: one stable with offsets, one rebalancing, one gone; and the records that they consume."""
+    """Topics with three groups: one stable with offsets, one rebalancing, one gone;
+    and the records that they consume."""
     config = StreamingConfig.load(
         {
             "bootstrap_servers": kafka.bootstrap_servers,

@@ -1,4 +1,5 @@
-"""Logs that are wrong, strange or empty, as a user meets them: told at the top, or refused in a sentence; never silently."""
+"""Logs that are wrong, strange or empty, as a user meets them: told at the top, or refused in a sentence;
+never silently."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from streaming.config import StreamingConfig
 from tests.command_line.calls import FIXTURES, REQUEST_LOG, call, text_of
 
 COMMANDS = [
-    ("demo",), ("run",), ("import", "kafka-request-log"), ("replay",), ("verify", "recording"), ("verify", "history"), ("groups",),
-    ("explain",),
+    ("demo",), ("run",), ("import", "kafka-request-log"), ("replay",), ("verify", "recording"), ("verify", "history"),
+    ("groups",), ("explain",),
 ]  # fmt: skip
 
 

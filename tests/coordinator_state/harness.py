@@ -128,7 +128,8 @@ class GroupHarness:
         return self._run(lambda coordinator: coordinator.advance_to(self.now_ms))
 
     def renew_sessions(self, to_ms: int | None = None) -> list[Output]:
-        """The clock had stood still until now; returns everything that came out. `to_ms`: there the group's time goes on."""
+        """The clock had stood still until now; returns everything that came out. `to_ms`:
+        there the group's time goes on."""
         self.offset += 1
         event = RenewalEvent(
             self.offset, self.now_ms, self.now_ms if to_ms is None else to_ms, moves_time=to_ms is not None

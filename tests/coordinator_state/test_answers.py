@@ -18,7 +18,8 @@ STATES = ("none", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
 
 
 def group_in(state: str) -> GroupHarness:
-    """A group in a state; its members, where it has any, are `a` (leader) and `b`, generation 2 (Preparing: still 2)."""
+    """A group in a state; its members, where it has any, are `a` (leader) and `b`, generation 2 (Preparing:
+    still 2)."""
     group = GroupHarness()
     if state == "none":
         return group

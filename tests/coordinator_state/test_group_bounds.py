@@ -189,7 +189,8 @@ def test_the_count_of_members_is_what_they_take() -> None:
 
 
 def test_a_commit_makes_only_so_many_bytes_of_records() -> None:
-    """Each record names the group: of a long name and a commit of many partitions becomes hundreds of times the request."""
+    """Each record names the group: of a long name and a commit of many partitions becomes hundreds of times the
+    request."""
     group = GroupHarness("g" * 30_000, group_offsets_max_bytes=100_000_000)
     partitions = tuple(OffsetCommitRequestPartition(partition_index=0, committed_offset=7) for _ in range(200))
     topic = OffsetCommitRequestTopic(name="t", partitions=partitions)

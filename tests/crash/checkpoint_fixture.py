@@ -43,7 +43,8 @@ def first_half() -> list[Record]:
 def config_of(bootstrap_servers: str, checkpoint: Path) -> StreamingConfig:
     """The topics' names are part of the checkpoint."""
     return StreamingConfig(
-        bootstrap_servers=bootstrap_servers, topic_prefix="kept-checkpoint", responses_partitions=8, offsets_partitions=2,
+        bootstrap_servers=bootstrap_servers, topic_prefix="kept-checkpoint", responses_partitions=8,
+        offsets_partitions=2,
         checkpoint=str(checkpoint), ticker=False, shuffle_partitions=SHUFFLE_PARTITIONS, max_events_per_batch=60,
         group_initial_rebalance_delay_ms=1_000,
     )  # fmt: skip

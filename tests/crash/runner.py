@@ -33,12 +33,14 @@ from tests.streaming.log_story import story
 from tests.waiting import wait_until
 
 KINDS = ("driver", "worker", "broker", "command", "everything")
-"""Whom to kill: Spark's JVM, a Python worker, the broker, the command (Spark's Python side), or all processes of the app."""
+"""Whom to kill: Spark's JVM, a Python worker, the broker, the command (Spark's Python side),
+or all processes of the app."""
 MEANT = frozenset({"driver", "worker", "broker"})
 """Each of them must have died at least once, where it was meant to."""
 REQUESTS_PER_KILL = 90
 FOUND_TIMEOUT_S = 60.0
-"""A driver or a worker may just be starting. Where there is none in all that time, everything is killed, and counted so."""
+"""A driver or a worker may just be starting.
+Where there is none in all that time, everything is killed, and counted so."""
 GONE_TIMEOUT_S = 10.0
 TIMEOUT_S = 240.0
 EXIT_TIMEOUT_S = 90.0
@@ -187,8 +189,8 @@ class CrashRun:
 
     def _settings(self) -> StreamingConfig:
         return StreamingConfig(
-            bootstrap_servers=self._kafka.bootstrap_servers, checkpoint=str(self._directory / "checkpoint"), ticker=False,
-            responses_partitions=8, offsets_partitions=4, shuffle_partitions=2, max_events_per_batch=40,
+            bootstrap_servers=self._kafka.bootstrap_servers, checkpoint=str(self._directory / "checkpoint"),
+            ticker=False, responses_partitions=8, offsets_partitions=4, shuffle_partitions=2, max_events_per_batch=40,
             group_initial_rebalance_delay_ms=1_000,
         )  # fmt: skip
 

@@ -2,9 +2,9 @@
 
     python -m tests.crash.state_fixtures
 
-writes `tests/fixtures/state/v<version>-<history>.bin` (both blobs, as Spark keeps them), `.json` (the group in words) and a
-checkpoint of Spark's, `v<version>-checkpoint.tar.gz`, of the present version. Run it once for each version, when the version is new, and never again: the files stand for what
-checkpoints out there hold.
+writes `tests/fixtures/state/v<version>-<history>.bin` (both blobs, as Spark keeps them), `.json` (the group in words)
+and a checkpoint of Spark's, `v<version>-checkpoint.tar.gz`, of the present version. Run it once for each version, when
+the version is new, and never again: the files stand for what checkpoints out there hold.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A backlog of hundreds of megabytes with a small heap, planned as one batch by a process that was killed: it is worked off."""
+"""A backlog of hundreds of megabytes with a small heap, planned as one batch by a process that was killed:
+it is worked off."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ Event = tuple[bytes | None, bytes]
 
 
 def backlog() -> Iterator[Event]:
-    """One group with a lot, many groups with a lot together, as much without a key, and questions whose answers are far larger."""
+    """One group with a lot, many groups with a lot together, as much without a key,
+    and questions whose answers are far larger."""
     poison = b"x" * MEGABYTE
     yield None, encode_tick(START_MS)
     yield b"described", request("JoinGroup", 3, JoinGroupRequest(

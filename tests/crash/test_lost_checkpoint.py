@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def config(kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path) -> StreamingConfig:
     return StreamingConfig(
-        bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, responses_partitions=8, offsets_partitions=2,
+        bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, responses_partitions=8,
+        offsets_partitions=2,
         checkpoint=str(tmp_path / "checkpoint"), ticker=False, shuffle_partitions=1, max_events_per_batch=100,
         group_initial_rebalance_delay_ms=1_000,
     )  # fmt: skip

@@ -1,4 +1,5 @@
-"""A tick from the future in the log: what takes it for nothing, and the way out where an older release took it for the time."""
+"""A tick from the future in the log: what takes it for nothing,
+and the way out where an older release took it for the time."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ BELIEVES_ALL_MS = 10**15
 @pytest.fixture
 def config(kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path) -> StreamingConfig:
     return StreamingConfig(
-        bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, responses_partitions=8, offsets_partitions=2,
+        bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, responses_partitions=8,
+        offsets_partitions=2,
         checkpoint=str(tmp_path / "checkpoint"), ticker=False, shuffle_partitions=1, max_events_per_batch=100,
         group_initial_rebalance_delay_ms=1_000,
     )  # fmt: skip

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 
 
@@ -37,8 +37,8 @@ def served() -> Iterator[RunningServer]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium as the system has it; `CHROMIUM` names another one. It ends with the module: until then Playwright keeps an event
-    loop in this thread, in which no other can be run."""
+    """Chromium as the system has it; `CHROMIUM` names another one. It ends with the module: until then Playwright keeps
+    an event loop in this thread, in which no other can be run."""
     names = (os.environ.get("CHROMIUM"), "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     path = next((found for name in names if name and (found := shutil.which(name))), None)
     if path is None:

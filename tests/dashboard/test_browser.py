@@ -1,4 +1,5 @@
-"""The pages in a real browser: no error, the right cause, the owner at any moment, accessible, in both themes and widths."""
+"""The pages in a real browser: no error, the right cause, the owner at any moment, accessible,
+in both themes and widths."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 VIEWS = (
-    "#/groups", "#/groups?at=1700000062000", "#/group/payments", "#/group/clicks?tab=members", "#/group/clicks?tab=offsets",
+    "#/groups", "#/groups?at=1700000062000", "#/group/payments", "#/group/clicks?tab=members",
+    "#/group/clicks?tab=offsets",
     "#/group/payments?tab=refusals", "#/group/orders?tab=records", "#/events?commits=yes", "#/dead-letters",
     "#/group/payments?compare=yes",
 )  # fmt: skip

@@ -56,8 +56,10 @@ def live(
 ) -> Iterator[Scene]:
     config = StreamingConfig.load(
         {
-            "bootstrap_servers": kafka.bootstrap_servers, "topic_prefix": topic_prefix, "checkpoint": str(tmp_path / "checkpoint"),
-            "group_initial_rebalance_delay_ms": 1_500, "tick_interval_ms": 250, "offsets_partitions": 1, "responses_partitions": 1,
+            "bootstrap_servers": kafka.bootstrap_servers, "topic_prefix": topic_prefix,
+            "checkpoint": str(tmp_path / "checkpoint"),
+            "group_initial_rebalance_delay_ms": 1_500, "tick_interval_ms": 250, "offsets_partitions": 1,
+            "responses_partitions": 1,
         }
     )  # fmt: skip
     topic = f"{topic_prefix}-payments"

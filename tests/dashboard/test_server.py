@@ -95,8 +95,8 @@ def test_elsewhere_the_token_is_needed() -> None:
 
 
 OTHER_COOKIES = [
-    "a=1; b/c=2", "a@b=1", "x[y]=1", "a,b=1", "\xff=1", 'a="unclosed', "=", "expires=1", "k{}=1", "a=b c", "path=/; secure",
-    "a=;;; ;", "$Version=1", '"', "group_coordinator_dashboard_2=x", "a=\x01", "x" * 4_000,
+    "a=1; b/c=2", "a@b=1", "x[y]=1", "a,b=1", "\xff=1", 'a="unclosed', "=", "expires=1", "k{}=1", "a=b c",
+    "path=/; secure", "a=;;; ;", "$Version=1", '"', "group_coordinator_dashboard_2=x", "a=\x01", "x" * 4_000,
 ]  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""docker-compose.yml as a newcomer runs it: up, a member from this machine, stopped, up again on its volumes, explained."""
+"""docker-compose.yml as a newcomer runs it:
+up, a member from this machine, stopped, up again on its volumes, explained."""
 
 from __future__ import annotations
 

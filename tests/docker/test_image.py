@@ -1,4 +1,5 @@
-"""Our image beside Kafka's: healthy, a member joins, stopped, started again on its volume, and every rebalance explained."""
+"""Our image beside Kafka's: healthy, a member joins, stopped, started again on its volume,
+and every rebalance explained."""
 
 from __future__ import annotations
 
@@ -60,8 +61,10 @@ def _start_kafka(place: Place, port: int) -> None:
 
 def test_it_lives_beside_kafka(place: Place, image: str) -> None:
     docker(
-        "run", "--detach", "--init", "--name", place.coordinator, "--network", place.network, "--volume", f"{place.volume}:/data",
-        image, "run", "--bootstrap-servers", "kafka:9092", "--checkpoint", "/data/checkpoint", "--group-initial-rebalance-delay-ms", "0",
+        "run", "--detach", "--init", "--name", place.coordinator, "--network", place.network, "--volume",
+        f"{place.volume}:/data",
+        image, "run", "--bootstrap-servers", "kafka:9092", "--checkpoint", "/data/checkpoint",
+        "--group-initial-rebalance-delay-ms", "0",
     )  # fmt: skip
     wait_until_healthy(place.coordinator)
     consumer.create_topic(place.servers)

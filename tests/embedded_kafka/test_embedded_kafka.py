@@ -59,7 +59,8 @@ def require_served(port: int) -> None:
 
 @pytest.mark.kafka
 def test_lengths_without_requests_do_not_take_the_heap(kafka_jars: Path, tmp_path: Path) -> None:
-    """A broker takes a request's memory when it sees its length: those of Kafka's own bound would be all of a small heap."""
+    """A broker takes a request's memory when it sees its length:
+    those of Kafka's own bound would be all of a small heap."""
     with EmbeddedKafka(tmp_path) as kafka:
         hostile = [socket.create_connection(("127.0.0.1", kafka.port)) for _ in range(12)]
         for number, each in enumerate(hostile):

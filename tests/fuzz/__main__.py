@@ -1,4 +1,5 @@
-"""`make fuzz SECONDS=600`: damaged input for every decoder, until the time is up. Prints what breaks, and how to see it again."""
+"""`make fuzz SECONDS=600`: damaged input for every decoder, until the time is up.
+Prints what breaks, and how to see it again."""
 
 from __future__ import annotations
 

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from random import Random
 
 TOKENS = (
-    b"{", b"}", b"[", b"]", b'"', b",", b":", b"null", b"true", b"-1", b"0", b"1e308", b"-1e999", b"9223372036854775807",
+    b"{", b"}", b"[", b"]", b'"', b",", b":", b"null", b"true", b"-1", b"0", b"1e308", b"-1e999",
+    b"9223372036854775807",
     b"9223372036854775808", b"-9223372036854775808", b"2147483648", b"99999999999999999999999", b'"\\ud800"', b'"\xff"',
-    b'"\\u0000"', b"\xff", b"\x00", b"\xed\xa0\x80", b"\x80\x80\x80\x80\x80\x80", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff",
-    b"\x80\x00\x00\x00", b"\xdf\xff\xff\xff\xff", b"\xc1", b'"type":"request"', b'"type":"tick"', b"\n", b"NaN", b"Infinity",
+    b'"\\u0000"', b"\xff", b"\x00", b"\xed\xa0\x80", b"\x80\x80\x80\x80\x80\x80", b"\xff\xff\xff\xff",
+    b"\x7f\xff\xff\xff",
+    b"\x80\x00\x00\x00", b"\xdf\xff\xff\xff\xff", b"\xc1", b'"type":"request"', b'"type":"tick"', b"\n", b"NaN",
+    b"Infinity",
 )  # fmt: skip
 _NUMBER = re.compile(rb"-?\d+")
 _STRING = re.compile(rb'"[^"\\]{0,60}"')

@@ -1,4 +1,5 @@
-"""What must hold of many consumers that come and go: each rebalance has a known cause, nothing is lost, owners alone read."""
+"""What must hold of many consumers that come and go:
+each rebalance has a known cause, nothing is lost, owners alone read."""
 
 from __future__ import annotations
 

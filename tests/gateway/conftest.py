@@ -85,7 +85,8 @@ def consumers(gateway: Gateway, topic: str, java_classes: Path) -> Iterator[Cons
 def _two_free_ports() -> int:
     """A port that is free, and so is the one of the embedded broker, whose node id is 1.
 
-    Below the range from which the system gives ports to anybody who asks for some port, so that nobody takes them meanwhile.
+    Below the range from which the system gives ports to anybody who asks for some port,
+    so that nobody takes them meanwhile.
     """
     while True:
         port = random.randrange(20_000, 32_000)

@@ -1,10 +1,11 @@
 """Fifty consumers of five libraries in ten groups that come and go: `python -m tests.gateway.endurance [--minutes 10]`.
 
-Everything as in service: a broker, `group-coordinator run` and `group-coordinator gateway`, each a process. All the while records
-flow into a topic of each group, and consumers are closed, killed and started again. In the middle everybody holds still and the
-coordinator is killed (kill -9) and started again: nobody may lose a partition by it. Then the gateway is: nobody may, but in
-groups with clients in Go, which give up their membership where nobody listens. At the end every rebalance of the history must be
-somebody's doing, and every record read. The exit code is 1 when it is not so.
+Everything as in service: a broker, `group-coordinator run` and `group-coordinator gateway`, each a process. All the
+while records flow into a topic of each group, and consumers are closed, killed and started again. In the middle
+everybody holds still and the coordinator is killed (kill -9) and started again: nobody may lose a partition by it. Then
+the gateway is: nobody may, but in groups with clients in Go, which give up their membership where nobody listens. At
+the end every rebalance of the history must be somebody's doing, and every record read.
+The exit code is 1 when it is not so.
 """
 
 from __future__ import annotations
@@ -164,8 +165,8 @@ class Endurance:
         servers, port = stack.enter_context(EmbeddedKafka()).bootstrap_servers, free_port()
         self.history: list[History] = []
         self._run = Command(
-            directory / "run", "The coordinator runs", "run", "--bootstrap-servers", servers, "--checkpoint", str(directory / "checkpoint"),
-            "--group-initial-rebalance-delay-ms", "0",
+            directory / "run", "The coordinator runs", "run", "--bootstrap-servers", servers, "--checkpoint",
+            str(directory / "checkpoint"), "--group-initial-rebalance-delay-ms", "0",
         )  # fmt: skip
         self._gateway = Command(
             directory / "gateway", "The gateway is ready", "gateway", "--bootstrap-servers", servers, "--listen",

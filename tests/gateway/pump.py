@@ -1,4 +1,5 @@
-"""The coordinator without Spark: a thread that reads the events topic, handles each event by the wall clock, writes what comes out.
+"""The coordinator without Spark: a thread that reads the events topic, handles each event by the wall clock,
+writes what comes out.
 
 Fast, and the same core and the same bytes as the stream job; what it lacks is only what the stream job adds (ticks in
 the log, batches, state over restarts).
@@ -76,7 +77,8 @@ class Pump:
         self._running.clear()
 
     def pause_before(self, is_it: Callable[[str, Request], bool]) -> threading.Event:
-        """Pause by itself when a request is met, not handled yet, for which `is_it` (group, request); the event says that it was."""
+        """Pause by itself when a request is met, not handled yet, for which `is_it` (group, request);
+        the event says that it was."""
         met = threading.Event()
         self._pause_before = is_it, met
         return met

@@ -54,7 +54,8 @@ def wire_class(message: str) -> Any:
 def random_message(
     message: str, version: int, random: Random, names: tuple[str, ...] = _TEXTS
 ) -> tuple[Any, dict[str, Any]]:
-    """A message of kafka-python's and the values that it was made of, in our form; its topics are called by these names."""
+    """A message of kafka-python's and the values that it was made of, in our form;
+    its topics are called by these names."""
     made = _Maker(version, random, names)
     cls = wire_class(message)
     theirs, values = made.fields(cls, cls.json["fields"])

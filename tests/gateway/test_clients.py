@@ -39,7 +39,8 @@ Run = dict[Library, ConsumerProcess]
 
 
 def one_of_each(consumers: Consumers, group: str, **settings: str | int | bool) -> Run:
-    """A consumer of each library, each in a group of its own: what one of them waits for does not hold up the others."""
+    """A consumer of each library, each in a group of its own:
+    what one of them waits for does not hold up the others."""
     return {library: consumers.start(library, f"{group}-{library}", None, **settings) for library in LIBRARIES}
 
 
@@ -255,7 +256,8 @@ def owns_as_many(consumer: ConsumerProcess, count: int) -> None:
 def test_heartbeats_answered_at_the_door(
     gateway_config: GatewayConfig, topic: str, java_classes: Path, pump: Pump
 ) -> None:
-    """Behind a coordinator that takes two seconds for an answer: heartbeats wait for none, and rebalances go on as ever."""
+    """Behind a coordinator that takes two seconds for an answer:
+    heartbeats wait for none, and rebalances go on as ever."""
     pump.delay_s = 1.0
     config = dataclasses.replace(gateway_config, answers_heartbeats=True)
     with Gateway(config) as gateway, consumers_of(gateway.bootstrap_servers, topic, java_classes) as consumers:

@@ -17,7 +17,7 @@ from schemas.messages import FindCoordinatorRequest as OurFindCoordinatorRequest
 from tests.gateway import wire
 from tests.gateway.machines import ALL_IS_WELL, carried, connection, fed
 
-# ------------------------------------------------------------------------------------------------------- what goes where
+# ------------------------------------------------------------------------------------------------------ what goes where
 
 
 def test_a_group_request_is_asked_and_answered_here() -> None:
@@ -81,7 +81,7 @@ def test_a_produce_that_nobody_confirms_has_no_answer(version: int) -> None:
         assert wire.correlations(carried(machine.to_client)) == [2]
 
 
-# ------------------------------------------------------------------------------------------------------------- the order
+# ------------------------------------------------------------------------------------------------------------ the order
 
 
 def test_answers_leave_in_the_order_of_their_requests() -> None:
@@ -132,7 +132,8 @@ def test_whatever_the_order_of_answers_and_the_size_of_pieces(seed: int) -> None
     ("waits", "response"), [(wire.join(1), JoinGroupResponse()), (wire.sync(1), SyncGroupResponse())]
 )
 def test_behind_a_request_that_waits_for_others_nothing_is_begun(waits: bytes, response: GroupResponse) -> None:
-    """As at a broker: a heartbeat that is sent while a member joins is answered as of the generation that it has joined."""
+    """As at a broker: a heartbeat that is sent while a member joins is answered as of the generation that it has
+    joined."""
     machine = fed(connection(), waits, wire.heartbeat(2), wire.metadata(3))
     (pending,) = machine.to_coordinator
     machine.to_coordinator.clear()
@@ -156,7 +157,7 @@ def test_an_answer_is_given_once() -> None:
     assert [wire.heartbeat_error(frame) for frame in wire.frames(carried(machine.to_client))] == [0, 0]
 
 
-# ---------------------------------------------------------------------------------------------------------- what is offered
+# ------------------------------------------------------------------------------------------------------ what is offered
 
 
 def test_versions_are_those_of_both() -> None:
@@ -193,7 +194,7 @@ def test_what_is_not_offered_ends_the_connection() -> None:
         )
 
 
-# ----------------------------------------------------------------------------------------------------------------- bounds
+# --------------------------------------------------------------------------------------------------------------- bounds
 
 
 def test_requests_wait_when_too_many_have_no_answer() -> None:
@@ -255,7 +256,7 @@ def test_a_request_over_many_groups_counts_for_as_many() -> None:
     assert "at most 10000 are taken" in (fed(connection(), too_many).closing or "")
 
 
-# ------------------------------------------------------------------------------------------------------------------- ends
+# ----------------------------------------------------------------------------------------------------------------- ends
 
 
 def test_an_idle_broker_that_closes_does_not_close_the_client() -> None:

@@ -1,4 +1,5 @@
-"""The way to the coordinator, with a producer and a reader that are told what to do: deadlines, doubts, sizes, stray answers."""
+"""The way to the coordinator, with a producer and a reader that are told what to do:
+deadlines, doubts, sizes, stray answers."""
 
 from __future__ import annotations
 
@@ -107,8 +108,8 @@ class Bench:
 
     def record(self, request_id: str, response: Response | None = None) -> TopicRecord:
         document = ResponseDocument(
-            request_id=request_id, group_id="g", epoch=0, seq=1, api="Heartbeat", api_version=4, answers_offset=1, time_ms=0,
-            body=response or HeartbeatResponse(),
+            request_id=request_id, group_id="g", epoch=0, seq=1, api="Heartbeat", api_version=4, answers_offset=1,
+            time_ms=0, body=response or HeartbeatResponse(),
         )  # fmt: skip
         return TopicRecord(request_id.encode(), encode_json(document), 0)
 

@@ -1,4 +1,5 @@
-"""Requests that are dense: what one of them may cost the loop that serves everybody, whatever it names and however often."""
+"""Requests that are dense: what one of them may cost the loop that serves everybody,
+whatever it names and however often."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def begun(request: Any) -> Connection:
     return machine
 
 
-# ------------------------------------------------------------------------------------------------ topics that are refused
+# ---------------------------------------------------------------------------------------------- topics that are refused
 
 
 def metadata(*names: str) -> MetadataRequest:
@@ -73,7 +74,8 @@ def fetch(name: str, partitions: int) -> FetchRequest:
         for index in range(partitions)
     ]
     return FetchRequest(
-        version=4, replica_id=-1, max_wait_ms=1, min_bytes=1, max_bytes=1, isolation_level=0, topics=[cls(version=4, topic=name, partitions=requested)]
+        version=4, replica_id=-1, max_wait_ms=1, min_bytes=1, max_bytes=1, isolation_level=0,
+        topics=[cls(version=4, topic=name, partitions=requested)]
     )  # fmt: skip
 
 
@@ -116,7 +118,7 @@ def test_topics_that_one_request_names_are_bounded() -> None:
     assert begun(named).closing is not None
 
 
-# ---------------------------------------------------------------------------------------------------------------- Produce
+# -------------------------------------------------------------------------------------------------------------- Produce
 
 
 EMPTY_TOPICS = varint(300_001) + b"\x01\x01\x00" * 300_000 + b"\x00"
@@ -174,7 +176,7 @@ def test_bulk_goes_through_as_it_comes() -> None:
         assert carried(machine.to_broker) == piece
 
 
-# -------------------------------------------------------------------------------------------------- JoinGroup, SyncGroup
+# ------------------------------------------------------------------------------------------------- JoinGroup, SyncGroup
 
 
 STATIC = replace(join(), group_instance_id="i")
@@ -207,7 +209,7 @@ def test_new_members_are_no_one_member() -> None:
     assert len(bench.coordinator.events) == 50
 
 
-# ------------------------------------------------------------------------------------------------------------ ListGroups
+# ----------------------------------------------------------------------------------------------------------- ListGroups
 
 
 def list_groups(correlation_id: int) -> bytes:
@@ -236,7 +238,7 @@ def test_a_list_of_few_groups_is_begun_when_it_comes() -> None:
     assert len(machine.to_coordinator) == 1
 
 
-# --------------------------------------------------------------------------------------------------------- lines of the log
+# ----------------------------------------------------------------------------------------------------- lines of the log
 
 
 def test_connections_that_come_and_go_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:

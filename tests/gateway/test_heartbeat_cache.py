@@ -118,7 +118,8 @@ def test_who_was_told_to_rejoin_in_a_generation_stays_told() -> None:
 
 
 class World:
-    """Members with heartbeats at the door, a log that is handled a batch at a time, outputs that come after the batch."""
+    """Members with heartbeats at the door, a log that is handled a batch at a time,
+    outputs that come after the batch."""
 
     def __init__(self, random: Random) -> None:
         self.random = random

@@ -28,7 +28,7 @@ from tests.waiting import wait_until
 
 MIB = 1_048_576
 
-# ------------------------------------------------------------------------------------------------------------ with sockets
+# --------------------------------------------------------------------------------------------------------- with sockets
 
 
 def test_unfinished_requests_are_bounded_over_all_connections() -> None:
@@ -188,7 +188,7 @@ def test_who_waits_and_does_not_read_does_not_hold_up_those_behind() -> None:
             each.close()
 
 
-# ---------------------------------------------------------------------------------------------------------- answer sizes
+# --------------------------------------------------------------------------------------------------------- answer sizes
 
 
 def test_one_question_about_an_unknown_group_costs_little_and_a_thousand_do_not() -> None:
@@ -202,13 +202,13 @@ def test_one_question_about_an_unknown_group_costs_little_and_a_thousand_do_not(
     assert sizes.expect("DescribeGroups", "g") == UNKNOWN_BYTES
 
 
-# -------------------------------------------------------------------------------------------------------- published groups
+# ----------------------------------------------------------------------------------------------------- published groups
 
 
 def published(group_id: str, metadata: bytes = b"", members: int = 1) -> TopicRecord:
     each = SnapshotMember(
-        member_id="m", group_instance_id=None, client_id="c", client_host="/h", session_timeout_ms=1, rebalance_timeout_ms=1,
-        metadata=metadata, assignment=metadata, partitions=None,
+        member_id="m", group_instance_id=None, client_id="c", client_host="/h", session_timeout_ms=1,
+        rebalance_timeout_ms=1, metadata=metadata, assignment=metadata, partitions=None,
     )  # fmt: skip
     snapshot = GroupSnapshot(
         group_id=group_id, epoch=0, seq=1, time_ms=0, timestamp_ms=0, state="Stable", state_since_ms=0, generation_id=3,

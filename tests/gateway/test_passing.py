@@ -1,4 +1,5 @@
-"""Requests that go through to a broker: it takes memory for all of one when it sees its length, so what has no end is bounded."""
+"""Requests that go through to a broker:
+it takes memory for all of one when it sees its length, so what has no end is bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What must not be felt at the wrong moment: a coordinator that is away in the middle of each phase; a rolling change of strategy."""
+"""What must not be felt at the wrong moment: a coordinator that is away in the middle of each phase;
+a rolling change of strategy."""
 
 from __future__ import annotations
 
@@ -88,8 +89,8 @@ def test_a_coordinator_that_is_away_in_the_middle_of(
 def test_a_rolling_change_from_range_to_cooperative_sticky(
     consumers: Consumers, produce: Produce, pump: Pump, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Kafka says to do it (KIP-429): each member is restarted with both strategies, then with the new one. librdkafka refuses
-    to have both."""
+    """As Kafka says to do it (KIP-429): each member is restarted with both strategies, then with the new one.
+    librdkafka refuses to have both."""
     names = libraries.JAVA_ASSIGNORS
     monkeypatch.setitem(names, "both", f"{names['cooperative-sticky']},{names['range']}")
     members = [consumers.start("java", "rolling", partition_assignment_strategy="range") for _ in range(2)]

@@ -46,7 +46,7 @@ from schemas.messages import (
 )
 from tests.gateway.router_bench import NODES, Bench, join
 
-# -------------------------------------------------------------------------------------------------------- FindCoordinator
+# ------------------------------------------------------------------------------------------------------ FindCoordinator
 
 
 def test_the_coordinator_is_an_existing_broker_by_kafkas_hash() -> None:
@@ -71,7 +71,7 @@ def test_no_broker_no_coordinator() -> None:
     assert answer.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-# -------------------------------------------------------------------------------------------------------------- JoinGroup
+# ------------------------------------------------------------------------------------------------------------ JoinGroup
 
 
 def test_a_new_member_gets_its_id_here_and_joins_with_it_at_once() -> None:
@@ -129,7 +129,7 @@ def test_a_member_that_rejoins_is_no_new_one() -> None:
     assert (bench.events[0].new_member_id, bench.events[0].api_version) == (None, 9)
 
 
-# -------------------------------------------------------------------------------------------------- requests over many groups
+# -------------------------------------------------------------------------------------------- requests over many groups
 
 
 def test_groups_are_described_one_by_one_and_answered_together() -> None:
@@ -202,7 +202,7 @@ def test_requests_over_no_group() -> None:
     assert Bench().ask("DescribeGroups", DescribeGroupsRequest(groups=())) == [DescribeGroupsResponse(groups=())]
 
 
-# ------------------------------------------------------------------------------------------------------------- ListGroups
+# ----------------------------------------------------------------------------------------------------------- ListGroups
 
 
 def test_each_broker_lists_its_own_groups() -> None:
@@ -243,7 +243,7 @@ def test_groups_that_are_still_being_read() -> None:
     ]
 
 
-# --------------------------------------------------------------------------------------------------------------- refusals
+# ------------------------------------------------------------------------------------------------------------- refusals
 
 REQUESTS: dict[str, GroupRequest] = {
     "FindCoordinator": FindCoordinatorRequest(coordinator_keys=("g",)),

@@ -46,7 +46,8 @@ def test_metadata(version: int) -> None:
     topics = [
         MetadataResponse.MetadataResponseTopic(version=version, error_code=0, name="t", partitions=[
             MetadataResponse.MetadataResponseTopic.MetadataResponsePartition(
-                version=version, error_code=0, partition_index=0, leader_id=1, leader_epoch=3, replica_nodes=[0, 1], isr_nodes=[1], offline_replicas=[],
+                version=version, error_code=0, partition_index=0, leader_id=1, leader_epoch=3, replica_nodes=[0, 1],
+                isr_nodes=[1], offline_replicas=[],
             )
         ])
     ]  # fmt: skip

@@ -32,7 +32,8 @@ pytestmark = [pytest.mark.end_to_end, pytest.mark.kafka]
 
 @pytest.fixture(scope="module")
 def odd_kafka(kafka_jars: Path) -> Iterator[tuple[EmbeddedKafka, Route]]:
-    """A broker that closes idle connections soon, and has a listener of its own for a gateway, whose address it advertises."""
+    """A broker that closes idle connections soon, and has a listener of its own for a gateway,
+    whose address it advertises."""
     for_gateway, of_gateway = free_port(), free_port()
     properties = {
         "connections.max.idle.ms": "2000",
@@ -197,7 +198,7 @@ def test_a_group_request_is_answered_while_brokers_are_not_there(
                 assert wire.heartbeat_error(client.recv(100)) == 25
 
 
-# ------------------------------------------------------------------------------------------------------------- bad starts
+# ----------------------------------------------------------------------------------------------------------- bad starts
 
 
 def refused(config: GatewayConfig) -> str:

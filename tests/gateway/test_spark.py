@@ -1,7 +1,7 @@
 """The real thing: consumers of three libraries in one group of `group-coordinator run`, which is killed in the middle.
 
-Java and kafka-python go on beating when nobody answers for a session, librdkafka gives up by itself: so those two are there
-when the coordinator is away for longer than their session, and only its clock decides whether they are expired.
+Java and kafka-python go on beating when nobody answers for a session, librdkafka gives up by itself: so those two are
+there when the coordinator is away for longer than their session, and only its clock decides whether they are expired.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def coordinator(config: StreamingConfig, directory: Path) -> Command:
     """The app as people run it, with its ticker."""
     return Command(
         directory / "run.log", "The coordinator runs", "run", "--bootstrap-servers", config.bootstrap_servers,
-        "--topic-prefix", config.topic_prefix, "--checkpoint", config.checkpoint, "--group-initial-rebalance-delay-ms", "0",
-        "--spark", "spark.driver.memory=512m",
+        "--topic-prefix", config.topic_prefix, "--checkpoint", config.checkpoint, "--group-initial-rebalance-delay-ms",
+        "0", "--spark", "spark.driver.memory=512m",
     )  # fmt: skip
 
 

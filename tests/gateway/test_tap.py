@@ -1,4 +1,5 @@
-"""A tap in front of a real broker that keeps its own groups: nobody notices it, and what it wrote replays to the same."""
+"""A tap in front of a real broker that keeps its own groups:
+nobody notices it, and what it wrote replays to the same."""
 
 from __future__ import annotations
 

@@ -174,7 +174,8 @@ def test_every_event_can_be_handled() -> None:
 
 
 def test_requests_behind_one_without_an_answer_are_bounded_in_bytes() -> None:
-    """A JoinGroup may wait for minutes, and megabytes may come behind it: then the order of arrival is kept, and its id is not known."""
+    """A JoinGroup may wait for minutes, and megabytes may come behind it:
+    then the order of arrival is kept, and its id is not known."""
     written = Written()
     written.log.request(join(), 1)
     for number in range(80):

@@ -1,4 +1,5 @@
-"""Clients and the coordinator's topics, through a gateway to a real broker: refused as by a broker without rights, and nothing happened."""
+"""Clients and the coordinator's topics, through a gateway to a real broker:
+refused as by a broker without rights, and nothing happened."""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ ADMIN: dict[str, Callable[[AdminClient, str], Any]] = {
     "describe the settings": lambda admin, topic: admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]),
     "describe": lambda admin, topic: admin.describe_topics(TopicCollection([topic])),
     "delete records": lambda admin, topic: admin.delete_records([TopicPartition(topic, 0, 1)]),
-    "list offsets": lambda admin, topic: admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.latest()}),  # type: ignore[no-untyped-call]
+    "list offsets": lambda admin, topic: admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.latest()}),
+    # type: ignore[no-untyped-call]
 }
 
 

@@ -1,4 +1,5 @@
-"""What the gateway knows of topics: asked in batches, once more before it says no, never more than a little at a time."""
+"""What the gateway knows of topics: asked in batches, once more before it says no,
+never more than a little at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Clients and the coordinator's topics, on one connection without sockets: nothing that names one reaches the broker."""
+"""Clients and the coordinator's topics, on one connection without sockets:
+nothing that names one reaches the broker."""
 
 from __future__ import annotations
 
@@ -113,7 +114,7 @@ def _topics(request: Any) -> Iterator[Any]:
         yield from getattr(request, name, None) or ()
 
 
-# ----------------------------------------------------------------------------------------------- names, in whole messages
+# --------------------------------------------------------------------------------------------- names, in whole messages
 
 
 def test_the_refused_part_is_told_and_the_other_goes_on() -> None:
@@ -131,8 +132,8 @@ def test_the_refused_part_is_told_and_the_other_goes_on() -> None:
     cls = wire_class("CreateTopicsResponse")
     answered = [
         cls.CreatableTopicResult(
-            version=7, name=each.name, topic_id=UUID(int=1 + number), error_code=(0, 17)[number], error_message=(None, "/oordinator ...")[number],
-            num_partitions=1, replication_factor=1, configs=[],
+            version=7, name=each.name, topic_id=UUID(int=1 + number), error_code=(0, 17)[number],
+            error_message=(None, "/oordinator ...")[number], num_partitions=1, replication_factor=1, configs=[],
         )
         for number, each in enumerate(forwarded.topics)
     ]  # fmt: skip

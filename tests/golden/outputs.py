@@ -64,7 +64,8 @@ def _name(path: Path) -> str:
 
 
 def _of_recording(path: Path, directory: Path) -> Lines:
-    """A broker's request log, followed and replayed by the command. The events that it was made into are a topic, too."""
+    """A broker's request log, followed and replayed by the command.
+    The events that it was made into are a topic, too."""
     result = CliRunner().invoke(app, ["replay", str(path), "--in-process", "--utc", "--out", str(directory)])
     assert result.exit_code == 0, result.output
     files = {each.name.removesuffix(".jsonl"): each.read_bytes() for each in directory.glob("*.jsonl")}

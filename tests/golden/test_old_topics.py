@@ -1,7 +1,8 @@
 """Topics that an earlier version wrote: today's readers open them, and say of them what that version's readers said.
 
-`fixtures/topics` has the output topics of two logs (a recorded one, which was followed, and a random one with events that
-cannot be read), and what each reader said. `REWRITE=1` commits what the readers say now; the topics are never written anew.
+`fixtures/topics` has the output topics of two logs (a recorded one, which was followed, and a random one with events
+that cannot be read), and what each reader said. `REWRITE=1` commits what the readers say now;
+the topics are never written anew.
 """
 
 import gzip

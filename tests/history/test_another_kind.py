@@ -42,7 +42,8 @@ def test_views_show_a_group_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(fold, "MEANINGS", meanings)
     record = Entered(
         group_id="g", epoch=7, seq=1, time_ms=1_000, timestamp_ms=1_000, generation_id=2, partitions=(0, 1),
-        cause=Cause(kind="request", partition=0, offset=7), member=MemberIdentity(member_id="m", client_id="c", client_host="h"),
+        cause=Cause(kind="request", partition=0, offset=7),
+        member=MemberIdentity(member_id="m", client_id="c", client_host="h"),
     )  # fmt: skip
     facts, tables, summary = GroupFacts("g"), GroupTables(), Summary()
     for view in (facts, tables, summary):

@@ -1,4 +1,5 @@
-"""The fold: each record has a meaning, repetitions and refusals of other partitions change nothing, lives begin anew."""
+"""The fold: each record has a meaning, repetitions and refusals of other partitions change nothing,
+lives begin anew."""
 
 from __future__ import annotations
 

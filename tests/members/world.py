@@ -1,4 +1,5 @@
-"""A world in one process under virtual time: a log with ticks, the real coordinator core, and members with applications.
+"""A world in one process under virtual time:
+a log with ticks, the real coordinator core, and members with applications.
 
 Everything that happens is an entry of one agenda, ordered by time and then by when it was entered, so a world that is
 built the same way runs the same way. Requests and answers travel as the bytes that lie on the topics.

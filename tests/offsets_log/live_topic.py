@@ -1,4 +1,5 @@
-"""The offsets topic of a coordinator, written by a scripted run of the core: what the sink would write, without Spark."""
+"""The offsets topic of a coordinator, written by a scripted run of the core:
+what the sink would write, without Spark."""
 
 from __future__ import annotations
 

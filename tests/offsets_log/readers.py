@@ -1,4 +1,5 @@
-"""Two readers of an offsets topic, for whoever has written one: Kafka's own formatters, and one that rebuilds the groups."""
+"""Two readers of an offsets topic, for whoever has written one:
+Kafka's own formatters, and one that rebuilds the groups."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def require_kafka_reads_as_we_do(config: StreamingConfig) -> list[Json]:
 
 
 def require_the_log_tells_the_groups(config: StreamingConfig) -> dict[str, StoredGroup]:
-    """Who knows the offsets topic only, knows every group that the assignments topic has, and its offsets. Returns them."""
+    """Who knows the offsets topic only, knows every group that the assignments topic has, and its offsets.
+    Returns them."""
     found = replay_offsets_log(read(config, config.topic_settings.topics.offsets))
     snapshots = {each.group_id: each for each in read_snapshots(config)}
     assert found.keys() == snapshots.keys()

@@ -84,7 +84,8 @@ def wait_for_compaction(config: StreamingConfig, topic: str, tombstones: set[byt
 
 
 def require_the_command_shows(config: StreamingConfig, found: dict[str, StoredGroup]) -> None:
-    """`group-coordinator groups` says the same of these groups as was rebuilt from the log, in its list and of each one."""
+    """`group-coordinator groups` says the same of these groups as was rebuilt from the log,
+    in its list and of each one."""
     arguments = [
         "groups", "--json", "--bootstrap-servers", config.bootstrap_servers, "--topic-prefix", config.topic_prefix,
     ]  # fmt: skip

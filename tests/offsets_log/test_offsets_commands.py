@@ -1,4 +1,5 @@
-"""`offsets export` and `offsets import` between a coordinator's topics, a replayed history, Kafka's tool and a real cluster."""
+"""`offsets export` and `offsets import` between a coordinator's topics, a replayed history,
+Kafka's tool and a real cluster."""
 
 from __future__ import annotations
 
@@ -138,7 +139,8 @@ def test_out_of_the_topics_through_kafkas_tool_and_onto_a_cluster(
     call(config, "import", str(before), "--group", other, "--execute")
     assert target.committed(other) == {(topic, 0): 7, (topic, 1): 3}
 
-    # A real consumer begins where it was told; while it lives, and where a partition does not exist, nothing is changed.
+    # A real consumer begins where it was told; while it lives, and where a partition does not exist, nothing is
+    # changed.
     consumer = Consumer({**config.client_properties, "group.id": one, "log_level": 0, "auto.offset.reset": "earliest"})
     try:
         consumer.subscribe([topic])

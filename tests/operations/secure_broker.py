@@ -1,4 +1,5 @@
-"""A broker that speaks TLS and SASL, with an authority of its own, and the settings of a client for each of its doors."""
+"""A broker that speaks TLS and SASL, with an authority of its own,
+and the settings of a client for each of its doors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The lines of docs/operations.md, pasted: each of our clients can do its work, and nobody else can touch the coordinator's topics."""
+"""The lines of docs/operations.md, pasted:
+each of our clients can do its work, and nobody else can touch the coordinator's topics."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ pytestmark = pytest.mark.kafka
 
 
 class Cluster:
-    """A broker with an authorizer: whoever comes in by the plain listener may do all, by the other what the lines say."""
+    """A broker with an authorizer: whoever comes in by the plain listener may do all,
+    by the other what the lines say."""
 
     def __init__(self, inside: str, outside: str) -> None:
         self.inside = inside
@@ -58,8 +60,8 @@ class Cluster:
             "sasl.jaas.config": f'{_LOGIN} username="{user}" password="{user}";',
         }
         return StreamingConfig(
-            bootstrap_servers=self.outside, kafka=kafka, checkpoint=checkpoint, responses_partitions=1, offsets_partitions=1,
-            group_initial_rebalance_delay_ms=0,
+            bootstrap_servers=self.outside, kafka=kafka, checkpoint=checkpoint, responses_partitions=1,
+            offsets_partitions=1, group_initial_rebalance_delay_ms=0,
         )  # fmt: skip
 
     def properties(self, user: str) -> dict[str, Any]:

@@ -77,7 +77,8 @@ def test_spark_submit_to_two_workers(door: Door, packages: Path, tmp_path: Path)
             "--py-files", str(packages), "--jars", ",".join(map(str, spark_jars())),
             "--driver-memory", "512m", "--executor-memory", "512m", "--conf", "spark.executor.cores=1",
             "--conf", f"spark.executor.extraJavaOptions={SHORT_LIVED}",
-            str(ROOT / "deploy" / "spark_submit.py"), "run", "--config-file", str(settings), "--metrics-port", str(port),
+            str(ROOT / "deploy" / "spark_submit.py"), "run", "--config-file", str(settings), "--metrics-port",
+            str(port),
         ]  # fmt: skip
         with process(tmp_path / "submit.log", command, cluster.environment, tmp_path) as submitted:
             wait_until_ready(port, submitted, tmp_path)
@@ -109,7 +110,8 @@ def wait_until_ready(port: int, submitted: subprocess.Popen[bytes], tmp_path: Pa
 
 
 def commits_answered(config: StreamingConfig) -> set[str]:
-    """Commit offsets of several groups, so that both tasks of a batch have work; the groups that were told of success."""
+    """Commit offsets of several groups, so that both tasks of a batch have work;
+    the groups that were told of success."""
     topics, properties = config.topic_settings.topics, config.client_properties
     producer = Producer({**properties, "log_level": 0})
     for group_id in GROUPS:

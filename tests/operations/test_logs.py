@@ -46,8 +46,8 @@ def test_json_lines_have_the_group(capsys: pytest.CaptureFixture[str]) -> None:
     assert {line["group_id"] for line in lines} == {"payments"}
     assert any(line.get("happened") == "rebalance_started" and "joined" in line["message"] for line in lines)
     assert lines[-1] | {"time": ""} == {
-        "time": "", "level": "warning", "logger": "group_coordinator.operations.group_log", "group_id": "payments", "reason": "bad_body",
-        "message": "dead letter of e, partition 0, offset 7: so\nwrong",
+        "time": "", "level": "warning", "logger": "group_coordinator.operations.group_log", "group_id": "payments",
+        "reason": "bad_body", "message": "dead letter of e, partition 0, offset 7: so\nwrong",
     }  # fmt: skip
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", lines[0]["time"])
 

@@ -56,7 +56,8 @@ def test_each_of_our_clients_comes_in(kind: str, doors: dict[str, Door], topic_p
     ticks: list[None] = []
     ticker = Ticker(
         report.topics.events, 0, properties,
-        interval_ms=100, lead_ms=3_000, pause_ms=3_000, session_max_ms=60_000, ahead_max_ms=3_000, on_tick=lambda: ticks.append(None),
+        interval_ms=100, lead_ms=3_000, pause_ms=3_000, session_max_ms=60_000, ahead_max_ms=3_000,
+        on_tick=lambda: ticks.append(None),
     )  # fmt: skip
     ticker.start()
     wait_until(lambda: ticker.clock_ms)  # in a log with records it would wait for a query to go on

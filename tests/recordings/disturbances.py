@@ -230,7 +230,8 @@ def _renamed(lines: Lines, number: int) -> Lines:
 
 
 def at_the_change(lines: Lines, change: datetime, zone: ZoneInfo) -> tuple[Lines, Lines]:
-    """The log moved so that a change of the clocks lies in its middle: in UTC, and as a broker of that zone writes it."""
+    """The log moved so that a change of the clocks lies in its middle:
+    in UTC, and as a broker of that zone writes it."""
     middle = _TIME.match(lines[len(lines) // 2])
     assert middle is not None
     moved = later(lines, change - datetime.fromisoformat(middle[1].decode()))

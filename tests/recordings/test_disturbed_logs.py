@@ -1,4 +1,5 @@
-"""Logs as they are: whatever happened to one on its way, it is told as it was, or its doubts say at the top why it may not be."""
+"""Logs as they are: whatever happened to one on its way, it is told as it was,
+or its doubts say at the top why it may not be."""
 
 from __future__ import annotations
 

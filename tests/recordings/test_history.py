@@ -1,4 +1,5 @@
-"""Kafka 4.3.1's own coordinator, history by history: every answer, record and state, to the millisecond and the byte."""
+"""Kafka 4.3.1's own coordinator, history by history:
+every answer, record and state, to the millisecond and the byte."""
 
 import gzip
 import json

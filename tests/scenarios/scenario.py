@@ -115,7 +115,8 @@ class Scenario:
         return []
 
     def _stable(self, command: Command) -> list[Output]:
-        """The named clients join a new group, the first one leads, and get these partitions. Shows how the group is then."""
+        """The named clients join a new group, the first one leads, and get these partitions.
+        Shows how the group is then."""
         members = tuple(each.partition("=")[0] for each in command.arguments)
         outputs: list[Output] = []
         for name in members:

@@ -1,4 +1,5 @@
-"""The response that refuses a request: the same from the coordinator and the gateway, and as Kafka's `getErrorResponse`."""
+"""The response that refuses a request:
+the same from the coordinator and the gateway, and as Kafka's `getErrorResponse`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Histories that other coordinators got wrong, each by its name: what must happen instead.
 
-Where it is not the group's to decide, the test lies elsewhere: lag never reaches behind the start of a log (redpanda #30624) in
-`tests/command_line/test_live_topics.py` and `tests/dashboard/test_lag.py`. apache/kafka #22245, a static member that leaves
-with epoch -2, returns, and finds its epoch as it was, is of streams groups: the classic protocol has neither that leave nor
-epochs of members. What comes next to it, a static member that is taken out by a LeaveGroup and returns, is here.
+Where it is not the group's to decide, the test lies elsewhere: lag never reaches behind the start of a log (redpanda
+#30624) in `tests/command_line/test_live_topics.py` and `tests/dashboard/test_lag.py`. apache/kafka #22245, a static
+member that leaves with epoch -2, returns, and finds its epoch as it was, is of streams groups: the classic protocol has
+neither that leave nor epochs of members.
+What comes next to it, a static member that is taken out by a LeaveGroup and returns, is here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The simulator's driver against the real operator: the same log gives the very records that the Kafka sink would get."""
+"""The simulator's driver against the real operator:
+the same log gives the very records that the Kafka sink would get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Each bug that is planted here must be caught, and by the rule meant for it: that the judges can fail is tested too."""
+"""Each bug that is planted here must be caught, and by the rule meant for it:
+that the judges can fail is tested too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Worlds and soups by the hundred: nothing that must hold is ever broken. `make simulate SEEDS=5000` lives through more."""
+"""Worlds and soups by the hundred: nothing that must hold is ever broken.
+`make simulate SEEDS=5000` lives through more."""
 
 from __future__ import annotations
 
@@ -113,8 +114,8 @@ def test_a_broker_that_stands_still_before_the_first_tick_costs_nobody_anything(
 def test_topics_with_which_a_static_member_comes_back_wait_for_the_next_rebalance() -> None:
     """As in Kafka: its coordinator takes no notice of them. That is no unsettled group, but one process's wish.
 
-    Two processes share an instance id and join in turn while the broker stands still; the one that is left subscribes to more
-    than the one that the group was divided for. It has known all topics before, so it sees none grow.
+    Two processes share an instance id and join in turn while the broker stands still; the one that is left subscribes
+    to more than the one that the group was divided for. It has known all topics before, so it sees none grow.
     """
     members = tuple(
         MemberPlan(

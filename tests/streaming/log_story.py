@@ -69,7 +69,8 @@ class Member:
 def story(
     seed: int, *, groups: int = 4, requests: int = 150, poisons: bool = True, renewals: bool = True
 ) -> list[Record]:
-    """A log of one partition: joins, syncs, beats, commits, crashes and leaves of some groups, with ticks, renewals and poisons."""
+    """A log of one partition: joins, syncs, beats, commits, crashes and leaves of some groups, with ticks,
+    renewals and poisons."""
     chance, pauses = random.Random(seed), random.Random(f"pauses of {seed}")
     members = [Member(f"group-{number % groups}", f"client-{number}") for number in range(groups * 3)]
     coordinator = Coordinator(GroupConfig(group_initial_rebalance_delay_ms=1_000))

@@ -1,4 +1,5 @@
-"""The app on a real broker: its life with a pause in the middle, told once and looked at from several sides; its failures."""
+"""The app on a real broker: its life with a pause in the middle, told once and looked at from several sides;
+its failures."""
 
 from __future__ import annotations
 
@@ -188,7 +189,8 @@ def test_poison_becomes_dead_letters_and_the_query_lives(life: Life) -> None:
     letters = {each.headers["offset"]: each for each in life.outputs if each.topic == topic}
     reasons = Counter(each.headers["reason"] for each in letters.values())
     assert reasons == {
-        "key_not_utf8": 1, "no_key": 2, "malformed_tick": 3, "not_an_envelope": 7, "no_value": 1, "no_such_reply_partition": 1,
+        "key_not_utf8": 1, "no_key": 2, "malformed_tick": 3, "not_an_envelope": 7, "no_value": 1,
+        "no_such_reply_partition": 1,
     }  # fmt: skip
     events = {str(event.offset): event for event in life.events}
     undelivered = [
@@ -206,7 +208,8 @@ def test_poison_becomes_dead_letters_and_the_query_lives(life: Life) -> None:
 
 
 def test_a_replay_of_the_log_gives_the_same_bytes(life: Life) -> None:
-    # Timers that only the last ticks of all have reached are for the next start to fire: the log up to its last request.
+    # Timers that only the last ticks of all have reached are for the next start to fire: the log up to its last
+    # request.
     last = max(each.offset or 0 for each in life.events if each.key is not None)
     log = [each for each in life.events if (each.offset or 0) <= last]
     replayed = [output for _, found in replay_in_process(log, life.config) for output in found]

@@ -156,7 +156,7 @@ def test_the_clock_waits_for_a_query_that_does_not_answer() -> None:
     assert ticker.next_step(100_000 + real_ms, real_ms) == Step(101_500)
 
 
-# ---------------------------------------------------------------------------------------- the brokers' clock, and strangers
+# ------------------------------------------------------------------------------------ the brokers' clock, and strangers
 
 
 def test_at_the_bound_of_its_skew_it_stands_still_and_asks_until_the_difference_is_half_of_it() -> None:
@@ -279,7 +279,8 @@ def test_a_new_log_is_looked_at_again_until_it_has_taken_a_tick() -> None:
 
 
 def test_a_log_without_ticks_is_looked_at_again_before_its_first() -> None:
-    """The ticker asks for the brokers' time by a tick of the first record's time: after one of long ago that would be a jump."""
+    """The ticker asks for the brokers' time by a tick of the first record's time:
+    after one of long ago that would be a jump."""
     assert not continued(100_000).is_unsure
     ticker = continued(100_000, has_ticks=False)
     assert ticker.is_unsure
@@ -290,7 +291,8 @@ def test_a_log_without_ticks_is_looked_at_again_before_its_first() -> None:
 
 
 def test_a_log_without_ticks_has_no_clock_that_a_refused_tick_could_name() -> None:
-    """Its records are from before the broker's clock was set back: the first tick is too far ahead, and not in the log."""
+    """Its records are from before the broker's clock was set back:
+    the first tick is too far ahead, and not in the log."""
     ticker = continued(100_000, has_ticks=False)
     assert write(ticker, 101_000, 0, skew_ms=20_000) == Step(100_000)
     assert ticker.clock_ms == 81_000

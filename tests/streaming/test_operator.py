@@ -84,7 +84,8 @@ def test_the_clock_is_the_tick_then_the_watermark_then_the_timestamp() -> None:
 
 
 def test_before_the_first_tick_no_time_goes_by() -> None:
-    """Whatever the batches: a session of 6 s is not over when a record of a minute later comes, but the clock has not begun."""
+    """Whatever the batches: a session of 6 s is not over when a record of a minute later comes,
+    but the clock has not begun."""
     rows = [
         (0, 0, event("JoinGroup", 3, JOIN, "join", new_member_id="m")),
         (60_000, 0, event("JoinGroup", 3, JOIN, "another")),

@@ -1,4 +1,5 @@
-"""Partitions that are added while the coordinator runs: to the responses, they are served; to the events, it stops and says why."""
+"""Partitions that are added while the coordinator runs: to the responses, they are served;
+to the events, it stops and says why."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ def test_partitions_added(
     spark: SparkSession, kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, tmp_path: Path
 ) -> None:
     config = StreamingConfig(
-        bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(tmp_path), offsets_partitions=1,
-        responses_partitions=2,
+        bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(tmp_path),
+        offsets_partitions=1, responses_partitions=2,
     )  # fmt: skip
     topics = config.topic_settings.topics
     with RunningApp(config, spark) as app:

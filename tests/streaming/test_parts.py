@@ -84,7 +84,8 @@ def written(states: dict[Any, Any], state: GroupState) -> None:
 
 
 def story(groups: int, beats: int) -> list[EventRow]:
-    """Groups that begin and beat, some of whose names begin as others do; poisons among them; and records without a key."""
+    """Groups that begin and beat, some of whose names begin as others do; poisons among them;
+    and records without a key."""
     names = [b"a", b"a\0", b"a\0\0", b"b", b"", b"\xff\xfe"][:groups]
     rows: list[EventRow] = []
     for number in range(beats):

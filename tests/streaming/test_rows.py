@@ -107,7 +107,8 @@ def test_a_dead_letter_is_the_event_itself_with_its_origin() -> None:
     record = dead_letter(b"\xff", EventRow(9, 1, 77, b"value"), problem, CONFIG)
     assert (record.topic, record.key, record.value) == ("c.dead-letters", b"\xff", b"value")
     assert record.headers == {
-        "reason": "bad_body", "detail": "d" * 1_000, "topic": "c.events", "partition": "2", "offset": "9", "timestamp_ms": "77",
+        "reason": "bad_body", "detail": "d" * 1_000, "topic": "c.events", "partition": "2", "offset": "9",
+        "timestamp_ms": "77",
     }  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""Runs the tables query and kills itself, JVM and all, when a table of a batch is written and the batch is not committed.
+"""Runs the tables query and kills itself, JVM and all,
+when a table of a batch is written and the batch is not committed.
 
 Run: python -m tests.tables.killed_query PIECES TABLES BATCH TABLE
 """

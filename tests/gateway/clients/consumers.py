@@ -1,4 +1,5 @@
-"""Unmodified consumers of several libraries, each in a process of its own, that one test can hold, watch, stop and kill."""
+"""Unmodified consumers of several libraries, each in a process of its own, that one test can hold, watch,
+stop and kill."""
 
 from __future__ import annotations
 
@@ -24,8 +25,9 @@ GO_LIBRARIES: tuple[Library, ...] = ("franz-go", "sarama")
 """Where Go is."""
 
 with_kafka_python = pytest.mark.flaky(reruns=1)
-"""Marks each test that has a consumer of kafka-python, which gets a second chance: on a busy machine that consumer stands
-still now and then after it gave up its partitions. pytest counts and names the reruns; what fails twice is ours."""
+"""Marks each test that has a consumer of kafka-python, which gets a second chance: on a busy machine that consumer
+stands still now and then after it gave up its partitions. pytest counts and names the reruns;
+what fails twice is ours."""
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[2]
@@ -226,7 +228,8 @@ def compile_java(directory: Path) -> Path:
 
 
 def compile_go(directory: Path, timeout_s: float = 300.0) -> None:
-    """Compile the consumers in Go into a directory. Raises OSError where there is no Go, SubprocessError where it fails."""
+    """Compile the consumers in Go into a directory.
+    Raises OSError where there is no Go, SubprocessError where it fails."""
     command = ["go", "build", "-o", f"{directory}/", *(f"./{library}" for library in GO_LIBRARIES)]
     subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, cwd=GO_MODULE, timeout=timeout_s)
 
@@ -236,8 +239,8 @@ def _command(library: Library, programs: Path) -> list[str]:
         return _java(programs)
     if library in GO_LIBRARIES:
         return [str(programs / library)]
-    # kafka-python spins while a heartbeat is unanswered for longer than its interval: ten of it would leave the coordinator
-    # that they wait for no core to start on.
+    # kafka-python spins while a heartbeat is unanswered for longer than its interval: ten of it would leave the
+    # coordinator that they wait for no core to start on.
     polite = ["nice", "-n", "10"] if library == "kafka-python" else []
     return [*polite, sys.executable, "-m", f"tests.gateway.clients.{library.replace('-', '_')}_consumer"]
 

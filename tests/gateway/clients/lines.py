@@ -1,4 +1,5 @@
-"""How a consumer in a process of its own is told what to do, and tells what happened: a line each, words apart by tabs."""
+"""How a consumer in a process of its own is told what to do, and tells what happened:
+a line each, words apart by tabs."""
 
 from __future__ import annotations
 

@@ -87,8 +87,8 @@ def test_damage_is_a_decode_error_and_nothing_else(name: str, version: int) -> N
 
 def test_a_missing_field_has_kafkas_default() -> None:
     assert decode("JoinGroupRequest", 9, encode("JoinGroupRequest", 9, {"group_id": "g"})) == {
-        "group_id": "g", "session_timeout_ms": 0, "rebalance_timeout_ms": -1, "member_id": "", "group_instance_id": None,
-        "protocol_type": "", "protocols": (), "reason": None,
+        "group_id": "g", "session_timeout_ms": 0, "rebalance_timeout_ms": -1, "member_id": "",
+        "group_instance_id": None, "protocol_type": "", "protocols": (), "reason": None,
     }  # fmt: skip
 
 

@@ -89,15 +89,17 @@ def test_groups_are_written_as_defined(value: GroupMetadataValue) -> None:
     for version in definition_of("GroupMetadataValue").versions:
         members = [
             {
-                "member_id": member.member_id, "group_instance_id": member.group_instance_id, "client_id": member.client_id,
+                "member_id": member.member_id, "group_instance_id": member.group_instance_id,
+                "client_id": member.client_id,
                 "client_host": member.client_host, "rebalance_timeout": member.rebalance_timeout_ms,
-                "session_timeout": member.session_timeout_ms, "subscription": member.subscription, "assignment": member.assignment,
+                "session_timeout": member.session_timeout_ms, "subscription": member.subscription,
+                "assignment": member.assignment,
             }
             for member in value.members
         ]  # fmt: skip
         values = {
-            "protocol_type": value.protocol_type, "generation": value.generation, "protocol": value.protocol, "leader": value.leader,
-            "current_state_timestamp": value.current_state_timestamp_ms, "members": members,
+            "protocol_type": value.protocol_type, "generation": value.generation, "protocol": value.protocol,
+            "leader": value.leader, "current_state_timestamp": value.current_state_timestamp_ms, "members": members,
         }  # fmt: skip
         assert encode_group_metadata_value(value, version)[_VERSION_BYTES:] == encode(
             "GroupMetadataValue", version, values

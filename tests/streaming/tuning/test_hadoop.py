@@ -1,4 +1,5 @@
-"""Files of the driver's JVM cost no process, and look as before; Hadoop's configuration keeps what anybody could read."""
+"""Files of the driver's JVM cost no process, and look as before;
+Hadoop's configuration keeps what anybody could read."""
 
 from __future__ import annotations
 

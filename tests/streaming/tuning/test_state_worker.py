@@ -72,7 +72,8 @@ def from_the_jvm(calls: list[Call], state: dict[Key, tuple[bytes, ...]], key_typ
         cut: list[list[Row]] = chunks or [[(None, None, None, None)]]
         for number, chunk in enumerate(cut):
             properties = {
-                "batchProcessingTimeMs": 0, "eventTimeWatermarkMs": WATERMARK_MS, "timeoutConf": GroupStateTimeout.EventTimeTimeout,
+                "batchProcessingTimeMs": 0, "eventTimeWatermarkMs": WATERMARK_MS,
+                "timeoutConf": GroupStateTimeout.EventTimeTimeout,
                 "hasTimedOut": not chunks, "watermarkPresent": True, "defined": value is not None, "updated": False,
                 "removed": False, "timeoutTimestamp": 0 if value is None else 7,
             }  # fmt: skip
@@ -142,7 +143,8 @@ def dicts_of(structs: pa.Array[Any]) -> list[dict[str, Any]]:
 
 
 def test_outputs_and_states_are_the_same_over_two_batches() -> None:
-    """Groups that begin, in one chunk and in two; poisons; then a heartbeat, a timer, and a group of which nothing is left."""
+    """Groups that begin, in one chunk and in two; poisons;
+    then a heartbeat, a timer, and a group of which nothing is left."""
     first: list[Call] = [
         (b"a", [[join(b"a", 0)], [beat(b"a", 4)]]),
         (b"b", [[join(b"b", 1), beat(b"b", 2)]]),
