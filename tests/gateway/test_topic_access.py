@@ -71,6 +71,7 @@ def code_of(future: Future[Any]) -> int | None:
     return None
 
 
+LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 ADMIN: dict[str, Callable[[AdminClient, str], Any]] = {
     "delete": lambda admin, topic: admin.delete_topics([topic]),
     "create partitions": lambda admin, topic: admin.create_partitions([NewPartitions(topic, 20)]),
@@ -90,8 +91,7 @@ ADMIN: dict[str, Callable[[AdminClient, str], Any]] = {
     "describe the settings": lambda admin, topic: admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]),
     "describe": lambda admin, topic: admin.describe_topics(TopicCollection([topic])),
     "delete records": lambda admin, topic: admin.delete_records([TopicPartition(topic, 0, 1)]),
-    "list offsets": lambda admin, topic: admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.latest()}),
-    # type: ignore[no-untyped-call]
+    "list offsets": lambda admin, topic: admin.list_offsets({TopicPartition(topic, 0): LATEST}),
 }
 
 

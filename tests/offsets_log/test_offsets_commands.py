@@ -102,11 +102,7 @@ def test_out_of_the_topics_through_kafkas_tool_and_onto_a_cluster(
     then: CommittedOffsets = {one: {(topic, 0): 1, (topic, 1): 1}, other: {(topic, 0): 7}}
 
     # Export: now, as of a moment, of one group; from the topics and from the files of a replay the same.
-    of_all, of_one, before = (tmp_path / name for name in ("all.csv", "one.csv", "before.csv"))
-    prefix = ("--topic-prefix", config.topic_prefix)
-    assert "4 offsets of 2 groups" in call(config, "export", *prefix, "--out", str(of_all))
-    call(config, "export", *prefix, "--group", one, "--out", str(of_one))
-    call(config, "export", *prefix, "--at", str(then_ms), "--out", str(before))
+    of_all, of_one, before = export(config, tmp_path, one, then_ms)
     assert from_csv(of_all.read_text()) == now
     assert of_one.read_text() == f"{topic},0,1\n{topic},1,5\n"
     assert from_csv(before.read_text()) == then
@@ -114,7 +110,6 @@ def test_out_of_the_topics_through_kafkas_tool_and_onto_a_cluster(
     replayed = ("--replayed", str(tmp_path))
     assert from_csv(call(config, "export", *replayed)) == now
     assert from_csv(call(config, "export", *replayed, "--at", "2026-01-01T00:00:02Z")) == then
-    assert "had no committed offsets" in call(config, "export", *prefix, "--group", "nobody", exit_code=1)
 
     # Kafka's own tool takes both forms of the file.
     target = Target(config.client_properties)
@@ -139,6 +134,13 @@ def test_out_of_the_topics_through_kafkas_tool_and_onto_a_cluster(
     call(config, "import", str(before), "--group", other, "--execute")
     assert target.committed(other) == {(topic, 0): 7, (topic, 1): 3}
 
+    require_a_consumer_begins_there_and_keeps_the_group(config, one, topic, before)
+    require_nothing_is_changed_where_a_partition_is_missing(config, one, topic, of_one)
+
+
+def require_a_consumer_begins_there_and_keeps_the_group(
+    config: StreamingConfig, one: str, topic: str, before: Path
+) -> None:
     # A real consumer begins where it was told; while it lives, and where a partition does not exist, nothing is
     # changed.
     consumer = Consumer({**config.client_properties, "group.id": one, "log_level": 0, "auto.offset.reset": "earliest"})
@@ -150,7 +152,17 @@ def test_out_of_the_topics_through_kafkas_tool_and_onto_a_cluster(
         assert "Nothing was changed." in refused
     finally:
         consumer.close()
-    require_nothing_is_changed_where_a_partition_is_missing(config, one, topic, of_one)
+
+
+def export(config: StreamingConfig, directory: Path, group_id: str, then_ms: int) -> tuple[Path, Path, Path]:
+    """Files with the offsets of all groups, of one group, and of all as of a moment."""
+    of_all, of_one, before = (directory / name for name in ("all.csv", "one.csv", "before.csv"))
+    prefix = ("--topic-prefix", config.topic_prefix)
+    assert "4 offsets of 2 groups" in call(config, "export", *prefix, "--out", str(of_all))
+    call(config, "export", *prefix, "--group", group_id, "--out", str(of_one))
+    call(config, "export", *prefix, "--at", str(then_ms), "--out", str(before))
+    assert "had no committed offsets" in call(config, "export", *prefix, "--group", "nobody", exit_code=1)
+    return of_all, of_one, before
 
 
 def write_as_replayed(directory: Path, outputs: list[OutputRecord]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from coordinator_state import Answer, Coordinator, GroupConfig, Output, RenewalEvent, RequestEvent
@@ -83,12 +84,7 @@ def story(
         records.append(Record(partition=0, offset=len(records), timestamp_ms=now_ms, key=key, value=value))
         return len(records) - 1
 
-    def hear(outputs: list[Output]) -> None:
-        for output in outputs:
-            member = waiting.pop(output.request_id, None) if isinstance(output, Answer) else None
-            if member is not None and isinstance(output, Answer):
-                _hear(member, output)
-
+    hear = partial(_hear_all, waiting)
     for number in range(requests):
         now_ms += chance.randrange(20, 500)
         while tick_ms + 500 <= now_ms:
@@ -120,6 +116,13 @@ def story(
     now_ms = tick_ms + 4_000
     append(None, encode_tick(now_ms))
     return records
+
+
+def _hear_all(waiting: dict[str, Member], outputs: list[Output]) -> None:
+    """Each answer goes to the member that waits for it."""
+    for output in outputs:
+        if isinstance(output, Answer) and (member := waiting.pop(output.request_id, None)) is not None:
+            _hear(member, output)
 
 
 def _next_request(member: Member, chance: random.Random, now_ms: int) -> tuple[str, int, Request] | None:
