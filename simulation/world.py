@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from coordinator_state import Answer, classic_group, decode_group
-from group_coordinator.members.agenda import Agenda
+from group_coordinator.members.action_queue import ActionQueue
 from group_coordinator.members.effects import Send
 from schemas.consumer_protocol import decode_subscription
 from schemas.events import encode_json, encode_request_event
@@ -68,7 +68,7 @@ class World:
         self.told: list[Told] = []
         self.ended_ms = 0
         """When the last fault is over."""
-        self._agenda = Agenda()
+        self._actions = ActionQueue()
         self._attempts = [0] * scenario.config.shard_count
         self._senders: dict[str, Process] = {}
         self._waiting: list[tuple[int, bytes | None, bytes]] = []
@@ -95,7 +95,7 @@ class World:
 
     def at(self, time_ms: int, action: Callable[[], None]) -> None:
         """Enter something that is to happen; what lies in the past happens now."""
-        self._agenda.enter(max(time_ms, self.now_ms), action)
+        self._actions.enter(max(time_ms, self.now_ms), action)
 
     def tell(self, who: str, text: str) -> None:
         self.told.append(Told(self.now_ms, who, text))
@@ -125,9 +125,9 @@ class World:
             self._watch_topics(shard)
 
     def _run_until(self, end_ms: int) -> None:
-        while (next_ms := self._agenda.next_ms()) is not None and next_ms <= end_ms:
+        while (next_ms := self._actions.next_ms()) is not None and next_ms <= end_ms:
             self.now_ms = next_ms
-            self._agenda.do_due(next_ms)
+            self._actions.do_due(next_ms)
         self.now_ms = end_ms
 
     def _calm_down(self) -> None:

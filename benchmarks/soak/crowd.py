@@ -78,10 +78,10 @@ class Participant:
         if self.hosted.machine.may_process:
             for partition in sorted(self._owned & self.hosted.machine.positions.keys()):
                 self.hosted.machine.processed(partition, self.hosted.machine.positions[partition] + 1)
-        self.hosted.tell(lambda machine, now_ms: machine.poll(now_ms))
+        self.hosted.run(lambda machine, now_ms: machine.poll(now_ms))
 
     def close(self, *, leave_group: bool | None = None) -> None:
-        self.hosted.tell(lambda machine, now_ms: machine.close(now_ms, leave_group=leave_group))
+        self.hosted.run(lambda machine, now_ms: machine.close(now_ms, leave_group=leave_group))
 
 
 @dataclass

@@ -18,7 +18,7 @@ from group_coordinator.command_line.errors import EXPECTED, CommandError, told
 from group_coordinator.dashboard import Change, ReplayFunction
 from group_coordinator.dashboard.sources import NOTE_FILE
 from group_coordinator.kafka_topics.reader import partition_count, read_topic
-from group_coordinator.what_if.lives import group_log
+from group_coordinator.what_if.recorded_clients import group_log
 from group_coordinator.what_if.what_if import play
 from schemas.java_hash import group_partition
 from schemas.records_file import Record

@@ -1,1 +1,2 @@
-"""The consumer side on the event topics: a group member that joins, leads, syncs, beats, commits and leaves."""
+"""This is the consumer side on the event topics: a group member joins, leads, syncs, sends heartbeats, commits and
+leaves."""

@@ -1,4 +1,4 @@
-"""What members ask the cluster itself: how many partitions topics have, where the logs of partitions begin and end.
+"""Members ask the cluster how many partitions topics have, and where the logs of partitions begin and end.
 
 Nothing here waits: answers are given to a callback, in a thread of the Kafka client or in the caller's.
 """
@@ -26,12 +26,13 @@ class Cluster:
     def __init__(self, client_properties: Mapping[str, Any]) -> None:
         self._admin = AdminClient(dict(client_properties))
 
-    def partition_counts(self, topics: Iterable[str], found: Callable[[dict[str, int]], None]) -> None:
-        """How many partitions each topic has; 0: it does not exist. A topic that could not be looked up is left out."""
+    def partition_counts(self, topics: Iterable[str], on_found: Callable[[dict[str, int]], None]) -> None:
+        """Return the number of partitions of each topic; 0 if it does not exist. A topic that could not be looked up is
+        left out."""
         names = TopicCollection(list(topics))
 
         def sort_out(futures: Mapping[str, Future[Any]]) -> None:
-            found(
+            on_found(
                 {topic: count for topic, future in futures.items() if (count := _partition_count(future)) is not None}
             )
 
@@ -40,7 +41,7 @@ class Cluster:
     def log_bounds(
         self,
         partitions: Iterable[TopicPartition],
-        found: Callable[[dict[TopicPartition, tuple[int, int]]], None],
+        on_found: Callable[[dict[TopicPartition, tuple[int, int]]], None],
     ) -> None:
         """First offset and end of each partition's log. A partition that could not be looked up is left out."""
         wanted = list(partitions)
@@ -55,7 +56,7 @@ class Cluster:
                 futures[name, TopicPartition(key.topic, key.partition)] = future
 
         def sort_out(done: Mapping[tuple[str, TopicPartition], Future[Any]]) -> None:
-            found(
+            on_found(
                 {
                     partition: (done["begin", partition].result().offset, done["end", partition].result().offset)
                     for partition in wanted

@@ -96,7 +96,7 @@ class Commits:
             self._automatic_at_ms = self._membership.now_ms + self._config.auto_commit_interval_ms
 
     def automatic_is_due(self) -> bool:
-        """Whether it is time for the next automatic commit, and the last one is answered."""
+        """Return whether the next automatic commit is due and the last one is answered."""
         if self._automatic_at_ms is None or self._automatic_at_ms > self._membership.now_ms:
             return False
         self.restart_interval()
@@ -122,7 +122,7 @@ class Commits:
             self._latest.pop(partition, None)
 
     def abandon(self, error_code: ErrorCode) -> None:
-        """Nothing will be answered any more."""
+        """No answer is expected any more."""
         for commit in list(self._open.values()):
             self._failed(commit, error_code)
 
@@ -155,7 +155,7 @@ class Commits:
             self._retry_later(commit, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _refusal(self) -> ErrorCode | None:
-        """Why a commit cannot even be sent."""
+        """Return why a commit cannot even be sent."""
         membership = self._membership
         if membership.failed is not None:
             return membership.failed.error_code

@@ -15,7 +15,7 @@ DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")
 
 @dataclass(frozen=True, kw_only=True)
 class MemberConfig:
-    """How one member behaves. `problems()` says what is wrong with it, one sentence each."""
+    """The settings of one member. `problems()` returns one sentence for each mistake."""
 
     group_id: str
     """`group.id`: the group to be a member of."""
@@ -65,12 +65,12 @@ class MemberConfig:
 
     @property
     def join_timeout_ms(self) -> int:
-        """How long a JoinGroup may be unanswered: the coordinator may hold it for the rebalance timeout."""
+        """A JoinGroup may be unanswered for this long: the coordinator may park it for the rebalance timeout."""
         return max(self.request_timeout_ms, self.max_poll_interval_ms + JOIN_TIMEOUT_LAPSE_MS)
 
     @property
     def heartbeat_timeout_ms(self) -> int:
-        """How long the next heartbeat waits for the answer to the last one: half a session at most.
+        """The next heartbeat waits this long for the answer to the last one: half a session at most.
 
         One lost answer must not cost the session: there is as much time again for another heartbeat.
         """
@@ -82,22 +82,22 @@ class MemberConfig:
         return min(self.retry_backoff_ms << doublings, self.retry_backoff_max_ms)
 
     def problems(self) -> list[str]:
-        """What is wrong, one sentence for each mistake; empty when all is well."""
-        found = bounds_problems(self)
+        """Return one sentence for each mistake; the list is empty if there is none."""
+        problems = bounds_problems(self)
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
-            found.append(
+            problems.append(
                 f"heartbeat_interval_ms ({self.heartbeat_interval_ms}) must be less than "
                 f"session_timeout_ms ({self.session_timeout_ms})."
             )
         if not self.group_id:
-            found.append("group_id is empty.")
+            problems.append("group_id is empty.")
         if self.group_instance_id == "":
-            found.append("group_instance_id is empty; leave it out for a dynamic member.")
+            problems.append("group_instance_id is empty; leave it out for a dynamic member.")
         if not self.partition_assignment_strategy:
-            found.append("partition_assignment_strategy names no assignor.")
+            problems.append("partition_assignment_strategy names no assignor.")
         if len(set(self.partition_assignment_strategy)) < len(self.partition_assignment_strategy):
-            found.append("partition_assignment_strategy names an assignor twice.")
-        return found
+            problems.append("partition_assignment_strategy names an assignor twice.")
+        return problems
 
 
 JOIN_TIMEOUT_LAPSE_MS = 5_000

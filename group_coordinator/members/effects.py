@@ -1,4 +1,4 @@
-"""What a group member says: requests to send, and notifications to its application."""
+"""A group member emits requests to send, and notifications to its application."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ class Lost(Struct, frozen=True, kw_only=True):
 
 
 class Positioned(Struct, frozen=True, kw_only=True):
-    """Where to begin in newly assigned partitions: the next offset to read of each."""
+    """The next offset to read of each newly assigned partition."""
 
     positions: dict[TopicPartition, int]
 
 
 class LogBoundsNeeded(Struct, frozen=True, kw_only=True):
-    """Nothing is committed for these partitions: answer with `log_bounds` for the reset policy to choose."""
+    """These partitions have no committed offset: answer with `log_bounds`, so that the reset policy can choose one."""
 
     partitions: tuple[TopicPartition, ...]
 

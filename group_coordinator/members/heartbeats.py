@@ -1,4 +1,4 @@
-"""When to beat, when the coordinator has been silent for a session, when the application has not polled in time.
+"""Heartbeats are due, sessions expire without an answer, and the application must poll in time.
 
 The timers run only while the member has a place in the group and its JoinGroup is answered (while that is parked, the
 coordinator knows that the member lives). Source: Kafka's `Heartbeat` and `AbstractCoordinator.HeartbeatThread`.
@@ -12,7 +12,7 @@ from schemas.error_codes import ErrorCode
 from schemas.messages import HeartbeatRequest, HeartbeatResponse
 
 SESSION_SILENT = "session timed out without receiving a heartbeat response"
-_BEATING = (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
+_HEARTBEAT_STATES = (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
 
 
 class Heartbeats:
@@ -21,14 +21,14 @@ class Heartbeats:
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
         self._config = membership.config
-        self._beat_at_ms = 0
+        self._heartbeat_at_ms = 0
         self._session_ends_ms = 0
         self._poll_ends_ms = 0
 
     def restart(self) -> None:
         """JoinGroup has been answered: all timers begin anew."""
         now_ms = self._membership.now_ms
-        self._beat_at_ms = now_ms + self._config.heartbeat_interval_ms
+        self._heartbeat_at_ms = now_ms + self._config.heartbeat_interval_ms
         self._session_ends_ms = now_ms + self._config.session_timeout_ms
         self._poll_ends_ms = now_ms + self._config.max_poll_interval_ms
 
@@ -37,34 +37,34 @@ class Heartbeats:
         self._poll_ends_ms = self._membership.now_ms + self._config.max_poll_interval_ms
 
     def next_deadline_ms(self) -> int | None:
-        if self._membership.state not in _BEATING:
+        if self._membership.state not in _HEARTBEAT_STATES:
             return None
         deadline_ms = min(self._session_ends_ms, self._poll_ends_ms)
-        return deadline_ms if self._in_flight() else min(deadline_ms, self._beat_at_ms)
+        return deadline_ms if self._in_flight() else min(deadline_ms, self._heartbeat_at_ms)
 
     def poll_interval_exceeded(self) -> bool:
-        return self._membership.state in _BEATING and self._poll_ends_ms <= self._membership.now_ms
+        return self._membership.state in _HEARTBEAT_STATES and self._poll_ends_ms <= self._membership.now_ms
 
-    def beat_if_due(self) -> None:
+    def send_if_due(self) -> None:
         """Send a heartbeat if it is time and none is unanswered; notice a session of silence."""
         membership = self._membership
-        if membership.state not in _BEATING:
+        if membership.state not in _HEARTBEAT_STATES:
             return
         if self._session_ends_ms <= membership.now_ms:
             self._session_ends_ms = membership.now_ms + self._config.session_timeout_ms
             membership.coordinator_unknown(SESSION_SILENT)
-        if self._beat_at_ms <= membership.now_ms and not self._in_flight():
-            self._beat_at_ms = membership.now_ms + self._config.heartbeat_interval_ms
+        if self._heartbeat_at_ms <= membership.now_ms and not self._in_flight():
+            self._heartbeat_at_ms = membership.now_ms + self._config.heartbeat_interval_ms
             self._send()
 
     def on_response(self, pending: PendingRequest, response: HeartbeatResponse) -> None:
         membership = self._membership
         match response.error_code:
             case ErrorCode.NONE:
-                self._heard()
+                self._restart_session()
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 # Sent before the member joined again, it may be answered after: then it is no news.
-                self._heard()
+                self._restart_session()
                 if membership.state is MemberState.STABLE:
                     membership.request_rejoin("group is already rebalancing")
             case ErrorCode.FENCED_INSTANCE_ID if membership.is_current(pending):
@@ -75,13 +75,13 @@ class Heartbeats:
                 pass  # about a generation that is over
             case error_code:
                 membership.note_error(error_code)
-                self._beat_at_ms = membership.now_ms + self._config.retry_backoff_ms
+                self._heartbeat_at_ms = membership.now_ms + self._config.retry_backoff_ms
 
     def on_timeout(self) -> None:
-        """No answer to the last heartbeat: the next one need not wait any longer."""
-        self._beat_at_ms = min(self._beat_at_ms, self._membership.now_ms)
+        """The last heartbeat got no answer: the next one need not wait any longer."""
+        self._heartbeat_at_ms = min(self._heartbeat_at_ms, self._membership.now_ms)
 
-    def _heard(self) -> None:
+    def _restart_session(self) -> None:
         self._session_ends_ms = self._membership.now_ms + self._config.session_timeout_ms
 
     def _in_flight(self) -> bool:

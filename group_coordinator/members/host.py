@@ -1,4 +1,4 @@
-"""What members of one process share: a producer to the events topic, a reader of the answers, one thread, one lock.
+"""The members of one process share a producer to the events topic, a reader of the answers, one thread and one lock.
 
     with MemberHost("localhost:9092") as host:
         members = [Member(host, "billing", ["orders"]) for _ in range(1000)]
@@ -24,7 +24,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from group_coordinator.assignors import load_assignors
 from group_coordinator.kafka_topics.errors import NoSuchTopicError, TopicReadError, explaining
 from group_coordinator.kafka_topics.reader import TopicReader
-from group_coordinator.members.agenda import Agenda
+from group_coordinator.members.action_queue import ActionQueue
 from group_coordinator.members.cluster import Cluster
 from group_coordinator.members.config import MemberConfig
 from group_coordinator.members.effects import (
@@ -72,7 +72,7 @@ class HostedMember:
         self.wake_at_ms: int | None = None
         self._host = host
 
-    def tell(self, action: Callable[[GroupMember, int], None]) -> None:
+    def run(self, action: Callable[[GroupMember, int], None]) -> None:
         """Tell the machine something, and do what it says."""
         with self._host.changed:
             self._host.insist()
@@ -107,15 +107,15 @@ class MemberHost:
         self._client_host = _own_address()
         self._members: list[HostedMember] = []
         self._routes: dict[bytes, HostedMember] = {}
-        self._agenda = Agenda()
+        self._actions = ActionQueue()
         self._running = True
         self._closed = False
-        self._died_of: BaseException | None = None
+        self._failure: BaseException | None = None
         self._shards_asked_ms: int | None = None
         self._assignors = load_assignors()
         self._cluster = Cluster(self.properties)
         self._topic_watch = TopicWatch(
-            self._cluster, self.changed, self._topics_of_interest, self._tell_counts, self._later
+            self._cluster, self.changed, self._topics_of_interest, self._pass_counts, self._later
         )
         self._producer = Producer({"linger.ms": 5, **self.properties, "enable.idempotence": True})
         self._reader = TopicReader(
@@ -148,7 +148,7 @@ class MemberHost:
         with self.changed:
             self._members.append(hosted)
             self._topic_watch.at_least_every(config.metadata_max_age_ms)
-            hosted.tell(lambda machine, now_ms: machine.start(now_ms, topics))
+            hosted.run(lambda machine, now_ms: machine.start(now_ms, topics))
         return hosted
 
     def remove(self, hosted: HostedMember) -> None:
@@ -167,8 +167,8 @@ class MemberHost:
     def insist(self) -> None:
         """Raise HostError when the host has been closed, or its thread has died of an error that is not Kafka's."""
         if not self._running:
-            reason = f": {self._died_of}" if isinstance(self._died_of, HostError) else ""
-            raise HostError(f"the host of the members has ended{reason}") from self._died_of
+            reason = f": {self._failure}" if isinstance(self._failure, HostError) else ""
+            raise HostError(f"the host of the members has ended{reason}") from self._failure
 
     def close(self) -> None:
         """Stop. Members that have not been closed fall silent, as in a crash."""
@@ -188,7 +188,7 @@ class MemberHost:
         while outputs := hosted.machine.take_outputs():
             for output in outputs:
                 self._act(hosted, output)
-        self._set_alarm(hosted)
+        self._set_timer(hosted)
         self.changed.notify_all()
 
     def _act(self, hosted: HostedMember, output: Output) -> None:
@@ -234,12 +234,12 @@ class MemberHost:
         elif isinstance(ended, CommitFailed):
             log.warning("group %s: commit failed: %s", hosted.machine.config.group_id, ended.error_code.meaning)
 
-    def _set_alarm(self, hosted: HostedMember) -> None:
+    def _set_timer(self, hosted: HostedMember) -> None:
         deadline_ms = hosted.machine.next_deadline_ms()
         if deadline_ms is None or (hosted.wake_at_ms is not None and hosted.wake_at_ms <= deadline_ms):
             return
         hosted.wake_at_ms = deadline_ms
-        self._agenda.enter(deadline_ms, lambda: self._wake(hosted, deadline_ms))
+        self._actions.enter(deadline_ms, lambda: self._wake(hosted, deadline_ms))
 
     def _wake(self, hosted: HostedMember, deadline_ms: int) -> None:
         if hosted.wake_at_ms == deadline_ms:
@@ -250,7 +250,7 @@ class MemberHost:
     # -------------------------------------------------------------------------------------------- what the cluster says
 
     def _find_bounds(self, hosted: HostedMember, partitions: tuple[Partition, ...]) -> None:
-        def found(bounds: dict[Partition, tuple[int, int]]) -> None:
+        def on_found(bounds: dict[Partition, tuple[int, int]]) -> None:
             with self.changed:
                 hosted.machine.log_bounds(bounds)
                 self.act_for(hosted)
@@ -259,10 +259,10 @@ class MemberHost:
                     pause_ms = hosted.machine.config.retry_backoff_max_ms
                     self._later(pause_ms, lambda: self._find_bounds(hosted, missing))
 
-        self._cluster.log_bounds(partitions, found)
+        self._cluster.log_bounds(partitions, on_found)
 
     def _look_at_shards(self) -> None:
-        """Whether they are as many as they were; but not once for each of a thousand members."""
+        """Check that the number of shards is unchanged, once for all members."""
         now_ms = self.now_ms()
         if self._shards_asked_ms is not None and now_ms - self._shards_asked_ms < _SHARD_LOOKUP_INTERVAL_MS:
             return
@@ -276,13 +276,13 @@ class MemberHost:
             problem = HostError(partitions_were_added(self._events, self._shard_count, found))
             log.error("%s", problem)
             with self.changed:
-                self._died_of, self._running = problem, False
+                self._failure, self._running = problem, False
                 self.changed.notify_all()
 
     def _topics_of_interest(self) -> set[str]:
         return {topic for hosted in self._members for topic in hosted.machine.topics_of_interest}
 
-    def _tell_counts(self, counts: dict[str, int]) -> None:
+    def _pass_counts(self, counts: dict[str, int]) -> None:
         for hosted in self._members:
             known = {topic: counts[topic] for topic in hosted.machine.topics_of_interest if topic in counts}
             if known:
@@ -292,30 +292,30 @@ class MemberHost:
     # ------------------------------------------------------------------------------------------------------ the thread
 
     def _later(self, delay_ms: int, action: Callable[[], None]) -> None:
-        self._agenda.enter(self.now_ms() + delay_ms, action)
+        self._actions.enter(self.now_ms() + delay_ms, action)
 
     def _run(self) -> None:
         try:
-            self._carry_on()
+            self._run_once()
         except BaseException as error:
             with self.changed:
-                self._died_of = error
+                self._failure = error
                 self._running = False
                 self.changed.notify_all()
             raise
 
-    def _carry_on(self) -> None:
+    def _run_once(self) -> None:
         while self._running:
             messages = self._reader.poll(self._wait_s())
             with self.changed:
                 for message in messages:
                     self._deliver(message)
-                self._agenda.do_due(self.now_ms())
+                self._actions.do_due(self.now_ms())
             self._producer.poll(0)
 
     def _wait_s(self) -> float:
         with self.changed:
-            next_ms = self._agenda.next_ms()
+            next_ms = self._actions.next_ms()
         if next_ms is None:
             return _WAIT_MAX_S
         return min(max(next_ms - self.now_ms(), 0) / 1_000, _WAIT_MAX_S)

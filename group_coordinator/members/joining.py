@@ -1,8 +1,9 @@
-"""How a member gets its partitions: it prepares, joins, leads if it is told to, syncs, and takes what it is given.
+"""A member gets its partitions in steps: it prepares, joins, assigns if it is the leader, syncs, and takes its
+partitions.
 
-The application takes part only by polling: before JoinGroup it gives up what it must not keep, after SyncGroup it takes
-what is new. Between the two the member goes on by itself, whatever has to be repeated. Source: `joinGroupIfNeeded` of
-Kafka's `AbstractCoordinator`, `onJoinPrepare` and `onJoinComplete` of its `ConsumerCoordinator`.
+The application takes part only by polling: before JoinGroup it releases the partitions that it must not keep, after
+SyncGroup it takes the new ones. Between the two the member goes on by itself, with all repetitions. Source:
+`joinGroupIfNeeded` of Kafka's `AbstractCoordinator`, `onJoinPrepare` and `onJoinComplete` of its `ConsumerCoordinator`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from group_coordinator.assignors import Assignor, MemberSubscription, RebalanceP
 from group_coordinator.members.commits import Commits
 from group_coordinator.members.effects import Assigned, Lost, PartitionCountsNeeded, Revoked
 from group_coordinator.members.heartbeats import Heartbeats
-from group_coordinator.members.leading import (
+from group_coordinator.members.leader_assignment import (
     PROTOCOL_TYPE,
     LastAssignment,
     assign,
@@ -72,15 +73,15 @@ class Joining:
         self._joined_subscription: tuple[str, ...] | None = None
         self._watched: dict[str, int] | None = None
         """Of a leader: the partition counts on which it decided, of all topics of the group."""
-        self._leading: tuple[MemberSubscription, ...] | None = None
+        self._to_assign: tuple[MemberSubscription, ...] | None = None
         """Of a leader that still has to learn partition counts: the members to decide for."""
         self._decide_at_ms = 0
         self._join_at_ms: int | None = None
         """When to repeat JoinGroup without waiting for a poll."""
         self._attempts = 0
-        self._last_words: int | None = None
+        self._final_commit: int | None = None
         """The automatic commit that comes before the next JoinGroup."""
-        self._last_words_until_ms = 0
+        self._final_commit_until_ms = 0
 
     # ------------------------------------------------------------------------------------------------ what moves it
 
@@ -98,33 +99,33 @@ class Joining:
         now_ms = self._membership.now_ms
         if self._join_at_ms is not None and self._join_at_ms <= now_ms:
             self._join()
-        if self._leading is not None and self._decide_at_ms <= now_ms:
+        if self._to_assign is not None and self._decide_at_ms <= now_ms:
             self._decide()
 
     def next_deadline_ms(self) -> int | None:
-        deadlines = [self._join_at_ms, self._decide_at_ms if self._leading is not None else None]
+        deadlines = [self._join_at_ms, self._decide_at_ms if self._to_assign is not None else None]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def counts_changed(self) -> None:
         """Partition counts have been told; a leader that waits for them can go on."""
-        if self._leading is not None and not self._unknown_topics(self._leading):
+        if self._to_assign is not None and not self._unknown_topics(self._to_assign):
             self._decide()
 
     def _forget(self) -> None:
         """The place in the group is gone: so is what was under way in it."""
-        self._leading = None
+        self._to_assign = None
         self._join_at_ms = None
-        self._last_words = None
+        self._final_commit = None
 
     @property
     def is_leader(self) -> bool:
-        """Whether the member has decided, or is to decide, who owns what in this generation."""
-        return self._watched is not None or self._leading is not None
+        """True if the member has decided, or will decide, the assignment of this generation."""
+        return self._watched is not None or self._to_assign is not None
 
     @property
-    def is_giving_up(self) -> bool:
-        """Whether the commit before a rebalance is under way: what is processed now might not be in it."""
-        return self._last_words is not None
+    def is_revoking(self) -> bool:
+        """True while the commit before a rebalance is under way: records processed now might not be in it."""
+        return self._final_commit is not None
 
     @property
     def topics_of_interest(self) -> tuple[str, ...]:
@@ -149,32 +150,32 @@ class Joining:
         True when nothing was given up, so that JoinGroup can go at once.
         """
         membership = self._membership
-        if not self._said_last_words():
+        if not self._final_commit_is_over():
             return False
         membership.needs_prepare = False
         self._watched = None
         if membership.generation.is_lost:
-            return not self._give_up(membership.owned, lost=True)
+            return not self._revoke(membership.owned, lost=True)
         if self._cooperative:
             gone = tuple(partition for partition in membership.owned if partition.topic not in self.subscription)
-            return not self._give_up(gone)
-        return not self._give_up(membership.owned)
+            return not self._revoke(gone)
+        return not self._revoke(membership.owned)
 
-    def _said_last_words(self) -> bool:
-        """Whether the automatic commit before a rebalance is answered, or has been waited for long enough."""
-        if self._last_words is None:
-            self._say_last_words()
-        waiting = self._last_words is not None and self._commits.is_open(self._last_words)
-        if waiting and self._membership.now_ms < self._last_words_until_ms:
+    def _final_commit_is_over(self) -> bool:
+        """Return whether the automatic commit before a rebalance is answered, or has timed out."""
+        if self._final_commit is None:
+            self._begin_final_commit()
+        waiting = self._final_commit is not None and self._commits.is_open(self._final_commit)
+        if waiting and self._membership.now_ms < self._final_commit_until_ms:
             return False
-        self._last_words = None
+        self._final_commit = None
         return True
 
-    def _say_last_words(self) -> None:
-        self._last_words = self._commits.commit_positions(self._positions.to_commit())
-        self._last_words_until_ms = self._membership.now_ms + self._config.max_poll_interval_ms
+    def _begin_final_commit(self) -> None:
+        self._final_commit = self._commits.commit_positions(self._positions.to_commit())
+        self._final_commit_until_ms = self._membership.now_ms + self._config.max_poll_interval_ms
 
-    def _give_up(self, partitions: tuple[TopicPartition, ...], *, lost: bool = False) -> bool:
+    def _revoke(self, partitions: tuple[TopicPartition, ...], *, lost: bool = False) -> bool:
         """Drop partitions and say so; False when there are none."""
         if not partitions:
             return False
@@ -187,7 +188,7 @@ class Joining:
     # ---------------------------------------------------------------------------------------------------------- join
 
     def _under_way(self) -> bool:
-        return self._leading is not None or self._membership.requests.in_flight("JoinGroup", "SyncGroup")
+        return self._to_assign is not None or self._membership.requests.in_flight("JoinGroup", "SyncGroup")
 
     def _join(self) -> None:
         membership, config = self._membership, self._config
@@ -244,11 +245,11 @@ class Joining:
         if response.leader != response.member_id:
             self._sync(())
             return
-        self._leading = group_subscriptions(response.members)
+        self._to_assign = group_subscriptions(response.members)
         if response.skip_assignment:
             self._lead_on()
             return
-        unknown = self._unknown_topics(self._leading)
+        unknown = self._unknown_topics(self._to_assign)
         if unknown:
             self._decide_at_ms = membership.now_ms + self._config.request_timeout_ms
             membership.notify(PartitionCountsNeeded(topics=unknown))
@@ -258,7 +259,7 @@ class Joining:
     # ---------------------------------------------------------------------------------------------------------- lead
 
     def _topics_to_decide(self) -> tuple[str, ...]:
-        return group_topics(self._leading or ())
+        return group_topics(self._to_assign or ())
 
     def _unknown_topics(self, subscriptions: Sequence[MemberSubscription]) -> tuple[str, ...]:
         return tuple(topic for topic in group_topics(subscriptions) if topic not in self.partition_counts)
@@ -269,13 +270,13 @@ class Joining:
     def _lead_on(self) -> None:
         """The group keeps its assignment, but the leader watches its topics."""
         self._watched = self._counts_of(self._topics_to_decide())
-        self._leading = None
+        self._to_assign = None
         self._sync(())
 
     def _decide(self) -> None:
         """Share the partitions of the group's topics; one that is still unknown counts as not existing."""
         membership = self._membership
-        subscriptions, self._leading = self._leading or (), None
+        subscriptions, self._to_assign = self._to_assign or (), None
         self._watched = self._counts_of(group_topics(subscriptions))
         assignor = self._assignors[membership.generation.protocol_name or ""]
         try:
@@ -378,8 +379,8 @@ class Joining:
         added = tuple(partition for partition in assigned if partition not in owned)
         revoked = membership.without(assigned)
         if revoked:
-            self._say_last_words()
-            self._give_up(revoked)
+            self._begin_final_commit()
+            self._revoke(revoked)
             membership.request_rejoin("need to revoke partitions and re-join")
         membership.owned = assigned
         self._last.remember(assigned, membership.generation.generation_id)

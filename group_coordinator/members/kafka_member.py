@@ -108,7 +108,7 @@ class Member:
         self._consumes = consume
         self._buffer: deque[Record] = deque()
         """Records that have been read and not been handed out."""
-        self._handed_out: dict[TopicPartition, int] = {}
+        self._delivered: dict[TopicPartition, int] = {}
         self._closed = False
         try:
             self._hosted: HostedMember = self._host.add(self.config, topics)
@@ -126,14 +126,14 @@ class Member:
         """
         self._wait_for_records(timeout_s)
         count = min(len(self._buffer), self.config.max_poll_records) if self._machine.may_process else 0
-        return [self._hand_out() for _ in range(count)]
+        return [self._deliver() for _ in range(count)]
 
     def __iter__(self) -> Iterator[Record]:
         """Records one by one, until the member is closed. One counts as processed when the next is asked for."""
         while not self._closed:
             self._wait_for_records(_TURN_S)
             if self._buffer and self._machine.may_process:
-                yield self._hand_out()
+                yield self._deliver()
 
     def processed(self, partition: TopicPartition, offset: int) -> None:
         """The record at this offset is done with: for programs that read by themselves (`consume=False`)."""
@@ -169,7 +169,7 @@ class Member:
 
     def subscribe(self, topics: Iterable[str]) -> None:
         """Subscribe to these topics instead; the next poll rejoins. Without any, leave the group."""
-        self._hosted.tell(lambda machine, _: machine.subscribe(topics))
+        self._hosted.run(lambda machine, _: machine.subscribe(topics))
 
     def close(self, *, leave_group: bool | None = None) -> None:
         """Commit what was handed out, if that is automatic, and leave: a static member stays unless told to leave."""
@@ -180,7 +180,7 @@ class Member:
         """Fall silent, as a crash would: nothing is committed and nobody is told; the session expires in its time."""
         if not self._closed:
             self._closed = True
-            self._let_go()
+            self._leave_host()
 
     def __enter__(self) -> Self:
         return self
@@ -189,7 +189,7 @@ class Member:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._handed_out.clear()  # what was being processed has failed
+            self._delivered.clear()  # what was being processed has failed
         self.close()
 
     # -------------------------------------------------------------------------------------------------- what the member
@@ -218,7 +218,7 @@ class Member:
         self._mark_processed()
         until_s = time.monotonic() + timeout_s
         while True:
-            self._take_turn()
+            self._poll_machine()
             if self._buffer and self._machine.may_process:
                 return
             left_s = until_s - time.monotonic()
@@ -226,8 +226,8 @@ class Member:
             if left_s <= 0:
                 return
 
-    def _take_turn(self) -> None:
-        self._hosted.tell(lambda machine, now_ms: machine.poll(now_ms))
+    def _poll_machine(self) -> None:
+        self._hosted.run(lambda machine, now_ms: machine.poll(now_ms))
         self._heed()
 
     def _read(self, wait_s: float) -> None:
@@ -238,18 +238,18 @@ class Member:
         self._buffer.extend(self._reader.read(self.config.max_poll_records, wait_s))
         if self._reader.lost_offsets:
             gone, self._reader.lost_offsets = self._reader.lost_offsets, []
-            self._hosted.tell(lambda machine, _: machine.out_of_range(gone))
+            self._hosted.run(lambda machine, _: machine.out_of_range(gone))
 
-    def _hand_out(self) -> Record:
+    def _deliver(self) -> Record:
         record = self._buffer.popleft()
-        self._handed_out[record.topic_partition] = record.offset
+        self._delivered[record.topic_partition] = record.offset
         return record
 
     def _mark_processed(self) -> None:
-        handed_out, self._handed_out = self._handed_out, {}
-        if handed_out:
+        delivered, self._delivered = self._delivered, {}
+        if delivered:
             with self._host.changed:
-                for partition, offset in handed_out.items():
+                for partition, offset in delivered.items():
                     self._machine.processed(partition, offset)
 
     def _heed(self) -> None:
@@ -299,24 +299,24 @@ class Member:
         self._closed = True
         hosted = self._hosted
         try:
-            hosted.tell(lambda machine, now_ms: machine.close(now_ms, leave_group=leave_group))
+            hosted.run(lambda machine, now_ms: machine.close(now_ms, leave_group=leave_group))
             while True:
-                self._heed_while_closing()
+                self._handle_while_closing()
                 if hosted.machine.is_closed:
                     return
-                hosted.tell(lambda machine, now_ms: machine.poll(now_ms))
+                hosted.run(lambda machine, now_ms: machine.poll(now_ms))
                 self._host.wait_for(lambda: bool(hosted.inbox), _TURN_S)
         finally:
-            self._let_go()
+            self._leave_host()
 
-    def _let_go(self) -> None:
+    def _leave_host(self) -> None:
         self._host.remove(self._hosted)
         if self._reader is not None:
             self._reader.close()
         self._close_host()
 
-    def _heed_while_closing(self) -> None:
-        """Only what is taken away still matters."""
+    def _handle_while_closing(self) -> None:
+        """Only the loss of partitions still matters."""
         while self._hosted.inbox:
             notification = self._hosted.inbox.popleft()
             if isinstance(notification, Revoked | Lost):

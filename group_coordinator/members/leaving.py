@@ -1,4 +1,4 @@
-"""How a member tells the coordinator that it leaves, and tells it again where nobody listened.
+"""A member tells the coordinator that it leaves, and repeats it if the request did not arrive.
 
 Kafka's Java consumer says it once and lets the error be; then a leave that meets another shard than the group's leaves
 the others waiting for a session timeout. Here it is said again, as franz-go does, for as long as a request may take.
@@ -69,7 +69,7 @@ class Leaving:
             del self._open[pending.tag]
 
     def on_timeout(self, pending: PendingRequest) -> None:
-        """No answer: it may well have been heard."""
+        """There is no answer, but the request may have arrived."""
         self._open.pop(pending.tag, None)
 
     def fire_due(self) -> None:

@@ -13,17 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from group_coordinator.assignors import ASSIGNORS, Assignor
-from group_coordinator.members.closing import Closing
 from group_coordinator.members.commits import Commits
 from group_coordinator.members.config import MemberConfig
 from group_coordinator.members.effects import OffsetAndMetadata, Output, PollIntervalExceeded
 from group_coordinator.members.heartbeats import Heartbeats
 from group_coordinator.members.joining import Joining
-from group_coordinator.members.leading import assignors_named
+from group_coordinator.members.leader_assignment import assignors_named
 from group_coordinator.members.leaving import Leaving
 from group_coordinator.members.membership import Membership, MemberState
 from group_coordinator.members.positions import Positions
 from group_coordinator.members.requests import PendingRequest
+from group_coordinator.members.shutdown import Shutdown
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseEnvelope
@@ -61,18 +61,18 @@ class GroupMember:
         self._positions = Positions(self._membership, self._commits)
         self._joining = Joining(self._membership, own_assignors, self._heartbeats, self._commits, self._positions)
         self._leaving = Leaving(self._membership)
-        self._closing = Closing(self._membership, self._commits, self._positions, self._leaving)
+        self._shutdown = Shutdown(self._membership, self._commits, self._positions, self._leaving)
 
     # ------------------------------------------------------------------------------------------ what the member says
 
     def take_outputs(self) -> list[Output]:
-        """What has been said since the last call, in order: requests to send, notifications to act on."""
+        """Return the outputs since the last call, in order: requests to send, notifications to act on."""
         outputs = list(self._membership.outputs)
         self._membership.outputs.clear()
         return outputs
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance_to` has to be called at the latest; None: when something happens."""
+        """Return the latest time for the next `advance_to`; None if only an input can change something."""
         parts = (
             self._membership.requests,
             self._heartbeats,
@@ -80,7 +80,7 @@ class GroupMember:
             self._positions,
             self._joining,
             self._leaving,
-            self._closing,
+            self._shutdown,
         )
         return min((deadline for part in parts if (deadline := part.next_deadline_ms()) is not None), default=None)
 
@@ -99,14 +99,14 @@ class GroupMember:
         self._joining.subscription = subscription
         if unsubscribed:
             self._commits.commit_positions(self._positions.to_commit())
-            self._closing.give_up_all()
+            self._shutdown.release_all()
             self._leave("the consumer unsubscribed from all topics")
 
     def poll(self, now_ms: int) -> None:
         """The application is polling: it has dealt with everything that it was told before."""
         self.advance_to(now_ms)
-        if self._closing.begun:
-            self._closing.polled()
+        if self._shutdown.begun:
+            self._shutdown.polled()
         elif self._membership.failed is None:
             self._heartbeats.polled()
             if self._joining.subscription:
@@ -122,7 +122,7 @@ class GroupMember:
         if self._heartbeats.poll_interval_exceeded():
             membership.notify(PollIntervalExceeded())
             self._leave("consumer poll timeout has expired.")
-        self._heartbeats.beat_if_due()
+        self._heartbeats.send_if_due()
         self._commits.fire_due()
         if self._commits.automatic_is_due():
             self._commits.commit_positions(self._positions.to_commit())
@@ -156,7 +156,7 @@ class GroupMember:
         self._settle()
 
     def partitions_changed(self, counts: Mapping[str, int]) -> None:
-        """How many partitions these topics have now; 0 for a topic that does not exist."""
+        """Take the present number of partitions of these topics; 0 for a topic that does not exist."""
         self._joining.partition_counts.update(counts)
         self._joining.counts_changed()
         self._settle()
@@ -188,7 +188,7 @@ class GroupMember:
         """
         membership = self._membership
         membership.now_ms = max(membership.now_ms, now_ms)
-        self._closing.begin(leave_group)
+        self._shutdown.begin(leave_group)
         self._settle()
 
     # ------------------------------------------------------------------------------------------- what the member is
@@ -213,7 +213,7 @@ class GroupMember:
 
     @property
     def is_rejoining(self) -> bool:
-        """Whether the member means to join again, or is about to."""
+        """True if the member will join again."""
         return self._membership.rejoin_needed
 
     @property
@@ -233,11 +233,11 @@ class GroupMember:
     @property
     def may_process(self) -> bool:
         """False while positions are being committed for good, before partitions are given up."""
-        return not self._joining.is_giving_up and not self._closing.begun
+        return not self._joining.is_revoking and not self._shutdown.begun
 
     @property
     def committed(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """What the coordinator is known to have, of the member's partitions."""
+        """The offsets that the coordinator is known to have, of the member's partitions."""
         return self._commits.committed
 
     @property
@@ -251,13 +251,13 @@ class GroupMember:
 
     @property
     def failure(self) -> tuple[ErrorCode, str] | None:
-        """Why the member has ended, if it has."""
+        """The reason why the member has ended, if it has."""
         failed = self._membership.failed
         return None if failed is None else (failed.error_code, failed.reason)
 
     @property
     def is_closed(self) -> bool:
-        return self._closing.done
+        return self._shutdown.done
 
     # --------------------------------------------------------------------------------------------------------- inside
 
@@ -281,10 +281,10 @@ class GroupMember:
         self._membership.reset_and_rejoin("consumer pro-actively leaving the group")
 
     def _settle(self) -> None:
-        """What every input may have led to."""
+        """Every input may have effects in each part."""
         failed = self._membership.failed
         if failed is not None:
             self._commits.abandon(failed.error_code)
             self._positions.dropped(tuple(self._positions.known))
             self._leaving.abandon()
-        self._closing.go_on()
+        self._shutdown.go_on()

@@ -1,4 +1,4 @@
-"""What the parts of a member share: its place in the group, its partitions, its requests and its time."""
+"""The parts of a member share its place in the group, its partitions, its requests and its time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REASON_LENGTH_MAX = 255
 
 
 class MemberState(StrEnum):
-    """Where a member stands; the names are those of Kafka's client."""
+    """The state of a member, under the names of Kafka's client."""
 
     UNJOINED = "unjoined"
     """It has no place in the group."""
@@ -60,7 +60,7 @@ class Membership:
         return self.requests.send(api, request, sent_as=self.generation, deadline_ms=self.now_ms + wait_ms, tag=tag)
 
     def is_current(self, pending: PendingRequest) -> bool:
-        """Whether the member still is who it was when it sent the request."""
+        """Return whether the member's generation is still the one that the request was sent in."""
         return pending.sent_as == self.generation
 
     def request_rejoin(self, reason: str) -> None:
@@ -90,8 +90,8 @@ class Membership:
         if error_code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
             self.coordinator_unknown(f"error response {error_code.name}")
 
-    def give_up_partitions(self) -> None:
-        """All partitions are lost: their offsets are no longer this member's to commit."""
+    def lose_partitions(self) -> None:
+        """All partitions are lost: this member may not commit their offsets any more."""
         if self.owned:
             lost, self.owned = self.owned, ()
             self.notify(Lost(partitions=lost))
@@ -104,11 +104,11 @@ class Membership:
         self.assignment_waiting = None
         self.requests.cancel("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch", "LeaveGroup")
         self.on_reset()
-        self.give_up_partitions()
+        self.lose_partitions()
         self.failed = Failed(error_code=error_code, reason=reason)
         self.notify(self.failed)
 
     def without(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-        """What is owned, less these, in the same order."""
+        """Return the owned partitions without these, in the same order."""
         gone = frozenset(partitions)
         return tuple(partition for partition in self.owned if partition not in gone)

@@ -1,5 +1,5 @@
-"""Where the member is in each of its partitions: from the committed offset or the reset policy, on by what is
-processed."""
+"""The positions in a member's partitions begin at the committed offset or by the reset policy, and go on with each
+processed record."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Positions:
         self.known: dict[TopicPartition, int] = {}
         self._membership = membership
         self._commits = commits
-        self._asked_by: dict[TopicPartition, str | None] = {}
+        self._fetched_by: dict[TopicPartition, str | None] = {}
         """Partitions whose committed offset is asked for: the request whose answer counts, None: to be asked."""
         self._unbounded: dict[TopicPartition, None] = {}
         """Partitions whose position the reset policy has to choose."""
@@ -38,14 +38,14 @@ class Positions:
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """Find out where to begin in new partitions."""
-        self._asked_by.update(dict.fromkeys(partitions))
-        self._ask()
+        self._fetched_by.update(dict.fromkeys(partitions))
+        self._fetch()
 
     def dropped(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions are no longer owned."""
         for partition in partitions:
             self.known.pop(partition, None)
-            self._asked_by.pop(partition, None)
+            self._fetched_by.pop(partition, None)
             self._unbounded.pop(partition, None)
         self._commits.forget(partitions)
 
@@ -82,7 +82,7 @@ class Positions:
 
     def fire_due(self) -> None:
         if self._ask_at_ms is not None and self._ask_at_ms <= self._membership.now_ms:
-            self._ask()
+            self._fetch()
 
     def next_deadline_ms(self) -> int | None:
         return self._ask_at_ms
@@ -96,14 +96,14 @@ class Positions:
             partition: item
             for topic in group.topics
             for item in topic.partitions
-            if self._asked_by.get(partition := TopicPartition(topic.name, item.partition_index)) == pending.request_id
+            if self._fetched_by.get(partition := TopicPartition(topic.name, item.partition_index)) == pending.request_id
         }
         errors = [item.error_code for item in found.values() if item.error_code is not ErrorCode.NONE]
         if errors:
             self._refused(pending, errors[0])
             return
         for partition in found:
-            del self._asked_by[partition]
+            del self._fetched_by[partition]
         committed = {
             partition: OffsetAndMetadata(item.committed_offset, item.metadata or "", item.committed_leader_epoch)
             for partition, item in found.items()
@@ -116,25 +116,25 @@ class Positions:
 
     def on_timeout(self, pending: PendingRequest) -> None:
         self._membership.coordinator_unknown("no answer in time")
-        self._ask_later(pending)
+        self._fetch_later(pending)
 
     def _refused(self, pending: PendingRequest, error_code: ErrorCode) -> None:
         if not error_code.retriable:
             self._membership.fail(error_code, f"OffsetFetch was refused: {error_code.meaning}")
             return
         self._membership.note_error(error_code)
-        self._ask_later(pending)
+        self._fetch_later(pending)
 
-    def _ask_later(self, pending: PendingRequest) -> None:
-        for partition, request_id in self._asked_by.items():
+    def _fetch_later(self, pending: PendingRequest) -> None:
+        for partition, request_id in self._fetched_by.items():
             if request_id == pending.request_id:
-                self._asked_by[partition] = None
+                self._fetched_by[partition] = None
         self._ask_at_ms = self._membership.now_ms + self._membership.config.backoff_ms(self._attempts)
         self._attempts += 1
 
-    def _ask(self) -> None:
+    def _fetch(self) -> None:
         self._ask_at_ms = None
-        partitions = sorted(partition for partition, request_id in self._asked_by.items() if request_id is None)
+        partitions = sorted(partition for partition, request_id in self._fetched_by.items() if request_id is None)
         if not partitions:
             return
         group = OffsetFetchRequestGroup(
@@ -145,7 +145,7 @@ class Positions:
             ),
         )
         sent = self._membership.send("OffsetFetch", OffsetFetchRequest(groups=(group,), require_stable=True))
-        self._asked_by.update(dict.fromkeys(partitions, sent.request_id))
+        self._fetched_by.update(dict.fromkeys(partitions, sent.request_id))
 
     def _begin(self, positions: dict[TopicPartition, int]) -> None:
         if positions:

@@ -24,7 +24,7 @@ API_VERSIONS = {
 
 
 class Generation(NamedTuple):
-    """Who the member is to the group: what its requests speak for."""
+    """The member's identity in its requests to the group."""
 
     generation_id: int = NO_GENERATION
     member_id: str = ""
@@ -85,13 +85,13 @@ class Requests:
         """Give up the requests whose answers have not come in time, oldest first."""
         late = [pending for pending in self._pending.values() if pending.deadline_ms <= now_ms]
         for pending in late:
-            self._give_up(pending)
+            self._time_out(pending)
         return late
 
     def cancel(self, *apis: str) -> None:
         """Give up the requests of these APIs."""
         for pending in [pending for pending in self._pending.values() if pending.api in apis]:
-            self._give_up(pending)
+            self._time_out(pending)
 
     def in_flight(self, *apis: str) -> bool:
         return any(pending.api in apis for pending in self._pending.values())
@@ -99,6 +99,6 @@ class Requests:
     def next_deadline_ms(self) -> int | None:
         return min((pending.deadline_ms for pending in self._pending.values()), default=None)
 
-    def _give_up(self, pending: PendingRequest) -> None:
+    def _time_out(self, pending: PendingRequest) -> None:
         del self._pending[pending.request_id]
         self._outputs.append(GaveUp(request_id=pending.request_id, api=pending.api))

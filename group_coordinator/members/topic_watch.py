@@ -25,13 +25,13 @@ class TopicWatch:
         cluster: Cluster,
         lock: threading.Condition,
         interest: Callable[[], set[str]],
-        tell: Callable[[dict[str, int]], None],
+        on_counts: Callable[[dict[str, int]], None],
         later: Callable[[int, Callable[[], None]], None],
     ) -> None:
         self._cluster = cluster
         self._lock = lock
         self._interest = interest
-        self._tell = tell
+        self._on_counts = on_counts
         self._later = later
         self._interval_ms: int | None = None
         self._plan = 0
@@ -67,7 +67,7 @@ class TopicWatch:
             if self._missing and not self._asks_again:
                 self._asks_again = True
                 self._later(_MISSING_TOPICS_INTERVAL_MS, self._look_up_missing)
-            self._tell(counts)
+            self._on_counts(counts)
 
     def _look_up_missing(self) -> None:
         self._asks_again = False

@@ -14,7 +14,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
 from coordinator_state import Output as CoordinatorOutput
-from group_coordinator.members.agenda import Agenda
+from group_coordinator.members.action_queue import ActionQueue
 from group_coordinator.members.config import MemberConfig
 from group_coordinator.members.effects import (
     Assigned,
@@ -163,7 +163,7 @@ class World:
         """After how many milliseconds a request reaches the log, once for each; none: it is lost."""
         self.answer_delays: Callable[[Application, Answer], tuple[int, ...]] = lambda _, __: (latency_ms,)
         """The same for an answer on its way to its member."""
-        self._agenda = Agenda()
+        self._actions = ActionQueue()
         self._log: list[LogEntry] = []
         self._next_offset = 0
         self._ticker_ms = START_MS
@@ -178,14 +178,14 @@ class World:
 
     def at(self, time_ms: int, action: Callable[[], None]) -> None:
         """Enter something that is to happen; what lies in the past happens now."""
-        self._agenda.enter(max(time_ms, self.now_ms), action)
+        self._actions.enter(max(time_ms, self.now_ms), action)
 
     def run(self, duration_ms: int) -> None:
         """Let this much time pass."""
         end_ms = self.now_ms + duration_ms
-        while (next_ms := self._agenda.next_ms()) is not None and next_ms <= end_ms:
+        while (next_ms := self._actions.next_ms()) is not None and next_ms <= end_ms:
             self.now_ms = next_ms
-            self._agenda.do_due(next_ms)
+            self._actions.do_due(next_ms)
         self.now_ms = end_ms
 
     def run_until(self, condition: Callable[[], bool], limit_ms: int = 60_000) -> int:

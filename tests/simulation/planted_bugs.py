@@ -228,7 +228,7 @@ def topics_are_known_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_broker_that_is_behind_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_knowledge, "LOOKS_TO_BE_GONE", 1)
+    monkeypatch.setattr(topic_knowledge, "LISTINGS_TO_BE_GONE", 1)
     monkeypatch.setattr(TopicKnowledge, "_is_dead", lambda self, topic_id: False)
 
 

@@ -16,7 +16,7 @@ from group_coordinator.recordings.following import follow
 from group_coordinator.recordings.kafka_request_log import RequestLog
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import Ownership, Rebalance
-from group_coordinator.what_if.lives import GroupLog, LifeError, LogClock, group_log, read_lives
+from group_coordinator.what_if.recorded_clients import GroupLog, LogClock, WhatIfError, group_log, read_clients
 from group_coordinator.what_if.what_if import play
 from schemas.events import encode_json
 from schemas.history import decode_history
@@ -121,26 +121,26 @@ def test_another_assignor_moves_less() -> None:
 
 
 def test_what_cannot_be_played() -> None:
-    with pytest.raises(LifeError, match="between 6 s and 1800 s"):
+    with pytest.raises(WhatIfError, match="between 6 s and 1800 s"):
         play(log_of("crash"), GroupConfig(), ASSIGNORS, session_timeout_ms=3_000)
-    with pytest.raises(LifeError, match="no assignor 'mine'"):
+    with pytest.raises(WhatIfError, match="no assignor 'mine'"):
         play(log_of("crash"), GroupConfig(), ASSIGNORS, assignor="mine")
     gap = Record(
         partition=0, offset=0, timestamp_ms=1, key=b"g", value=encode_json(RecordingGap(reason="lines are missing"))
     )
-    with pytest.raises(LifeError, match="does not tell all of the group's life"):
-        read_lives(group_log([gap], "g", GroupConfig().tick_ahead_bound_ms), GroupConfig())
-    with pytest.raises(LifeError, match="no request of group nobodys"):
+    with pytest.raises(WhatIfError, match="does not tell all of the group's life"):
+        read_clients(group_log([gap], "g", GroupConfig().tick_ahead_bound_ms), GroupConfig())
+    with pytest.raises(WhatIfError, match="no request of group nobodys"):
         group_log(records("crash"), "nobodys", 3_000)
-    with pytest.raises(LifeError, match="not known here"):
+    with pytest.raises(WhatIfError, match="not known here"):
         play(log_of("crash"), GroupConfig(), {})
 
 
 def test_lives_of_a_crash() -> None:
-    lives = {life.client_id: life for life in read_lives(log_of("crash"), GroupConfig()).lives}
-    assert len(lives) == 4
-    assert (lives["b"].says_goodbye, lives["b"].ends_ms is not None) == (False, True)
-    assert [lives[name].says_goodbye for name in "acd"] == [True, True, True]
+    clients = {life.client_id: life for life in read_clients(log_of("crash"), GroupConfig()).clients}
+    assert len(clients) == 4
+    assert (clients["b"].leaves, clients["b"].ends_ms is not None) == (False, True)
+    assert [clients[name].leaves for name in "acd"] == [True, True, True]
 
 
 def test_the_clock_of_a_log() -> None:

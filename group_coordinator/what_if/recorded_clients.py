@@ -1,9 +1,7 @@
-"""How the clients of a group lived, read from a log of events: when each came, what it wanted, when it was silent, how
-it ended.
+"""A log of events shows how a group's clients behaved: when each came, subscribed, was silent and ended.
 
-A life is that of a process with one member, over all member ids that it was given. The log has only what clients sent,
-so it is handed to the coordinator once more: its answers say who was told what, and who is the same client under a new
-id.
+A recorded client is a process with one member, over all the member ids that it was given. The log has only what clients
+sent, so the coordinator handles the log once more: its answers show which member each client is under a new id.
 """
 
 from __future__ import annotations
@@ -49,8 +47,8 @@ _LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 Span = tuple[int, int]
 
 
-class LifeError(ValueError):
-    """The log does not say how these clients lived. The message is for people."""
+class WhatIfError(ValueError):
+    """The log does not show how these clients behaved. The message is for people."""
 
 
 class LogClock:
@@ -119,7 +117,7 @@ def group_log(records: Iterable[Record], group_id: str, ahead_max_ms: int) -> Gr
         elif record.key == key:
             found.append(record)
     if not found:
-        raise LifeError(f"This log has no request of group {group_id}.")
+        raise WhatIfError(f"This log has no request of group {group_id}.")
     partition = found[0].partition or 0
     clock = LogClock(ticks.get(partition, ()))
     events: list[GroupEvent] = []
@@ -133,7 +131,7 @@ def group_log(records: Iterable[Record], group_id: str, ahead_max_ms: int) -> Gr
     return GroupLog(group_id=group_id, partition=partition, events=tuple(events), clock=clock, ends_ms=ends[partition])
 
 
-class Life(Struct, kw_only=True, eq=False):
+class RecordedClient(Struct, kw_only=True, eq=False):
     """One client process."""
 
     client_id: str
@@ -148,7 +146,7 @@ class Life(Struct, kw_only=True, eq=False):
     last_sign_ms: int
     ends_ms: int | None = None
     """None: it lives on when the log ends."""
-    says_goodbye: bool = False
+    leaves: bool = False
     """It ends by leaving the group; else by falling silent."""
     member_ids: list[str] = field(default_factory=list)
     subscriptions: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
@@ -164,64 +162,64 @@ class Life(Struct, kw_only=True, eq=False):
     # While it is read:
     is_lost: bool = False
     stalled_since_ms: int | None = None
-    told_ms: int | None = None
+    notified_ms: int | None = None
     waiting: int = 0
     heartbeats: list[int] = field(default_factory=list)
     reactions: list[int] = field(default_factory=list)
     pauses: list[Span] = field(default_factory=list)
 
 
-class Lives(Struct, frozen=True, kw_only=True):
-    """All that the clients of a group brought with them."""
+class RecordedClients(Struct, frozen=True, kw_only=True):
+    """All clients of a group, and their requests."""
 
-    lives: tuple[Life, ...]
-    commits: tuple[tuple[Life, RequestEvent], ...]
+    clients: tuple[RecordedClient, ...]
+    commits: tuple[tuple[RecordedClient, RequestEvent], ...]
     """What members committed."""
-    strangers: tuple[RequestEvent, ...]
+    other_requests: tuple[RequestEvent, ...]
     """Requests of those who are no members: tools, admin clients."""
     partition_counts: dict[str, int]
     """Of each topic that the leaders shared out."""
 
 
-def read_lives(log: GroupLog, config: GroupConfig) -> Lives:
+def read_clients(log: GroupLog, config: GroupConfig) -> RecordedClients:
     """Raises LifeError when nobody joins, or when the members are no consumers."""
     return _Reader(log, config).read()
 
 
 class _Reader:
-    """Goes through the log once, with the coordinator beside it."""
+    """The reader goes through the log once, with a coordinator of its own."""
 
     def __init__(self, log: GroupLog, config: GroupConfig) -> None:
         self._log = log
         self._coordinator = GroupCoordinator(log.group_id, config, partition=log.partition)
-        self._lives: list[Life] = []
-        self._by_member: dict[str, Life] = {}
-        self._asked: dict[str, tuple[Life, object]] = {}
-        self._commits: list[tuple[Life, RequestEvent]] = []
-        self._strangers: list[RequestEvent] = []
+        self._clients: list[RecordedClient] = []
+        self._by_member: dict[str, RecordedClient] = {}
+        self._pending: dict[str, tuple[RecordedClient, object]] = {}
+        self._commits: list[tuple[RecordedClient, RequestEvent]] = []
+        self._other_requests: list[RequestEvent] = []
         self._counts: dict[str, int] = {}
 
-    def read(self) -> Lives:
+    def read(self) -> RecordedClients:
         for event in self._log.events:
             self._coordinator.advance_to(event.clock_ms)
             self._answers()
             if isinstance(event, RequestEvent):
                 self._request(event)
             elif isinstance(event, RecordedEvent) and not isinstance(event.said, RecordedLeader):
-                raise LifeError(
+                raise WhatIfError(
                     "This recording does not tell all of the group's life, so nobody knows what would have been "
                     "otherwise."
                 )
             self._coordinator.handle(event)
             self._answers(event.timestamp_ms)
-        if not self._lives:
-            raise LifeError("In this log nobody joins the group: there is nothing to play again.")
-        for life in self._lives:
-            self._conclude(life)
-        return Lives(
-            lives=tuple(self._lives),
+        if not self._clients:
+            raise WhatIfError("In this log nobody joins the group: there is nothing to play again.")
+        for client in self._clients:
+            self._conclude(client)
+        return RecordedClients(
+            clients=tuple(self._clients),
             commits=tuple(self._commits),
-            strangers=tuple(self._strangers),
+            other_requests=tuple(self._other_requests),
             partition_counts=self._counts,
         )
 
@@ -229,41 +227,41 @@ class _Reader:
 
     def _request(self, event: RequestEvent) -> None:
         request, time_ms = event.request, event.timestamp_ms
-        life: Life | None = None
+        client: RecordedClient | None = None
         match request:
             case JoinGroupRequest():
-                life = self._join(event, request)
+                client = self._join(event, request)
             case HeartbeatRequest() | SyncGroupRequest():
-                life = self._by_member.get(request.member_id)
+                client = self._by_member.get(request.member_id)
                 if isinstance(request, SyncGroupRequest):
                     self._count(request)
-                elif life is not None:
-                    life.heartbeats.append(time_ms)
+                elif client is not None:
+                    client.heartbeats.append(time_ms)
             case OffsetCommitRequest() if request.member_id in self._by_member:
-                life = self._by_member[request.member_id]
-                self._commits.append((life, event))
+                client = self._by_member[request.member_id]
+                self._commits.append((client, event))
             case LeaveGroupRequest():
                 for each in request.members:
                     self._leave(each, time_ms, event)
             case _:
-                self._strangers.append(event)
-        if life is not None:
-            self._sign(life, time_ms)
+                self._other_requests.append(event)
+        if client is not None:
+            self._sign(client, time_ms)
             if isinstance(request, JoinGroupRequest | SyncGroupRequest):
-                life.waiting += 1
-            self._asked[event.envelope.request_id] = life, request
+                client.waiting += 1
+            self._pending[event.envelope.request_id] = client, request
 
-    def _join(self, event: RequestEvent, request: JoinGroupRequest) -> Life:
+    def _join(self, event: RequestEvent, request: JoinGroupRequest) -> RecordedClient:
         if request.protocol_type != CONSUMER:
-            raise LifeError(
+            raise WhatIfError(
                 f"Only groups of consumers can be played again; this one is of type {request.protocol_type!r}."
             )
         time_ms = event.timestamp_ms
         topics, rack_id = _subscription(request)
-        life = self._by_member.get(request.member_id) if request.member_id else self._returned(event, request)
-        if life is None:
+        client = self._by_member.get(request.member_id) if request.member_id else self._returned(event, request)
+        if client is None:
             envelope = event.envelope
-            life = Life(
+            client = RecordedClient(
                 client_id=envelope.client_id,
                 client_host=envelope.client_host,
                 instance_id=request.group_instance_id,
@@ -277,62 +275,62 @@ class _Reader:
                 begins_ms=time_ms,
                 last_sign_ms=time_ms,
             )
-            self._lives.append(life)
+            self._clients.append(client)
             if request.member_id:
-                self._by_member[request.member_id] = life
-        seen = life.subscriptions[-1][1] if life.subscriptions else life.topics
+                self._by_member[request.member_id] = client
+        seen = client.subscriptions[-1][1] if client.subscriptions else client.topics
         if topics != seen:
-            life.subscriptions.append((time_ms, topics))
-        if life.told_ms is not None:
-            life.reactions.append(time_ms - life.told_ms)
-            life.told_ms = None
-        if life.stalled_since_ms is not None:
-            life.stalls.append((life.stalled_since_ms, time_ms))
-            life.last_sign_ms, life.stalled_since_ms = time_ms, None
-        return life
+            client.subscriptions.append((time_ms, topics))
+        if client.notified_ms is not None:
+            client.reactions.append(time_ms - client.notified_ms)
+            client.notified_ms = None
+        if client.stalled_since_ms is not None:
+            client.stalls.append((client.stalled_since_ms, time_ms))
+            client.last_sign_ms, client.stalled_since_ms = time_ms, None
+        return client
 
-    def _returned(self, event: RequestEvent, request: JoinGroupRequest) -> Life | None:
-        """Who joins without an id: a client that has lost its own, or (None) a new one."""
+    def _returned(self, event: RequestEvent, request: JoinGroupRequest) -> RecordedClient | None:
+        """Return the client that joins without an id after it lost its own; None for a new client."""
         envelope, instance_id = event.envelope, request.group_instance_id
-        for life in reversed(self._lives):
-            same = (life.client_id, life.client_host, life.instance_id) == (
+        for client in reversed(self._clients):
+            same = (client.client_id, client.client_host, client.instance_id) == (
                 envelope.client_id,
                 envelope.client_host,
                 instance_id,
             )
-            if not same or life.ends_ms is not None:
+            if not same or client.ends_ms is not None:
                 continue
-            if life.is_lost or life.stalled_since_ms is not None:
-                return life
+            if client.is_lost or client.stalled_since_ms is not None:
+                return client
             if instance_id is not None:
-                life.ends_ms = life.last_sign_ms + 1  # another process has its static id now
+                client.ends_ms = client.last_sign_ms + 1  # another process has its static id now
         return None
 
     def _leave(self, each: LeaveGroupMember, time_ms: int, event: RequestEvent) -> None:
-        life = self._by_member.get(each.member_id) or next(
+        client = self._by_member.get(each.member_id) or next(
             (
-                life
-                for life in reversed(self._lives)
-                if each.group_instance_id and life.instance_id == each.group_instance_id
+                client
+                for client in reversed(self._clients)
+                if each.group_instance_id and client.instance_id == each.group_instance_id
             ),
             None,
         )
-        if life is None or life.ends_ms is not None:
-            self._strangers.append(event)
+        if client is None or client.ends_ms is not None:
+            self._other_requests.append(event)
             return
         if not each.member_id:  # somebody else removed it by its static id
-            self._strangers.append(event)
+            self._other_requests.append(event)
             return
-        self._sign(life, time_ms)
+        self._sign(client, time_ms)
         if each.reason is not None and _POLL_TIMEOUT in each.reason:
-            life.stalled_since_ms = max(time_ms - life.rebalance_timeout_ms, life.begins_ms)
+            client.stalled_since_ms = max(time_ms - client.rebalance_timeout_ms, client.begins_ms)
         else:
-            life.ends_ms, life.says_goodbye = time_ms, True
+            client.ends_ms, client.leaves = time_ms, True
 
-    def _sign(self, life: Life, time_ms: int) -> None:
-        if not life.waiting and not life.is_lost and time_ms - life.last_sign_ms > _SHORT_MS:
-            life.pauses.append((life.last_sign_ms + 1, time_ms))
-        life.last_sign_ms = max(life.last_sign_ms, time_ms)
+    def _sign(self, client: RecordedClient, time_ms: int) -> None:
+        if not client.waiting and not client.is_lost and time_ms - client.last_sign_ms > _SHORT_MS:
+            client.pauses.append((client.last_sign_ms + 1, time_ms))
+        client.last_sign_ms = max(client.last_sign_ms, time_ms)
 
     def _count(self, request: SyncGroupRequest) -> None:
         for share in request.assignments:
@@ -349,44 +347,44 @@ class _Reader:
         for output in self._coordinator.take_outputs():
             if not isinstance(output, Answer):
                 continue
-            found = self._asked.pop(output.request_id, None)
+            found = self._pending.pop(output.request_id, None)
             if found is None:
                 continue
-            life, request = found
+            client, request = found
             time_ms = self._log.clock.when(output.time_ms) if now_ms is None else now_ms
             if isinstance(request, JoinGroupRequest | SyncGroupRequest):
-                life.waiting = max(life.waiting - 1, 0)
-                life.last_sign_ms = max(life.last_sign_ms, time_ms)
+                client.waiting = max(client.waiting - 1, 0)
+                client.last_sign_ms = max(client.last_sign_ms, time_ms)
             error = getattr(output.response, "error_code", ErrorCode.NONE)
             if isinstance(request, JoinGroupRequest):
                 member_id = getattr(output.response, "member_id", "")
                 if error in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED) and member_id:
-                    life.is_lost = False
-                    self._by_member[member_id] = life
-                    if member_id not in life.member_ids:
-                        life.member_ids.append(member_id)
-            if error is ErrorCode.REBALANCE_IN_PROGRESS and life.told_ms is None:
-                life.told_ms = time_ms
+                    client.is_lost = False
+                    self._by_member[member_id] = client
+                    if member_id not in client.member_ids:
+                        client.member_ids.append(member_id)
+            if error is ErrorCode.REBALANCE_IN_PROGRESS and client.notified_ms is None:
+                client.notified_ms = time_ms
             elif error in _LOST:
-                life.is_lost = True
+                client.is_lost = True
 
     # ------------------------------------------------------------------------------------------------------ the end
 
-    def _conclude(self, life: Life) -> None:
-        between = [later - earlier for earlier, later in zip(life.heartbeats, life.heartbeats[1:], strict=False)]
-        usual_ms = median_low(between) if between else life.session_timeout_ms // 3
-        life.heartbeat_interval_ms = max(min(usual_ms, life.session_timeout_ms // 2), 50)
-        life.reaction_ms = median_low(life.reactions) if life.reactions else 100
-        long_ms = max(2 * life.heartbeat_interval_ms + 500, _SHORT_MS)
-        life.silences = [each for each in life.pauses if each[1] - each[0] > long_ms]
-        if life.stalled_since_ms is not None:
-            life.stalls.append((life.stalled_since_ms, self._log.ends_ms + 1))
+    def _conclude(self, client: RecordedClient) -> None:
+        between = [later - earlier for earlier, later in zip(client.heartbeats, client.heartbeats[1:], strict=False)]
+        usual_ms = median_low(between) if between else client.session_timeout_ms // 3
+        client.heartbeat_interval_ms = max(min(usual_ms, client.session_timeout_ms // 2), 50)
+        client.reaction_ms = median_low(client.reactions) if client.reactions else 100
+        long_ms = max(2 * client.heartbeat_interval_ms + 500, _SHORT_MS)
+        client.silences = [each for each in client.pauses if each[1] - each[0] > long_ms]
+        if client.stalled_since_ms is not None:
+            client.stalls.append((client.stalled_since_ms, self._log.ends_ms + 1))
         elif (
-            life.ends_ms is None
-            and not life.waiting
-            and self._log.ends_ms - life.last_sign_ms > max(long_ms, life.session_timeout_ms // 2)
+            client.ends_ms is None
+            and not client.waiting
+            and self._log.ends_ms - client.last_sign_ms > max(long_ms, client.session_timeout_ms // 2)
         ):
-            life.ends_ms = life.last_sign_ms + 1
+            client.ends_ms = client.last_sign_ms + 1
 
 
 def _subscription(request: JoinGroupRequest) -> tuple[tuple[str, ...], str]:

@@ -1,4 +1,4 @@
-"""What a member offers when it joins, and what it decides when it leads: both by its assignors."""
+"""A member offers its assignors when it joins, and assigns with one of them when it leads."""
 
 from __future__ import annotations
 
@@ -73,8 +73,11 @@ def offered_protocols(
 
 
 def group_subscriptions(members: Sequence[JoinGroupResponseMember]) -> tuple[MemberSubscription, ...]:
-    """What the members subscribe to. One whose subscription cannot be read subscribes to nothing: it gets nothing,
-    but the others get their share (Kafka's leader would fail)."""
+    """Return the members' subscriptions.
+
+    A member whose subscription cannot be read gets nothing, and the others get their partitions; Kafka's leader would
+    fail.
+    """
     return tuple(
         MemberSubscription(
             member_id=member.member_id,
@@ -86,7 +89,7 @@ def group_subscriptions(members: Sequence[JoinGroupResponseMember]) -> tuple[Mem
 
 
 def group_topics(subscriptions: Sequence[MemberSubscription]) -> tuple[str, ...]:
-    """All topics that somebody in the group subscribes to, sorted."""
+    """Return all topics that a member of the group subscribes to, sorted."""
     return tuple(sorted({topic for member in subscriptions for topic in member.subscription.topics}))
 
 

@@ -1,4 +1,5 @@
-"""How a member ends: it commits, gives up its partitions, leaves. Source: `close` of Kafka's `ConsumerCoordinator`."""
+"""A member that closes commits, releases its partitions and leaves. Source: `close` of Kafka's `ConsumerCoordinator`.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from group_coordinator.members.membership import Membership
 from group_coordinator.members.positions import Positions
 
 
-class Closing:
-    """The last steps of a member; none of them is waited for longer than `request.timeout.ms` in all."""
+class Shutdown:
+    """The last steps of a member; together they wait for no longer than `request.timeout.ms`."""
 
     def __init__(self, membership: Membership, commits: Commits, positions: Positions, leaving: Leaving) -> None:
         self.begun = False
@@ -20,13 +21,13 @@ class Closing:
         self._positions = positions
         self._leaving = leaving
         self._leave_group = False
-        self._gave_up_partitions = False
-        self._given_up_for_good = False
+        self._has_released = False
+        self._release_processed = False
         self._left = False
         self._until_ms = 0
 
     def begin(self, leave_group: bool | None) -> None:
-        """Commit what is to be committed automatically, then go on."""
+        """Commit automatically if that is configured, then go on."""
         if self.begun:
             return
         membership = self._membership
@@ -43,11 +44,11 @@ class Closing:
         out_of_time = self._until_ms <= membership.now_ms
         if self._commits.any_open and not out_of_time:
             return
-        if not self._gave_up_partitions:
-            self._gave_up_partitions = True
-            self._given_up_for_good = not self.give_up_all()
+        if not self._has_released:
+            self._has_released = True
+            self._release_processed = not self.release_all()
         if not self._left:
-            if not self._given_up_for_good and not out_of_time:
+            if not self._release_processed and not out_of_time:
                 return
             self._left = True
             if self._leave_group:
@@ -61,15 +62,14 @@ class Closing:
         membership.notify(Closed())
 
     def polled(self) -> None:
-        """The application has dealt with what it was told: should partitions have been revoked, it is done with
-        them."""
-        self._given_up_for_good = self._gave_up_partitions
+        """The application has handled its notifications: it has let go of revoked partitions."""
+        self._release_processed = self._has_released
 
     def next_deadline_ms(self) -> int | None:
         return self._until_ms if self.begun and not self.done else None
 
-    def give_up_all(self) -> bool:
-        """Own nothing any more: revoked, or lost when the place in the group is. False when nothing was owned."""
+    def release_all(self) -> bool:
+        """Release all partitions: revoked, or lost if the member has lost its place. False if there were none."""
         membership = self._membership
         partitions, membership.owned = membership.owned, ()
         self._positions.dropped(partitions)

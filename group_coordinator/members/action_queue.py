@@ -1,4 +1,4 @@
-"""What is to be done when: actions by time, and those of one time in the order in which they were entered."""
+"""Actions run by time; those of one time run in the order in which they were entered."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import count
 Action = Callable[[], None]
 
 
-class Agenda:
-    """Not for several threads at once."""
+class ActionQueue:
+    """The queue is for one thread."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[int, int, Action]] = []
@@ -20,10 +20,10 @@ class Agenda:
         heapq.heappush(self._entries, (time_ms, next(self._numbers), action))
 
     def next_ms(self) -> int | None:
-        """When something is to be done; None: nothing is."""
+        """Return the time of the next action; None if there is none."""
         return self._entries[0][0] if self._entries else None
 
     def do_due(self, now_ms: int) -> None:
-        """Do everything whose time has come."""
+        """Run all actions whose time has come."""
         while self._entries and self._entries[0][0] <= now_ms:
             heapq.heappop(self._entries)[2]()
