@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
-from simulation.run import case_of, is_world, live
+from simulation.run import case_of, is_world, run_case
 from simulation.shrink import TRIES_MAX, shrink
 from simulation.story import story
 
@@ -52,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def try_seed(seed: int) -> tuple[Finding | None, int]:
-    """What a seed breaks, if anything, and how many requests it had."""
-    outcome = live(case_of(seed))
+    """Return what a seed breaks, if anything, and its number of requests."""
+    outcome = run_case(case_of(seed))
     if not outcome.violations:
         return None, outcome.requests
     rules = tuple(violation.rule for violation in outcome.violations)
@@ -93,17 +93,17 @@ def _many(seeds: range, jobs: int) -> int:
     took_s = time.monotonic() - began_s
     worlds = sum(is_world(seed) for seed in seeds)
     print(
-        f"{worlds} worlds and {done - worlds} soups with {requests} requests in {took_s:.0f} s ({done / took_s:.0f} a "
-        f"second, {jobs} processes): {len(findings)} broke a rule"
+        f"{worlds} worlds and {done - worlds} sequences with {requests} requests in {took_s:.0f} s "
+        f"({done / took_s:.0f} a second, {jobs} processes): {len(findings)} broke a rule"
     )
     return 1 if findings else 0
 
 
 def _story(seed: int, tries_max: int) -> int:
     case = case_of(seed)
-    violations = live(case).violations
+    violations = run_case(case).violations
     if violations and tries_max:
         case = shrink(case, violations[0].rule, tries_max)
-    for line in story(case, live(case, keep_steps=True)):
+    for line in story(case, run_case(case, keep_steps=True)):
         print(line)
     return 1 if violations else 0

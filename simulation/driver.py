@@ -48,7 +48,7 @@ class DeadLetter(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What the checkpoint says of a batch before it is worked."""
+    """The checkpoint's note about a batch before it is worked."""
 
     start: int
     end: int
@@ -127,7 +127,7 @@ class Driver:
 
     @property
     def is_done(self) -> bool:
-        """Whether all is handled, and every timer that the ticks have reached has fired."""
+        """True if all records are handled, and every timer that the ticks have reached has fired."""
         return self._plan is None and self._end == len(self._records) and self._watermark_ms == self.clock_ms
 
     def run_batch(self, dice: Random, records_max: int, fail_at: int | None = None, *, is_last: bool = False) -> int:

@@ -1,4 +1,4 @@
-"""What each kind of fault does to a world when its time has come."""
+"""Each kind of fault changes a world when its time has come."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from simulation.scenario import (
     Close,
     Crash,
     DriverCrash,
+    ExternalClient,
     Fault,
     Freeze,
     Grow,
     MemberFault,
     Remake,
     SlowPoll,
-    Stranger,
     StrayTick,
     Subscribe,
     WallClockJump,
@@ -46,7 +46,7 @@ from simulation.scenario import (
 if TYPE_CHECKING:
     from simulation.world import World
 
-STRANGERS = (
+EXTERNAL_CLIENTS = (
     "describe",
     "delete",
     "delete_offsets",
@@ -59,11 +59,11 @@ STRANGERS = (
 )
 
 
-def befall(world: World, fault: Fault) -> None:
+def apply_fault(world: World, fault: Fault) -> None:
     """Let it happen."""
     match fault:
         case Crash() | Close() | Freeze() | SlowPoll() | BadNetwork() | Subscribe():
-            _befall_member(world, fault)
+            _apply_member_fault(world, fault)
         case BrokerPause(for_ms=for_ms):
             world.tell("the broker", f"takes and gives nothing for {for_ms} ms")
             world.broker_back_ms = max(world.broker_back_ms, world.now_ms + for_ms)
@@ -81,14 +81,14 @@ def befall(world: World, fault: Fault) -> None:
             if fault.shard < len(world.drivers):
                 _stray_tick(world, fault)
         case Grow() | Remake():
-            _befall_topic(world, fault)
-        case Stranger():
-            _stranger(world, fault)
+            _apply_topic_fault(world, fault)
+        case ExternalClient():
+            _external_request(world, fault)
         case _:
             assert_never(fault)
 
 
-def _befall_topic(world: World, fault: Grow | Remake) -> None:
+def _apply_topic_fault(world: World, fault: Grow | Remake) -> None:
     topic = fault.topic
     if isinstance(fault, Remake):
         # While the broker stands still nobody can delete anything.
@@ -98,7 +98,7 @@ def _befall_topic(world: World, fault: Grow | Remake) -> None:
         world.topics[topic] = fault.partitions
 
 
-def _befall_member(world: World, fault: MemberFault) -> None:
+def _apply_member_fault(world: World, fault: MemberFault) -> None:
     process = world.running(fault.member)
     if process is None:
         return
@@ -159,7 +159,7 @@ def _stray_tick(world: World, fault: StrayTick) -> None:
     world.append(fault.shard, None, encode_tick(clock_ms))
 
 
-def _stranger(world: World, fault: Stranger) -> None:
+def _external_request(world: World, fault: ExternalClient) -> None:
     """One or more requests of somebody who is no member."""
     world.tell("a stranger", f"sends {fault.what} to {fault.group_id}")
     own_shard = group_partition(fault.group_id, len(world.drivers))
@@ -180,7 +180,7 @@ def _stranger(world: World, fault: Stranger) -> None:
     world.append(shard, key, value)
 
 
-def _request(fault: Stranger) -> tuple[str, int, Request]:
+def _request(fault: ExternalClient) -> tuple[str, int, Request]:
     group_id = fault.group_id
     match fault.what:
         case "delete":

@@ -1,4 +1,4 @@
-"""From a seed to a scenario: who lives in it, and what goes wrong."""
+"""A seed becomes a scenario: members, and faults."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from random import Random
 
 from coordinator_state import GroupConfig
-from simulation.chance import Chance
-from simulation.faults import STRANGERS
+from simulation.faults import EXTERNAL_CLIENTS
+from simulation.random_streams import RandomStreams
 from simulation.scenario import (
     BadNetwork,
     BrokerClockJump,
@@ -15,6 +15,7 @@ from simulation.scenario import (
     Close,
     Crash,
     DriverCrash,
+    ExternalClient,
     Fault,
     Freeze,
     Grow,
@@ -22,7 +23,6 @@ from simulation.scenario import (
     Remake,
     Scenario,
     SlowPoll,
-    Stranger,
     StrayTick,
     Subscribe,
     WallClockJump,
@@ -36,7 +36,7 @@ DAY_MS = 86_400_000
 
 def scenario_of(seed: int) -> Scenario:
     """The world of a seed."""
-    dice = Chance(seed).of("scenario")
+    dice = RandomStreams(seed).of("scenario")
     shards = dice.choice((1, 1, 2))
     config = GroupConfig(
         group_min_session_timeout_ms=SESSION_MS,
@@ -54,7 +54,7 @@ def scenario_of(seed: int) -> Scenario:
         plan for group_id in groups for plan in _members(dice, group_id, tuple(topics), faults_end_ms, every_ms[1])
     )
     faults = [_fault(dice, members, topics, groups, shards, faults_end_ms) for _ in range(dice.randint(0, 7))]
-    deletions = Chance(seed).of("topics that go")
+    deletions = RandomStreams(seed).of("topics that go")
     faults += [
         Remake(topic=deletions.choice(list(topics)), at_ms=deletions.randint(0, faults_end_ms))
         for _ in range(deletions.choice((0, 0, 0, 1, 2)))
@@ -66,7 +66,7 @@ def scenario_of(seed: int) -> Scenario:
         members=members,
         faults=tuple(sorted(faults, key=lambda fault: fault.at_ms)),
         faults_end_ms=faults_end_ms,
-        coordinator_starts_ms=Chance(seed).of("coordinator").choice((0, 0, 0, 1_000, 9_000, 25_000)),
+        coordinator_starts_ms=RandomStreams(seed).of("coordinator").choice((0, 0, 0, 1_000, 9_000, 25_000)),
         batch_every_ms=every_ms,
         # However it is cut, the query must keep up with its ticks and members.
         batch_records_max=dice.choice((2, 10, 60)) if every_ms[1] <= 100 else 60 if every_ms[1] <= 1_500 else 1_000,
@@ -135,7 +135,12 @@ def _fault(
             ),
         ),
         (dynamic, lambda: Grow(topic=dice.choice(list(topics)), at_ms=at_ms, partitions=dice.randint(2, 8))),
-        (5, lambda: Stranger(group_id=dice.choice([*groups, "nobodys"]), at_ms=at_ms, what=dice.choice(STRANGERS))),
+        (
+            5,
+            lambda: ExternalClient(
+                group_id=dice.choice([*groups, "nobodys"]), at_ms=at_ms, what=dice.choice(EXTERNAL_CLIENTS)
+            ),
+        ),
     ]
     make = dice.choices([kind for _, kind in kinds], [weight for weight, _ in kinds])[0]
     return make()

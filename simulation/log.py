@@ -52,5 +52,5 @@ class Log:
 
     @property
     def requests(self) -> int:
-        """How many records are no ticks."""
+        """The number of records that are no ticks."""
         return sum(record.key is not None for records in self.partitions for record in records)

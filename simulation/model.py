@@ -46,86 +46,87 @@ from schemas.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from simulation.model_life import Alarm, Life, No, Said, time_of
+from simulation.model_group import ModelError, ModelGroup, ModelOutput, ModelTimer, time_of
 from simulation.model_offsets import OffsetRequests
 from simulation.model_requests import FIVE_MINUTES_MS
 
-Picture = dict[str, Any]
+Snapshot = dict[str, Any]
 """A group in the words of the recorded histories (`group_coordinator.recordings.history.group_state`)."""
 
 
 class Model(OffsetRequests):
-    """One group. `hear` a request or `pass_time`; both give what is said, in order."""
+    """The model of one group. Give it a request with `handle`, or time with `pass_time`; both return its outputs, in
+    order."""
 
-    def pass_time(self, clock_ms: int) -> list[Said]:
+    def pass_time(self, clock_ms: int) -> list[ModelOutput]:
         """The clock has reached `clock_ms`."""
-        while self.life is not None and self._next_happening(self.life, clock_ms):
+        while self.group is not None and self._fire_next_timer(self.group, clock_ms):
             pass
-        said, self.said = self.said, []
-        return said
+        outputs, self.outputs = self.outputs, []
+        return outputs
 
-    def hear(self, event: RequestEvent) -> list[Said]:
+    def handle(self, event: RequestEvent) -> list[ModelOutput]:
         """A request, after whatever was due before it."""
         before = self.pass_time(event.clock_ms)
-        if self.life is not None:
-            self.life.now_ms = max(self.life.now_ms, event.clock_ms)
-        now_ms = time_of(event) if self.life is None else self.life.now_ms
+        if self.group is not None:
+            self.group.now_ms = max(self.group.now_ms, event.clock_ms)
+        now_ms = time_of(event) if self.group is None else self.group.now_ms
         try:
             response = self._handle(event)
-        except No as no:
-            response = refusal(event.request, no)
+        except ModelError as error:
+            response = refusal(event.request, error)
         if response is not None:
             self.answer(event.envelope.request_id, response, now_ms)
         return before + self.pass_time(now_ms)
 
-    def renew_sessions(self, clock_ms: int, goes_on_ms: int | None = None) -> list[Said]:
+    def renew_sessions(self, clock_ms: int, goes_on_ms: int | None = None) -> list[ModelOutput]:
         """The clock had stood still at `clock_ms`: everybody has a whole session from here.
 
         `goes_on_ms`: there the group's time goes on; what lies between never was.
         """
-        said = self.pass_time(clock_ms)
-        life = self.life
-        if life is None:
-            return said
-        life.now_ms = max(life.now_ms, clock_ms)
-        if goes_on_ms is not None and goes_on_ms > life.now_ms:
-            life.leave_out(goes_on_ms - life.now_ms)
-        for alarm in [each for each in life.alarms if each.kind == "session"]:
-            person = life.person(alarm.who)
-            life.alarms.remove(alarm)
-            if person is None:
-                alarm.deadline_ms += life.now_ms - alarm.armed_ms
-                alarm.armed_ms = life.now_ms
+        outputs = self.pass_time(clock_ms)
+        group = self.group
+        if group is None:
+            return outputs
+        group.now_ms = max(group.now_ms, clock_ms)
+        if goes_on_ms is not None and goes_on_ms > group.now_ms:
+            group.leave_out(goes_on_ms - group.now_ms)
+        for timer in [each for each in group.timers if each.kind == "session"]:
+            member = group.member(timer.who)
+            group.timers.remove(timer)
+            if member is None:
+                timer.deadline_ms += group.now_ms - timer.armed_ms
+                timer.armed_ms = group.now_ms
             else:
-                whole_ms = FIVE_MINUTES_MS if person.new else person.session_ms
-                alarm.deadline_ms = max(alarm.deadline_ms, life.now_ms + whole_ms)
-            life.alarms.append(alarm)
-        return said
+                whole_ms = FIVE_MINUTES_MS if member.new else member.session_ms
+                timer.deadline_ms = max(timer.deadline_ms, group.now_ms + whole_ms)
+            group.timers.append(timer)
+        return outputs
 
-    def forget_topics(self, event: TopicsDeletedEvent) -> list[Said]:
+    def forget_topics(self, event: TopicsDeletedEvent) -> list[ModelOutput]:
         """Topics are gone: whatever was committed for them by that id, or before ids were known, is gone as well."""
         before = self.pass_time(event.clock_ms)
-        life = self.life
-        if life is None:
+        group = self.group
+        if group is None:
             return before
-        life.now_ms = max(life.now_ms, event.clock_ms)
-        for (topic, partition), stored in sorted(life.offsets.items()):
+        group.now_ms = max(group.now_ms, event.clock_ms)
+        for (topic, partition), stored in sorted(group.offsets.items()):
             if any(each.name == topic and stored.value.topic_id in (None, each.topic_id) for each in event.topics):
-                self.forget(life, topic, partition)
-        return before + self.pass_time(life.now_ms)
+                self.forget(group, topic, partition)
+        return before + self.pass_time(group.now_ms)
 
-    def picture(self) -> Picture | None:
+    def snapshot(self) -> Snapshot | None:
         """The group as it is; None: there is none."""
-        return None if self.life is None else picture(self.life)
+        return None if self.group is None else snapshot(self.group)
 
     def _handle(self, event: RequestEvent) -> Response | None:
         envelope = event.envelope
         api = APIS[envelope.api]
         if not api.min_version <= envelope.api_version <= api.max_version:
-            raise No(ErrorCode.UNSUPPORTED_VERSION)
+            raise ModelError(ErrorCode.UNSUPPORTED_VERSION)
         shards = self.config.shard_count
         if envelope.api != "FindCoordinator" and group_partition(self.group_id, shards) != self.partition:
-            raise No(ErrorCode.NOT_COORDINATOR)
+            raise ModelError(ErrorCode.NOT_COORDINATOR)
         handlers: dict[str, Callable[[RequestEvent, Any], Response | None]] = {
             "JoinGroup": self.join_group,
             "SyncGroup": self.sync_group,
@@ -140,7 +141,7 @@ class Model(OffsetRequests):
         }
         return handlers[envelope.api](event, event.request)
 
-    def _next_happening(self, life: Life, clock_ms: int) -> bool:
+    def _fire_next_timer(self, group: ModelGroup, clock_ms: int) -> bool:
         """Let the next alarm ring or the next retention check run; False when none is due.
 
         Alarms of one millisecond ring in the order of arming; a check stands where a task that armed itself anew at its
@@ -148,28 +149,26 @@ class Model(OffsetRequests):
         """
         interval_ms = self.config.offsets_retention_check_interval_ms
         phase_ms = self.config.offsets_retention_check_phase_ms
-        check_ms = life.checked_ms + 1 + (phase_ms - life.checked_ms - 1) % interval_ms
-        alarm: Alarm | None = min(life.alarms, key=lambda each: each.deadline_ms, default=None)
-        if alarm is not None and (alarm.deadline_ms, alarm.armed_ms) < (check_ms, check_ms - interval_ms):
-            if alarm.deadline_ms > clock_ms:
+        check_ms = group.checked_ms + 1 + (phase_ms - group.checked_ms - 1) % interval_ms
+        timer: ModelTimer | None = min(group.timers, key=lambda each: each.deadline_ms, default=None)
+        if timer is not None and (timer.deadline_ms, timer.armed_ms) < (check_ms, check_ms - interval_ms):
+            if timer.deadline_ms > clock_ms:
                 return False
-            self.ring(life, alarm)
+            self.fire(group, timer)
             return True
         if check_ms > clock_ms:
             return False
-        self.check_retention(life, check_ms)
+        self.check_retention(group, check_ms)
         return True
 
 
-def refusal(request: Request, no: No) -> Response:
-    """How each API says no.
-
-    It is written a second time here on purpose: a judge that shared `schemas.refusals` could not find it wrong.
-    """
-    code = no.code
+def refusal(request: Request, error: ModelError) -> Response:
+    """Return the refusal of each API. It is written a second time on purpose: a check that shares `schemas.refusals`
+    could not find it wrong."""
+    code = error.code
     match request:
         case JoinGroupRequest():
-            return JoinGroupResponse(error_code=code, member_id=request.member_id if no.echo else "")
+            return JoinGroupResponse(error_code=code, member_id=request.member_id if error.echo else "")
         case SyncGroupRequest():
             return SyncGroupResponse(error_code=code)
         case HeartbeatRequest():
@@ -209,7 +208,7 @@ def refused_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommi
     )
 
 
-def picture(life: Life) -> Picture:
+def snapshot(group: ModelGroup) -> Snapshot:
     """A group in the words of the recorded histories; what is None is left out."""
     members = {
         each.member_id: _without_none(
@@ -223,24 +222,24 @@ def picture(life: Life) -> Picture:
                 "parked": "+".join(["join"] * (each.join is not None) + ["sync"] * (each.sync is not None)) or None,
             }
         )
-        for each in life.people
+        for each in group.members
     }
     return _without_none(
         {
-            "state": life.state,
-            "state_since_ms": life.since_ms,
-            "generation": life.generation,
-            "protocol_type": life.protocol_type,
-            "protocol": life.protocol,
-            "leader": life.leader,
+            "state": group.state,
+            "state_since_ms": group.since_ms,
+            "generation": group.generation,
+            "protocol_type": group.protocol_type,
+            "protocol": group.protocol,
+            "leader": group.leader,
             "members": members,
-            "pending_join": sorted(life.handed_out),
-            "pending_sync": sorted(life.must_sync),
-            "subscribed_topics": None if life.topics is None else sorted(life.topics),
-            "deadlines": {alarm.who or alarm.kind: alarm.deadline_ms for alarm in life.alarms},
+            "pending_join": sorted(group.issued_ids),
+            "pending_sync": sorted(group.must_sync),
+            "subscribed_topics": None if group.topics is None else sorted(group.topics),
+            "deadlines": {timer.who or timer.kind: timer.deadline_ms for timer in group.timers},
         }
     )
 
 
-def _without_none(fields: Picture) -> Picture:
+def _without_none(fields: Snapshot) -> Snapshot:
     return {name: value for name, value in fields.items() if value is not None}

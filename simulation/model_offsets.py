@@ -38,19 +38,19 @@ from schemas.records import (
     encode_key,
     encode_offset_commit_value,
 )
-from simulation.model_life import Life, No, Stored
+from simulation.model_group import ModelError, ModelGroup, Stored
 from simulation.model_requests import MembershipRequests
 
 
 class OffsetRequests(MembershipRequests):
-    """What the model does with offsets and with the group as a whole."""
+    """The model's handling of offsets and of the group as a whole."""
 
     # ---------------------------------------------------------------------------------------------------- OffsetCommit
 
     def offset_commit(self, event: RequestEvent, request: OffsetCommitRequest) -> OffsetCommitResponse:
         if not request.topics:
             return OffsetCommitResponse()
-        life = self.committer(event, request)
+        group = self.committer(event, request)
         topics = []
         for topic in request.topics:
             partitions = []
@@ -59,12 +59,12 @@ class OffsetRequests(MembershipRequests):
                 code = ErrorCode.NONE
                 if len(metadata.encode("utf-16-be")) // 2 > self.config.offset_metadata_max_bytes:
                     code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                elif not self.has_room(life, topic.name, asked.partition_index, metadata):
+                elif not self.has_room(group, topic.name, asked.partition_index, metadata):
                     code = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
                 else:
                     expires_ms = None
                     if event.envelope.api_version <= 4 and request.retention_time_ms != -1:
-                        expires_ms = life.now_ms + request.retention_time_ms
+                        expires_ms = group.now_ms + request.retention_time_ms
                     value = OffsetCommitValue(
                         offset=asked.committed_offset,
                         leader_epoch=asked.committed_leader_epoch,
@@ -75,49 +75,50 @@ class OffsetRequests(MembershipRequests):
                     )
                     key = OffsetCommitKey(self.group_id, topic.name, asked.partition_index)
                     version = self.config.offset_commit_value_version
-                    self.log(life, encode_key(key), encode_offset_commit_value(value, version))
-                    life.offsets[topic.name, asked.partition_index] = Stored(value, life.now_ms, expires_ms)
+                    self.log(group, encode_key(key), encode_offset_commit_value(value, version))
+                    group.offsets[topic.name, asked.partition_index] = Stored(value, group.now_ms, expires_ms)
                 partitions.append(OffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=code))
             topics.append(
                 OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
             )
         return OffsetCommitResponse(topics=tuple(topics))
 
-    def has_room(self, life: Life, topic: str, partition: int, metadata: str) -> bool:
-        """Whether the group's offsets may be as large as this one makes them; what makes them no larger always fits."""
-        after = {key: stored.value.metadata for key, stored in life.offsets.items()} | {(topic, partition): metadata}
+    def has_room(self, group: ModelGroup, topic: str, partition: int, metadata: str) -> bool:
+        """Return whether the group's offsets may be as large as this one makes them; an offset that makes them no
+        larger always fits."""
+        after = {key: stored.value.metadata for key, stored in group.offsets.items()} | {(topic, partition): metadata}
         size = _bytes_of(self.group_id, after)
         if size <= self.config.group_offsets_max_bytes:
             return True
-        return size <= _bytes_of(self.group_id, {key: stored.value.metadata for key, stored in life.offsets.items()})
+        return size <= _bytes_of(self.group_id, {key: stored.value.metadata for key, stored in group.offsets.items()})
 
-    def committer(self, event: RequestEvent, request: OffsetCommitRequest) -> Life:
-        """Who may commit, and to which group."""
+    def committer(self, event: RequestEvent, request: OffsetCommitRequest) -> ModelGroup:
+        """Return the group for a commit, if this member may commit."""
         generation = request.generation_id_or_member_epoch
-        if self.life is None:
+        if self.group is None:
             if generation >= 0:
-                raise No(
+                raise ModelError(
                     ErrorCode.GROUP_ID_NOT_FOUND if event.envelope.api_version >= 9 else ErrorCode.ILLEGAL_GENERATION
                 )
-            self.life = Life.begin(event)
-            return self.life
-        if generation < 0 and self.life.state == "Empty":
-            return self.life
+            self.group = ModelGroup.begin(event)
+            return self.group
+        if generation < 0 and self.group.state == "Empty":
+            return self.group
         if generation < 0 and not request.member_id and request.group_instance_id is None:
-            raise No(ErrorCode.UNKNOWN_MEMBER_ID)
-        life, each = self.validate(self.life, request.member_id, request.group_instance_id)
-        if generation != life.generation:
-            raise No(ErrorCode.ILLEGAL_GENERATION)
-        if life.state == "CompletingRebalance":
-            raise No(ErrorCode.REBALANCE_IN_PROGRESS)
-        self.arm(life, "session", each.session_ms, each.member_id)
-        return life
+            raise ModelError(ErrorCode.UNKNOWN_MEMBER_ID)
+        group, each = self.validate(self.group, request.member_id, request.group_instance_id)
+        if generation != group.generation:
+            raise ModelError(ErrorCode.ILLEGAL_GENERATION)
+        if group.state == "CompletingRebalance":
+            raise ModelError(ErrorCode.REBALANCE_IN_PROGRESS)
+        self.arm(group, "session", each.session_ms, each.member_id)
+        return group
 
     # --------------------------------------------------------------------------------------- OffsetFetch, OffsetDelete
 
     def offset_fetch(self, event: RequestEvent, request: OffsetFetchRequest) -> OffsetFetchResponse:
         (asked,) = request.groups
-        stored = self.life.offsets if self.life is not None else {}
+        stored = self.group.offsets if self.group is not None else {}
         wanted = asked.topics
         if wanted is None:
             names = sorted({topic for topic, _ in stored})
@@ -148,17 +149,17 @@ class OffsetRequests(MembershipRequests):
 
     def offset_delete(self, event: RequestEvent, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
         self.require_group_id()
-        life = self.life
-        if life is None:
-            raise No(ErrorCode.GROUP_ID_NOT_FOUND)
-        if life.state != "Empty" and life.protocol_type != "consumer":
-            raise No(ErrorCode.NON_EMPTY_GROUP)
+        group = self.group
+        if group is None:
+            raise ModelError(ErrorCode.GROUP_ID_NOT_FOUND)
+        if group.state != "Empty" and group.protocol_type != "consumer":
+            raise ModelError(ErrorCode.NON_EMPTY_GROUP)
         topics = []
         for topic in request.topics:
-            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if life.subscribed_to(topic.name) else ErrorCode.NONE
+            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.subscribed_to(topic.name) else ErrorCode.NONE
             for asked in topic.partitions if code is ErrorCode.NONE else ():
-                if (topic.name, asked.partition_index) in life.offsets:
-                    self.forget(life, topic.name, asked.partition_index)
+                if (topic.name, asked.partition_index) in group.offsets:
+                    self.forget(group, topic.name, asked.partition_index)
             topics.append(
                 OffsetDeleteResponseTopic(
                     name=topic.name,
@@ -170,93 +171,93 @@ class OffsetRequests(MembershipRequests):
             )
         return OffsetDeleteResponse(topics=tuple(topics))
 
-    def forget(self, life: Life, topic: str, partition: int) -> None:
-        del life.offsets[topic, partition]
-        self.log(life, encode_key(OffsetCommitKey(self.group_id, topic, partition)), None)
+    def forget(self, group: ModelGroup, topic: str, partition: int) -> None:
+        del group.offsets[topic, partition]
+        self.log(group, encode_key(OffsetCommitKey(self.group_id, topic, partition)), None)
 
     # --------------------------------------------------------------------------------------------------- the whole
     # group
 
     def delete_groups(self, event: RequestEvent, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-        life = self.life
-        if life is None:
-            raise No(ErrorCode.GROUP_ID_NOT_FOUND)
-        if life.state != "Empty":
-            raise No(ErrorCode.NON_EMPTY_GROUP)
-        for topic, partition in sorted(life.offsets):
-            self.forget(life, topic, partition)
-        self.die(life)
+        group = self.group
+        if group is None:
+            raise ModelError(ErrorCode.GROUP_ID_NOT_FOUND)
+        if group.state != "Empty":
+            raise ModelError(ErrorCode.NON_EMPTY_GROUP)
+        for topic, partition in sorted(group.offsets):
+            self.forget(group, topic, partition)
+        self.die(group)
         return DeleteGroupsResponse(results=(DeletableGroupResult(group_id=self.group_id),))
 
-    def die(self, life: Life) -> None:
-        self.log(life, encode_key(GroupMetadataKey(self.group_id)), None)
-        self.life = None
+    def die(self, group: ModelGroup) -> None:
+        self.log(group, encode_key(GroupMetadataKey(self.group_id)), None)
+        self.group = None
 
     def describe_groups(self, event: RequestEvent, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-        life = self.life
-        if life is None or not life.in_log:
-            group = DescribedGroup(group_id=self.group_id, group_state="Dead")
+        group = self.group
+        if group is None or not group.in_log:
+            described = DescribedGroup(group_id=self.group_id, group_state="Dead")
             if event.envelope.api_version >= 6:
-                group = DescribedGroup(
+                described = DescribedGroup(
                     error_code=ErrorCode.GROUP_ID_NOT_FOUND,
                     error_message=f"Group {self.group_id} not found.",
                     group_id=self.group_id,
                     group_state="Dead",
                 )
-            return DescribeGroupsResponse(groups=(group,))
-        stable = life.state == "Stable"
+            return DescribeGroupsResponse(groups=(described,))
+        stable = group.state == "Stable"
         members = tuple(
             DescribedGroupMember(
                 member_id=each.member_id,
                 group_instance_id=each.instance_id,
                 client_id=each.client_id,
                 client_host=each.client_host,
-                member_metadata=each.metadata(life.protocol) if stable else b"",
+                member_metadata=each.metadata(group.protocol) if stable else b"",
                 member_assignment=each.assignment,
             )
-            for each in life.people
+            for each in group.members
         )
-        group = DescribedGroup(
+        described = DescribedGroup(
             group_id=self.group_id,
-            group_state=life.state,
-            protocol_type=life.protocol_type or "",
-            protocol_data=life.protocol or "" if stable else "",
+            group_state=group.state,
+            protocol_type=group.protocol_type or "",
+            protocol_data=group.protocol or "" if stable else "",
             members=members,
         )
-        return DescribeGroupsResponse(groups=(group,))
+        return DescribeGroupsResponse(groups=(described,))
 
     def find_coordinator(self, event: RequestEvent, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
         if request.key_type != 0:
-            raise No(ErrorCode.INVALID_REQUEST)
+            raise ModelError(ErrorCode.INVALID_REQUEST)
         shard = group_partition(self.group_id, self.config.shard_count)
         return FindCoordinatorResponse(coordinators=(Coordinator(key=self.group_id, node_id=shard),))
 
     # ------------------------------------------------------------------------------------------------------ retention
 
-    def check_retention(self, life: Life, check_ms: int) -> None:
+    def check_retention(self, group: ModelGroup, check_ms: int) -> None:
         """One run of the check that Kafka makes over all groups at every interval."""
-        life.now_ms = max(life.now_ms, check_ms)
-        life.checked_ms = check_ms
-        for (topic, partition), stored in sorted(life.offsets.items()):
-            if not life.subscribed_to(topic) and self.is_over(life, stored):
-                self.forget(life, topic, partition)
-        if not life.offsets and life.state == "Empty":
-            self.die(life)
+        group.now_ms = max(group.now_ms, check_ms)
+        group.checked_ms = check_ms
+        for (topic, partition), stored in sorted(group.offsets.items()):
+            if not group.subscribed_to(topic) and self.is_over(group, stored):
+                self.forget(group, topic, partition)
+        if not group.offsets and group.state == "Empty":
+            self.die(group)
 
-    def is_over(self, life: Life, stored: Stored) -> bool:
-        if life.protocol_type is None:
+    def is_over(self, group: ModelGroup, stored: Stored) -> bool:
+        if group.protocol_type is None:
             base_ms = stored.committed_ms
-        elif life.state == "Empty":
-            base_ms = life.since_ms
-        elif life.protocol_type == "consumer" and life.state == "Stable" and life.topics is not None:
+        elif group.state == "Empty":
+            base_ms = group.since_ms
+        elif group.protocol_type == "consumer" and group.state == "Stable" and group.topics is not None:
             base_ms = stored.committed_ms
         else:
             return False
         if stored.expires_ms is not None:
-            return life.now_ms >= stored.expires_ms
-        return life.now_ms - base_ms >= self.config.offsets_retention_minutes * 60_000
+            return group.now_ms >= stored.expires_ms
+        return group.now_ms - base_ms >= self.config.offsets_retention_minutes * 60_000
 
 
 def _bytes_of(group_id: str, metadata: dict[tuple[str, int], str]) -> int:
-    """What offsets with such metadata count for: 100 each, and what names it."""
+    """Return the size of offsets with such metadata: 100 bytes each, and their names."""
     return sum(100 + len((group_id + topic + text).encode()) for (topic, _), text in metadata.items())

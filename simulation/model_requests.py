@@ -20,7 +20,7 @@ from schemas.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from simulation.model_life import Life, No, Person
+from simulation.model_group import ModelError, ModelGroup, ModelMember
 from simulation.model_procedures import Procedures
 
 FIVE_MINUTES_MS = 300_000
@@ -36,144 +36,144 @@ class MembershipRequests(Procedures):
         self.require_group_id()
         least_ms, most_ms = self.config.group_min_session_timeout_ms, self.config.group_max_session_timeout_ms
         if not least_ms <= request.session_timeout_ms <= most_ms:
-            raise No(ErrorCode.INVALID_SESSION_TIMEOUT)
-        if self.life is None:
+            raise ModelError(ErrorCode.INVALID_SESSION_TIMEOUT)
+        if self.group is None:
             if request.member_id:
-                raise No(ErrorCode.UNKNOWN_MEMBER_ID)
-            self.life = Life.begin(event)
-            self.log_group(self.life)
-        life = self.life
+                raise ModelError(ErrorCode.UNKNOWN_MEMBER_ID)
+            self.group = ModelGroup.begin(event)
+            self.log_group(self.group)
+        group = self.group
         protocols = [(each.name, each.metadata) for each in reversed(request.protocols)]
         protocols = [(name, dict(protocols)[name]) for name in dict.fromkeys(each.name for each in request.protocols)]
-        self.require_room(life, request.member_id)
-        if life.state == "Empty":
+        self.require_room(group, request.member_id)
+        if group.state == "Empty":
             fits = bool(request.protocol_type) and bool(protocols)
         else:
-            fits = request.protocol_type == life.protocol_type and any(life.common(name) for name, _ in protocols)
+            fits = request.protocol_type == group.protocol_type and any(group.common(name) for name, _ in protocols)
         if not fits:
-            raise No(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            raise ModelError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if not request.member_id:
-            return self.join_anonymous(life, event, request, protocols)
-        if request.member_id in life.handed_out:
+            return self.join_anonymous(group, event, request, protocols)
+        if request.member_id in group.issued_ids:
             if request.group_instance_id is not None:
-                raise No(ErrorCode.UNKNOWN_SERVER_ERROR, echo=False)
-            self.add(life, event, request, request.member_id, protocols)
+                raise ModelError(ErrorCode.UNKNOWN_SERVER_ERROR, echo=False)
+            self.add(group, event, request, request.member_id, protocols)
             return None
-        _, each = self.validate(life, request.member_id, request.group_instance_id)
+        _, each = self.validate(group, request.member_id, request.group_instance_id)
         same = each.protocols == protocols
-        leads = life.leader == each.member_id
-        if same and (life.state == "CompletingRebalance" or (life.state == "Stable" and not leads)):
-            return self.joined(life, each)
+        leads = group.leader == each.member_id
+        if same and (group.state == "CompletingRebalance" or (group.state == "Stable" and not leads)):
+            return self.joined(group, each)
         self.update(each, request, protocols)
-        self.park_join(life, each, event)
-        self.rebalance_or_complete(life)
+        self.park_join(group, each, event)
+        self.rebalance_or_complete(group)
         return None
 
-    def require_room(self, life: Life, member_id: str) -> None:
-        each = life.person(member_id)
-        waiting = sum(1 for other in life.people if other.join is not None)
-        if life.state == "Empty":
+    def require_room(self, group: ModelGroup, member_id: str) -> None:
+        each = group.member(member_id)
+        waiting = sum(1 for other in group.members if other.join is not None)
+        if group.state == "Empty":
             return
-        if life.state == "PreparingRebalance":
+        if group.state == "PreparingRebalance":
             fits = (each is not None and each.join is not None) or waiting < self.config.group_max_size
         else:
-            fits = each is not None or len(life.people) < self.config.group_max_size
+            fits = each is not None or len(group.members) < self.config.group_max_size
         if fits:
             return
         if each is not None:
-            self.answer_removed(life, each)
-            self.remove(life, each)
-        if each is not None or member_id in life.handed_out:
-            self.disarm(life, "session", member_id)
-        life.handed_out = [other for other in life.handed_out if other != member_id]
-        raise No(ErrorCode.GROUP_MAX_SIZE_REACHED, echo=False)
+            self.answer_removed(group, each)
+            self.remove(group, each)
+        if each is not None or member_id in group.issued_ids:
+            self.disarm(group, "session", member_id)
+        group.issued_ids = [other for other in group.issued_ids if other != member_id]
+        raise ModelError(ErrorCode.GROUP_MAX_SIZE_REACHED, echo=False)
 
     def join_anonymous(
-        self, life: Life, event: RequestEvent, request: JoinGroupRequest, protocols: list[tuple[str, bytes]]
+        self, group: ModelGroup, event: RequestEvent, request: JoinGroupRequest, protocols: list[tuple[str, bytes]]
     ) -> JoinGroupResponse | None:
         envelope = event.envelope
         prefix = envelope.client_id if request.group_instance_id is None else request.group_instance_id
         member_id = envelope.new_member_id or f"{prefix}-{uuid5(MEMBER_ID_NAMESPACE, envelope.request_id)}"
-        if life.person(member_id) is not None or member_id in life.handed_out:
-            raise No(ErrorCode.INVALID_REQUEST)
-        old = life.holder(request.group_instance_id)
+        if group.member(member_id) is not None or member_id in group.issued_ids:
+            raise ModelError(ErrorCode.INVALID_REQUEST)
+        old = group.holder(request.group_instance_id)
         if old is not None:
-            return self.replace_static(life, event, request, old, member_id, protocols)
+            return self.replace_static(group, event, request, old, member_id, protocols)
         if request.group_instance_id is None and envelope.api_version >= 4:
-            life.handed_out.append(member_id)
-            self.arm(life, "session", request.session_timeout_ms, member_id)
+            group.issued_ids.append(member_id)
+            self.arm(group, "session", request.session_timeout_ms, member_id)
             return JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
-        self.add(life, event, request, member_id, protocols)
+        self.add(group, event, request, member_id, protocols)
         return None
 
     def add(
         self,
-        life: Life,
+        group: ModelGroup,
         event: RequestEvent,
         request: JoinGroupRequest,
         member_id: str,
         protocols: list[tuple[str, bytes]],
     ) -> None:
         envelope = event.envelope
-        each = Person(member_id, request.group_instance_id, envelope.client_id, envelope.client_host, 0, 0, [])
+        each = ModelMember(member_id, request.group_instance_id, envelope.client_id, envelope.client_host, 0, 0, [])
         self.update(each, request, protocols)
-        if life.state == "PreparingRebalance" and life.came_from == "Empty":
-            life.extend = True
-        if not life.people:
-            life.protocol_type = request.protocol_type
-        if life.leader is None:
-            life.leader = member_id
-        life.people.append(each)
-        life.handed_out = [other for other in life.handed_out if other != member_id]
-        self.park_join(life, each, event)
-        self.arm(life, "session", FIVE_MINUTES_MS, member_id)
-        self.rebalance_or_complete(life)
+        if group.state == "PreparingRebalance" and group.came_from == "Empty":
+            group.extend = True
+        if not group.members:
+            group.protocol_type = request.protocol_type
+        if group.leader is None:
+            group.leader = member_id
+        group.members.append(each)
+        group.issued_ids = [other for other in group.issued_ids if other != member_id]
+        self.park_join(group, each, event)
+        self.arm(group, "session", FIVE_MINUTES_MS, member_id)
+        self.rebalance_or_complete(group)
 
-    def update(self, each: Person, request: JoinGroupRequest, protocols: list[tuple[str, bytes]]) -> None:
+    def update(self, each: ModelMember, request: JoinGroupRequest, protocols: list[tuple[str, bytes]]) -> None:
         each.session_ms = request.session_timeout_ms
         each.rebalance_ms = request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else each.session_ms
         each.protocols = protocols
 
-    def park_join(self, life: Life, each: Person, event: RequestEvent) -> None:
+    def park_join(self, group: ModelGroup, each: ModelMember, event: RequestEvent) -> None:
         if each.join not in (None, event.envelope.request_id):  # Kafka never answers it.
             superseded = JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=each.member_id)
-            self.answer(each.join, superseded, life.now_ms)
+            self.answer(each.join, superseded, group.now_ms)
         each.join = event.envelope.request_id
 
     def replace_static(
         self,
-        life: Life,
+        group: ModelGroup,
         event: RequestEvent,
         request: JoinGroupRequest,
-        old: Person,
+        old: ModelMember,
         member_id: str,
         protocols: list[tuple[str, bytes]],
     ) -> JoinGroupResponse | None:
         """A static member comes back under a new id."""
-        old_id, old_leader = old.member_id, life.leader
+        old_id, old_leader = old.member_id, group.leader
         fenced = ErrorCode.FENCED_INSTANCE_ID
         if old.join not in (None, event.envelope.request_id):
-            self.answer(old.join, JoinGroupResponse(error_code=fenced, member_id=old_id), life.now_ms)
+            self.answer(old.join, JoinGroupResponse(error_code=fenced, member_id=old_id), group.now_ms)
         if old.sync is not None:
-            self.answer(old.sync, SyncGroupResponse(error_code=fenced), life.now_ms)
-        self.disarm(life, "session", old_id)
-        life.people.remove(old)
-        life.people.append(old)
+            self.answer(old.sync, SyncGroupResponse(error_code=fenced), group.now_ms)
+        self.disarm(group, "session", old_id)
+        group.members.remove(old)
+        group.members.append(old)
         each = old
         each.member_id, each.new, each.join, each.sync = member_id, False, None, None
-        if life.leader == old_id:
-            life.leader = member_id
-        self.arm(life, "session", each.session_ms, member_id)
+        if group.leader == old_id:
+            group.leader = member_id
+        self.arm(group, "session", each.session_ms, member_id)
         self.update(each, request, protocols)
-        if life.state == "Stable" and self.vote(life) == life.protocol:
-            self.log_group(life)
-            answer = self.joined(life, each)
-            leads = life.leader == member_id
+        if group.state == "Stable" and self.vote(group) == group.protocol:
+            self.log_group(group)
+            answer = self.joined(group, each)
+            leads = group.leader == member_id
             if event.envelope.api_version >= 9:
                 return replace(answer, skip_assignment=leads)
             return replace(answer, members=(), leader=old_leader or "")
-        self.park_join(life, each, event)
-        self.rebalance_or_complete(life)
+        self.park_join(group, each, event)
+        self.rebalance_or_complete(group)
         return None
 
     # ----------------------------------------------------------------------------------- SyncGroup, Heartbeat,
@@ -181,54 +181,54 @@ class MembershipRequests(Procedures):
 
     def sync_group(self, event: RequestEvent, request: SyncGroupRequest) -> SyncGroupResponse | None:
         if event.envelope.api_version >= 5 and None in (request.protocol_type, request.protocol_name):
-            raise No(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            raise ModelError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         self.require_group_id()
-        life, each = self.validate(self.life, request.member_id, request.group_instance_id)
-        if request.generation_id != life.generation:
-            raise No(ErrorCode.ILLEGAL_GENERATION)
-        if request.protocol_type not in (None, life.protocol_type) or request.protocol_name not in (
+        group, each = self.validate(self.group, request.member_id, request.group_instance_id)
+        if request.generation_id != group.generation:
+            raise ModelError(ErrorCode.ILLEGAL_GENERATION)
+        if request.protocol_type not in (None, group.protocol_type) or request.protocol_name not in (
             None,
-            life.protocol,
+            group.protocol,
         ):
-            raise No(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if life.state == "PreparingRebalance":
-            raise No(ErrorCode.REBALANCE_IN_PROGRESS)
-        life.must_sync = [member_id for member_id in life.must_sync if member_id != each.member_id]
-        if not life.must_sync:
-            self.disarm(life, "sync")
-        if life.state == "Stable":
-            return self.synced(life, each)
+            raise ModelError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if group.state == "PreparingRebalance":
+            raise ModelError(ErrorCode.REBALANCE_IN_PROGRESS)
+        group.must_sync = [member_id for member_id in group.must_sync if member_id != each.member_id]
+        if not group.must_sync:
+            self.disarm(group, "sync")
+        if group.state == "Stable":
+            return self.synced(group, each)
         if each.sync not in (None, event.envelope.request_id):  # Kafka never answers it.
-            self.answer(each.sync, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), life.now_ms)
+            self.answer(each.sync, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), group.now_ms)
         each.sync = event.envelope.request_id
-        if each.member_id == life.leader:
+        if each.member_id == group.leader:
             given = {assignment.member_id: assignment.assignment for assignment in request.assignments}
-            for other in life.people:
+            for other in group.members:
                 other.assignment = given.get(other.member_id, b"")
-            self.log_group(life)
-            self.go(life, "Stable")
-            self.answer_syncs(life, ErrorCode.NONE)
+            self.log_group(group)
+            self.transition_to(group, "Stable")
+            self.answer_syncs(group, ErrorCode.NONE)
         return None
 
     def heartbeat(self, event: RequestEvent, request: HeartbeatRequest) -> HeartbeatResponse:
         self.require_group_id()
-        life, each = self.validate(self.life, request.member_id, request.group_instance_id)
-        if request.generation_id != life.generation:
-            raise No(ErrorCode.ILLEGAL_GENERATION)
-        self.arm(life, "session", each.session_ms, each.member_id)
-        if life.state == "PreparingRebalance":
-            raise No(ErrorCode.REBALANCE_IN_PROGRESS)
+        group, each = self.validate(self.group, request.member_id, request.group_instance_id)
+        if request.generation_id != group.generation:
+            raise ModelError(ErrorCode.ILLEGAL_GENERATION)
+        self.arm(group, "session", each.session_ms, each.member_id)
+        if group.state == "PreparingRebalance":
+            raise ModelError(ErrorCode.REBALANCE_IN_PROGRESS)
         return HeartbeatResponse()
 
     def leave_group(self, event: RequestEvent, request: LeaveGroupRequest) -> LeaveGroupResponse:
         self.require_group_id()
-        codes = [self.leave(self.life, entry) for entry in request.members]
-        life = self.life
-        if life is not None and ErrorCode.NONE in codes:
-            if life.state in ("Stable", "CompletingRebalance"):
-                self.prepare_rebalance(life)
+        codes = [self.leave(self.group, entry) for entry in request.members]
+        group = self.group
+        if group is not None and ErrorCode.NONE in codes:
+            if group.state in ("Stable", "CompletingRebalance"):
+                self.prepare_rebalance(group)
             else:
-                self.maybe_complete_join(life)
+                self.maybe_complete_join(group)
         if event.envelope.api_version < 3 and len(codes) == 1:
             return LeaveGroupResponse(error_code=codes[0])
         members = (
@@ -239,17 +239,17 @@ class MembershipRequests(Procedures):
         )
         return LeaveGroupResponse(members=tuple(members))
 
-    def leave(self, life: Life | None, entry: LeaveGroupMember) -> ErrorCode:
-        if life is not None and entry.member_id in life.handed_out:
-            life.handed_out.remove(entry.member_id)
-            self.disarm(life, "session", entry.member_id)
+    def leave(self, group: ModelGroup | None, entry: LeaveGroupMember) -> ErrorCode:
+        if group is not None and entry.member_id in group.issued_ids:
+            group.issued_ids.remove(entry.member_id)
+            self.disarm(group, "session", entry.member_id)
             return ErrorCode.NONE
-        holder = life.holder(entry.group_instance_id) if life is not None and not entry.member_id else None
+        holder = group.holder(entry.group_instance_id) if group is not None and not entry.member_id else None
         try:
-            life, each = self.validate(life, holder.member_id if holder else entry.member_id, entry.group_instance_id)
-        except No as no:
-            return no.code
-        self.disarm(life, "session", each.member_id)
-        self.answer_removed(life, each)
-        self.remove(life, each)
+            group, each = self.validate(group, holder.member_id if holder else entry.member_id, entry.group_instance_id)
+        except ModelError as error:
+            return error.code
+        self.disarm(group, "session", each.member_id)
+        self.answer_removed(group, each)
+        self.remove(group, each)
         return ErrorCode.NONE

@@ -29,7 +29,7 @@ TROUBLE_MARGIN_MS = 1_000
 
 
 class Surroundings(Protocol):
-    """What a process sees of the world."""
+    """A process sees the world through this interface."""
 
     now_ms: int
     topics: dict[str, int]
@@ -88,13 +88,13 @@ class Process:
         return self.world.now_ms < self.frozen_until_ms
 
     def identity_at(self, time_ms: int) -> str | None:
-        """Which member id it had then; None: it was not alive."""
+        """Return its member id at that time; None if the process did not run."""
         if self.ended_ms is not None and self.ended_ms <= time_ms:
             return None
         return next((member_id for since_ms, member_id in reversed(self.identities) if since_ms <= time_ms), None)
 
     def was_well(self, from_ms: int, to_ms: int) -> bool:
-        """Whether nothing was wrong with it, or between it and the broker, in all that time."""
+        """Return whether the process and its network had no fault in all that time."""
         return self.began_ms <= from_ms and not any(
             trouble_from_ms <= to_ms and from_ms <= trouble_to_ms for trouble_from_ms, trouble_to_ms in self.troubles
         )
@@ -104,13 +104,13 @@ class Process:
         self.troubles.append((from_ms, from_ms + for_ms + TROUBLE_MARGIN_MS))
 
     def end(self) -> None:
-        """It is gone without a word."""
+        """The process ends without a LeaveGroup."""
         self.alive = False
         self.ended_ms = self.world.now_ms
         self.owned.clear()
 
     def close(self) -> None:
-        """It closes its member, and is gone when that is done."""
+        """The process closes its member, then ends."""
         if self.alive:
             self.member.close(self._local_ms())
             self._act()
@@ -135,12 +135,12 @@ class Process:
         self._act()
 
     def _local_ms(self) -> int:
-        """Its own clock."""
+        """Return the time of its own clock."""
         lived_ms = self.world.now_ms - self.began_ms
         return self.began_ms + self.plan.clock_ahead_ms + lived_ms * self.plan.clock_percent // 100
 
     def _world_ms(self, local_ms: int) -> int:
-        """When its own clock will show this."""
+        """Return the world's time at which its own clock will show this."""
         lived_ms = local_ms - self.began_ms - self.plan.clock_ahead_ms
         return self.began_ms + -(-lived_ms * 100 // self.plan.clock_percent)
 

@@ -1,4 +1,4 @@
-"""What must hold after every step, one class for each rule. None of them looks at a timer or counter of the core.
+"""Each rule is a class that checks every step. No rule reads a timer or counter of the core.
 
 Each is told of every step of one group and remembers what it needs. Further rules: `rules_of_offsets`,
 `rules_of_sessions`; those of a whole world: `rules_of_worlds`.
@@ -14,26 +14,26 @@ from schemas.consumer_protocol import decode_assignment
 from schemas.error_codes import ErrorCode
 from schemas.history import AssignmentReceived, GroupEmpty, JoinPhaseCompleted, MemberReplaced
 from schemas.messages import SyncGroupRequest, SyncGroupResponse
-from simulation.model_life import Answered, Logged, Said
-from simulation.referee import Rule, Step
+from simulation.checker import Rule, Step
+from simulation.model_group import Answered, Logged, ModelOutput
 
 
 class SameAsModel(Rule):
     """Every answer, every record and the whole state are what the model says."""
 
     def check(self, step: Step) -> str | None:
-        said: list[Said] = []
+        expected: list[ModelOutput] = []
         for output in step.outputs:
             if isinstance(output, Answer):
-                said.append(Answered(output.request_id, output.time_ms, output.response))
+                expected.append(Answered(output.request_id, output.time_ms, output.response))
             elif isinstance(output, LogRecord):
-                said.append(Logged(output.time_ms, output.key, output.value))
-        if said != step.said:
-            return f"the core says {_first_difference(said, step.said)}"
-        if step.event is None and not said and not step.outputs:
+                expected.append(Logged(output.time_ms, output.key, output.value))
+        if expected != step.expected:
+            return f"the core says {_first_difference(expected, step.expected)}"
+        if step.event is None and not expected and not step.outputs:
             return None
         mine = None if step.group is None else group_state(step.group)
-        model = step.model.picture()
+        model = step.model.snapshot()
         if mine != model:
             different = sorted(
                 name for name in {*(mine or {}), *(model or {})} if (mine or {}).get(name) != (model or {}).get(name)
@@ -44,13 +44,13 @@ class SameAsModel(Rule):
         return None
 
 
-def _first_difference(said: list[Said], model: list[Said]) -> str:
-    for ours, its in zip(said, model, strict=False):
+def _first_difference(expected: list[ModelOutput], model: list[ModelOutput]) -> str:
+    for ours, its in zip(expected, model, strict=False):
         if ours != its:
             return f"{ours}, the model {its}"
-    if len(said) > len(model):
-        return f"{said[len(model)]}, the model nothing"
-    return f"nothing, the model {model[len(said)]}"
+    if len(expected) > len(model):
+        return f"{expected[len(model)]}, the model nothing"
+    return f"nothing, the model {model[len(expected)]}"
 
 
 class EveryRequestOnce(Rule):
@@ -148,7 +148,7 @@ class GenerationsRise(Rule):
 
 
 class OneOwner(Rule):
-    """In a generation no partition belongs to two members. (For leaders that know what they do: not for soups.)"""
+    """In a generation no partition belongs to two members. (The rule is for worlds, whose leaders assign properly.)"""
 
     def check(self, step: Step) -> str | None:
         group = step.classic
@@ -167,7 +167,7 @@ class OneOwner(Rule):
 
 
 class AssignmentsAsDecided(Rule):
-    """Who is told an assignment is told the one that the leader decided for it in this very generation."""
+    """Each member gets the assignment that the leader decided for it in this very generation."""
 
     def __init__(self, config: GroupConfig) -> None:
         super().__init__(config)

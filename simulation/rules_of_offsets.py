@@ -1,4 +1,4 @@
-"""What must hold of offsets, and of the log that keeps them."""
+"""These rules check offsets, and the log that keeps them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from schemas.records import (
     decode_key,
     decode_offset_commit_value,
 )
-from simulation.referee import Rule, Step
+from simulation.checker import Rule, Step
 
 MAY_COMMIT = ("Stable", "PreparingRebalance")
 
@@ -50,7 +50,7 @@ class OnlyCurrentCommits(Rule):
 
 
 def commit_codes(step: Step) -> list[ErrorCode]:
-    """What this step's OffsetCommit was answered, partition by partition, in the order of the request."""
+    """Return the answer to this step's OffsetCommit, partition by partition, in the order of the request."""
     assert step.event is not None
     return [
         partition.error_code
@@ -71,8 +71,8 @@ class _Kept(NamedTuple):
 
 
 class CommitsKept(Rule):
-    """What was accepted stays, as it is, until the next commit, a deletion that was asked for, the end of its
-    retention or of its topic."""
+    """An accepted commit stays as it is until the next commit, a requested deletion, the end of its retention, or the
+    end of its topic."""
 
     def __init__(self, config: GroupConfig) -> None:
         super().__init__(config)
@@ -157,7 +157,7 @@ class CommitsKept(Rule):
 
 
 def _counts_from(step: Step) -> int:
-    """From when on the retention of a commit counts: in a group that has lost its members, from when it lost them."""
+    """Return when the retention of a commit begins: in a group without members, when it lost the last one."""
     group = step.classic
     if group is not None and group.state == "Empty" and group.protocol_type is not None:
         return group.state_since_ms

@@ -1,4 +1,4 @@
-"""When a member is dead, told from the requests and answers alone."""
+"""These rules compute expiries from the requests and answers alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schemas.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from simulation.referee import Rule, Step
+from simulation.checker import Rule, Step
 from simulation.rules_of_offsets import MAY_COMMIT, commit_codes
 
 NEW_MEMBER_MS = 300_000
@@ -41,12 +41,12 @@ class OnlyTicksMoveTime(Rule):
 
 
 class SessionsKept(Rule):
-    """Nobody who was heard within its session is expired; who was not is, as soon as the clock has reached the
+    """A member that sent something within its session is not expired; any other is, as soon as the clock reaches its
     deadline."""
 
     def __init__(self, config: GroupConfig) -> None:
         super().__init__(config)
-        self._heard: dict[str, tuple[int, int]] = {}
+        self._last_heard_ms: dict[str, tuple[int, int]] = {}
         """Member -> when it was last heard, or its session renewed, and for how long that is good."""
         self._sessions: dict[str, int] = {}
         """Member -> its session timeout, as it was before this step."""
@@ -61,24 +61,25 @@ class SessionsKept(Rule):
     def _check(self, step: Step) -> str | None:
         now_ms = step.group.now_ms if step.group is not None else step.clock_ms
         if step.moved_ms:
-            self._heard = {
-                member_id: (heard_ms + step.moved_ms, good_ms) for member_id, (heard_ms, good_ms) in self._heard.items()
+            self._last_heard_ms = {
+                member_id: (heard_ms + step.moved_ms, good_ms)
+                for member_id, (heard_ms, good_ms) in self._last_heard_ms.items()
             }
         if step.renewed and step.classic is not None:
             for member in step.classic.members.values():
                 self._renew(member.member_id, member.session_timeout_ms, now_ms)
-        self._hear_request(step, now_ms)
+        self._note_request(step, now_ms)
         for output in step.outputs:
             if isinstance(output, MemberExpired):
-                heard_ms, session_ms = self._heard.pop(output.member.member_id, (output.time_ms, 0))
+                heard_ms, session_ms = self._last_heard_ms.pop(output.member.member_id, (output.time_ms, 0))
                 if output.time_ms - heard_ms < session_ms:
                     silent_ms = output.time_ms - heard_ms
                     return f"{output.member.member_id} is expired after a silence of {silent_ms} ms of {session_ms} ms"
             else:
-                self._hear_output(step, output)
+                self._note_output(step, output)
         return self._overdue(step)
 
-    def _hear_request(self, step: Step, now_ms: int) -> None:
+    def _note_request(self, step: Step, now_ms: int) -> None:
         event = step.event
         if event is None or step.before is None:
             return
@@ -87,22 +88,25 @@ class SessionsKept(Rule):
                 self._syncs[event.offset] = member_id
             case HeartbeatRequest(member_id=member_id):
                 if any(_accepts_heartbeat(output) for output in step.outputs):
-                    self._hear(step, member_id, now_ms)
+                    self._note(step, member_id, now_ms)
             case OffsetCommitRequest(member_id=member_id):
                 codes = commit_codes(step)
                 if codes and set(codes) <= _HEARD_OF_COMMIT and step.before.state in MAY_COMMIT:
-                    self._hear(step, member_id, now_ms)
+                    self._note(step, member_id, now_ms)
 
-    def _hear_output(self, step: Step, output: Any) -> None:
+    def _note_output(self, step: Step, output: Any) -> None:
         match output:
             case MemberJoined():
-                self._heard[output.member.member_id] = (output.time_ms, NEW_MEMBER_MS)
+                self._last_heard_ms[output.member.member_id] = (output.time_ms, NEW_MEMBER_MS)
             case MemberReplaced():
-                self._heard.pop(output.old_member_id, None)
-                self._heard[output.member.member_id] = (output.time_ms, self._sessions.get(output.old_member_id, 0))
+                self._last_heard_ms.pop(output.old_member_id, None)
+                self._last_heard_ms[output.member.member_id] = (
+                    output.time_ms,
+                    self._sessions.get(output.old_member_id, 0),
+                )
             case JoinPhaseCompleted():
                 for member_id in output.members:
-                    self._hear(step, member_id, output.time_ms)
+                    self._note(step, member_id, output.time_ms)
             case Answer(response=SyncGroupResponse(error_code=code), answers_offset=offset):
                 member_id = self._syncs.pop(offset, "")
                 was_parked = step.event is None or step.event.offset != offset
@@ -112,27 +116,27 @@ class SessionsKept(Rule):
                     and code is ErrorCode.NONE
                 )
                 if was_parked or brought_assignments:
-                    self._hear(step, member_id, output.time_ms)
+                    self._note(step, member_id, output.time_ms)
 
-    def _hear(self, step: Step, member_id: str, now_ms: int) -> None:
+    def _note(self, step: Step, member_id: str, now_ms: int) -> None:
         member = step.classic.members.get(member_id) if step.classic is not None else None
         session_ms = self._sessions.get(member_id) if member is None else member.session_timeout_ms
         if session_ms is not None:
-            self._heard[member_id] = (now_ms, session_ms)
+            self._last_heard_ms[member_id] = (now_ms, session_ms)
 
     def _renew(self, member_id: str, session_ms: int, now_ms: int) -> None:
         """A whole session from now, as the member has it now; but none ends sooner than it would have."""
-        heard_ms, good_ms = self._heard.get(member_id, (now_ms, 0))
+        heard_ms, good_ms = self._last_heard_ms.get(member_id, (now_ms, 0))
         whole_ms = NEW_MEMBER_MS if good_ms == NEW_MEMBER_MS else session_ms
         if now_ms + whole_ms > heard_ms + good_ms:
-            self._heard[member_id] = (now_ms, whole_ms)
+            self._last_heard_ms[member_id] = (now_ms, whole_ms)
 
     def _overdue(self, step: Step) -> str | None:
         group, classic = step.group, step.classic
         if group is None or classic is None:
             return None
         for member in classic.members.values():
-            heard_ms, session_ms = self._heard.get(member.member_id, (group.now_ms, 1))
+            heard_ms, session_ms = self._last_heard_ms.get(member.member_id, (group.now_ms, 1))
             waits = member.awaiting_join is not None or member.awaiting_sync is not None
             protected = waits and session_ms != NEW_MEMBER_MS
             if not protected and max(group.now_ms, step.clock_ms) - heard_ms >= session_ms:

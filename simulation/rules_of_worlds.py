@@ -1,4 +1,4 @@
-"""What must hold of a whole world: its drivers against the referee, its innocent members, its end."""
+"""These rules check a whole world: its drivers against the checker, its healthy members, its end."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from coordinator_state import decode_group
 from schemas.events import EventProblem, TopicsDeleted, decode_group_event
+from simulation.checker import CheckResult, Violation
 from simulation.driver import Driver, Written, encode_output
 from simulation.log import tick_of, ticks_of
-from simulation.referee import Judgement, Violation
 from simulation.scenario import BrokerClockJump, DriverCrash, Scenario, StrayTick, WallClockJump
 from streaming.clock import REST_INTERVALS
 
@@ -21,10 +21,10 @@ Numbered = dict[tuple[int, str, int, int], bytes]
 """(shard, group, epoch, seq) -> the output."""
 
 
-def judge_drivers(
-    written: list[Written], drivers: list[Driver], judgement: Judgement, timestamp_ms: int
+def check_drivers(
+    written: list[Written], drivers: list[Driver], result: CheckResult, timestamp_ms: int
 ) -> Iterator[Violation]:
-    """What the drivers wrote, in batches and with crashes, is what the referee got in one pass."""
+    """The drivers' outputs, in batches and with crashes, must be those of the checker in one pass."""
     first: Numbered = {}
     for shard, output, data in written:
         key = (shard, output.group_id, output.epoch, output.seq)
@@ -32,13 +32,13 @@ def judge_drivers(
             yield Violation("RepeatsAreEqual", f"output {key} was written twice, and differently", key[1], timestamp_ms)
     expected: Numbered = {
         (shard, group_id, output.epoch, output.seq): encode_output(output)
-        for (shard, group_id), outputs in judgement.outputs.items()
+        for (shard, group_id), outputs in result.outputs.items()
         for output in outputs
     }
     if first != expected:
         yield _batching_seen(first, expected, timestamp_ms)
-    letters = [sorted(driver.dead_letters) for driver in drivers]
-    if letters != [sorted(each) for each in judgement.dead_letters]:
+    dead_letters = [sorted(driver.dead_letters) for driver in drivers]
+    if dead_letters != [sorted(each) for each in result.dead_letters]:
         yield Violation("BatchesCannotBeSeen", "the dead letters differ", "", timestamp_ms)
 
 
@@ -49,14 +49,13 @@ def _batching_seen(first: Numbered, expected: Numbered, timestamp_ms: int) -> Vi
     return Violation("BatchesCannotBeSeen", message, key[1], timestamp_ms)
 
 
-def judge_expiries(world: World, judgement: Judgement) -> Iterator[Violation]:
-    """Nobody is expired within a session of the clock's return; nor who was alive and could speak all the time that
-    counted.
+def check_expiries(world: World, result: CheckResult) -> Iterator[Violation]:
+    """No member is expired within a session of the clock's return, nor while it runs and can send.
 
     That time begins when the log's clock stood one session before the deadline: if driver or broker paused meanwhile,
     the pause lies in it, and is no excuse. Before the first tick of a log there is no such clock.
     """
-    for seen_ms, expired in judgement.expiries:
+    for seen_ms, expired in result.expiries:
         session_ms = expired.session_timeout_ms or 0
         for back_ms in _returns(world, expired.group_id):
             if back_ms < expired.time_ms < back_ms + session_ms:
@@ -76,8 +75,8 @@ def judge_expiries(world: World, judgement: Judgement) -> Iterator[Violation]:
 
 
 def _returns(world: World, group_id: str) -> Iterator[int]:
-    """Where the clock stood when it went on after a pause of any kind: for half of the shortest session the log took no
-    tick.
+    """Return the times at which the clock went on after a pause of any kind: the log had no tick for half of the
+    shortest session.
 
     A tick that is not valid moves nothing, but the log has taken it: it was no pause.
     """
@@ -103,7 +102,7 @@ def _holder(world: World, member_id: str, at_ms: int) -> Process | None:
 
 
 def _append_time(world: World, group_id: str, clock_ms: int) -> int | None:
-    """When the log's clock reached this; None: it stood beyond it from the beginning."""
+    """Return when the log's clock reached this time; None if it was past it from the beginning."""
     earlier = False
     for ticked_ms, tick_ms in ticks_of(
         world.log.partitions[world.shard_of(group_id)], world.scenario.config.tick_ahead_bound_ms
@@ -114,18 +113,18 @@ def _append_time(world: World, group_id: str, clock_ms: int) -> int | None:
     return None
 
 
-def judge_ticks(world: World, judgement: Judgement) -> Iterator[Violation]:
-    """Of our own ticks hardly any lies too far in the future: one may, when a ticker starts or a clock was just set."""
+def check_ticks(world: World, result: CheckResult) -> Iterator[Violation]:
+    """Hardly any tick of ours lies too far in the future: one may, when a ticker starts or a clock was just set."""
     starts = sum(isinstance(fault, DriverCrash) and not fault.ticker_lives for fault in world.scenario.faults)
     jumps = sum(isinstance(fault, WallClockJump | BrokerClockJump) for fault in world.scenario.faults)
     strays = sum(isinstance(fault, StrayTick) for fault in world.scenario.faults)
-    for letters in judgement.dead_letters:
-        malformed = sum(letter.reason == EventProblem.MALFORMED_TICK for letter in letters)
+    for dead_letters in result.dead_letters:
+        malformed = sum(letter.reason == EventProblem.MALFORMED_TICK for letter in dead_letters)
         if malformed > strays + starts + 2 * jumps + 2:
             yield Violation("OwnTicksCount", f"{malformed} ticks were malformed", "", world.ended_ms)
 
 
-def judge_end(world: World) -> Iterator[Violation]:
+def check_end(world: World) -> Iterator[Violation]:
     """Once nothing goes wrong any more, every group settles."""
     if not world.settled:
         for group_id in groups_of(world.scenario):
@@ -134,9 +133,8 @@ def judge_end(world: World) -> Iterator[Violation]:
                 yield Violation("GroupsSettle", f"{group_id} does not settle: {why}", group_id, world.ended_ms)
 
 
-def judge_topics(world: World) -> Iterator[Violation]:
-    """No offset outlives its topic, where the topic was known; and nobody is told that a topic is gone which is
-    there."""
+def check_topics(world: World) -> Iterator[Violation]:
+    """No offset outlives its topic, where the topic was known; and no event says that an existing topic is gone."""
     for watch, driver in zip(world.topic_watches, world.drivers, strict=True):
         for group_id, blobs in driver.states.items():
             for topic, partition, committed in decode_group(*blobs).offsets:

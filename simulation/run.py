@@ -6,8 +6,9 @@ import traceback
 from pathlib import PurePath
 from typing import NamedTuple
 
+from simulation.checker import CheckResult, Rule, Violation, check_log
 from simulation.generate import scenario_of
-from simulation.referee import Judgement, Rule, Violation, judge
+from simulation.request_sequence import RequestSequence, run_driver, sequence_of, write_log
 from simulation.rules import (
     AssignmentsAsDecided,
     EveryRequestOnce,
@@ -18,10 +19,9 @@ from simulation.rules import (
 )
 from simulation.rules_of_offsets import CommitsKept, LogTellsHardState, OnlyCurrentCommits
 from simulation.rules_of_sessions import OnlyTicksMoveTime, SessionsKept
-from simulation.rules_of_worlds import judge_drivers, judge_end, judge_expiries, judge_ticks, judge_topics
+from simulation.rules_of_worlds import check_drivers, check_end, check_expiries, check_ticks, check_topics
 from simulation.scenario import Scenario
-from simulation.soup import Soup, pour, serve, soup_of
-from simulation.world import Told, World
+from simulation.world import StoryLine, World
 
 RULES: tuple[type[Rule], ...] = (
     SameAsModel,
@@ -40,68 +40,68 @@ RULES_OF_WORLDS: tuple[type[Rule], ...] = (*RULES, OneOwner)
 """And where the leaders know what they do."""
 
 
-Case = Scenario | Soup
+Case = Scenario | RequestSequence
 """What a seed stands for."""
 
 
 class Outcome(NamedTuple):
-    """What came of a case."""
+    """The outcome of a case."""
 
     violations: list[Violation]
     """The first of each rule, in the order in which they were seen."""
     requests: int
-    told: list[Told]
-    judgement: Judgement
+    told: list[StoryLine]
+    result: CheckResult
 
 
 def is_world(seed: int) -> bool:
-    """Two of three seeds are worlds, the third is a soup."""
+    """Two of three seeds are worlds, the third is a sequence of random requests."""
     return seed % 3 != 2
 
 
 def case_of(seed: int) -> Case:
-    """What a seed stands for."""
-    return scenario_of(seed) if is_world(seed) else soup_of(seed)
+    """Return the case of a seed."""
+    return scenario_of(seed) if is_world(seed) else sequence_of(seed)
 
 
-def live(case: Case, *, keep_steps: bool = False) -> Outcome:
+def run_case(case: Case, *, keep_steps: bool = False) -> Outcome:
     """Live through a case and judge it."""
-    return live_soup(case, keep_steps) if isinstance(case, Soup) else live_world(case, keep_steps)
+    return run_sequence(case, keep_steps) if isinstance(case, RequestSequence) else run_world(case, keep_steps)
 
 
-def live_world(scenario: Scenario, keep_steps: bool = False) -> Outcome:
+def run_world(scenario: Scenario, keep_steps: bool = False) -> Outcome:
     world = World(scenario)
-    judgement = Judgement()
+    result = CheckResult()
     try:
         world.run()
     except Exception as error:
         # Whatever breaks in a world breaks in the coordinator or in a member, and the log up to there is worth judging.
-        judgement.accuse(_broken(error, world.now_ms))
-    judge(world.log, scenario.config, RULES_OF_WORLDS, judgement, keep_steps=keep_steps)
-    if "NothingBreaks" not in judgement.violations:
-        for violation in judge_drivers(world.written, world.drivers, judgement, world.now_ms):
-            judgement.accuse(violation)
-        for violation in judge_expiries(world, judgement):
-            judgement.accuse(violation)
-        for violation in (*judge_ticks(world, judgement), *judge_end(world), *judge_topics(world)):
-            judgement.accuse(violation)
-    return Outcome(list(judgement.violations.values()), world.log.requests, world.told, judgement)
+        result.report(_broken(error, world.now_ms))
+    check_log(world.log, scenario.config, RULES_OF_WORLDS, result, keep_steps=keep_steps)
+    if "NothingBreaks" not in result.violations:
+        for violation in check_drivers(world.written, world.drivers, result, world.now_ms):
+            result.report(violation)
+        for violation in check_expiries(world, result):
+            result.report(violation)
+        for violation in (*check_ticks(world, result), *check_end(world), *check_topics(world)):
+            result.report(violation)
+    return Outcome(list(result.violations.values()), world.log.requests, world.told, result)
 
 
-def live_soup(soup: Soup, keep_steps: bool = False) -> Outcome:
-    judgement = Judgement()
-    log = pour(soup)
+def run_sequence(sequence: RequestSequence, keep_steps: bool = False) -> Outcome:
+    result = CheckResult()
+    log = write_log(sequence)
     end_ms = log.partitions[0][-1].timestamp_ms
-    judge(log, soup.config, RULES, judgement, keep_steps=keep_steps)
-    if "NothingBreaks" not in judgement.violations:
+    check_log(log, sequence.config, RULES, result, keep_steps=keep_steps)
+    if "NothingBreaks" not in result.violations:
         try:
-            driver, written = serve(soup, log)
+            driver, written = run_driver(sequence, log)
         except Exception as error:
-            judgement.accuse(_broken(error, end_ms))
+            result.report(_broken(error, end_ms))
         else:
-            for violation in judge_drivers(written, [driver], judgement, end_ms):
-                judgement.accuse(violation)
-    return Outcome(list(judgement.violations.values()), log.requests, [], judgement)
+            for violation in check_drivers(written, [driver], result, end_ms):
+                result.report(violation)
+    return Outcome(list(result.violations.values()), log.requests, [], result)
 
 
 def _broken(error: Exception, time_ms: int) -> Violation:

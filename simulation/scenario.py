@@ -146,7 +146,7 @@ class Remake(Struct, frozen=True, kw_only=True, tag=True):
     at_ms: int
 
 
-class Stranger(Struct, frozen=True, kw_only=True, tag=True):
+class ExternalClient(Struct, frozen=True, kw_only=True, tag=True):
     """Somebody who is no member sends a request to a group."""
 
     group_id: str
@@ -156,7 +156,17 @@ class Stranger(Struct, frozen=True, kw_only=True, tag=True):
 
 
 MemberFault = Crash | Close | Freeze | SlowPoll | BadNetwork | Subscribe
-Fault = MemberFault | BrokerPause | DriverCrash | WallClockJump | BrokerClockJump | StrayTick | Grow | Remake | Stranger
+Fault = (
+    MemberFault
+    | BrokerPause
+    | DriverCrash
+    | WallClockJump
+    | BrokerClockJump
+    | StrayTick
+    | Grow
+    | Remake
+    | ExternalClient
+)
 
 
 class Scenario(Struct, frozen=True, kw_only=True):

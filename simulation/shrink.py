@@ -10,9 +10,9 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from coordinator_state import GroupConfig
-from simulation.run import Case, live
+from simulation.request_sequence import RequestSequence
+from simulation.run import Case, run_case
 from simulation.scenario import BadNetwork, DriverCrash, Fault, Scenario, member_of
-from simulation.soup import Soup
 
 T = TypeVar("T")
 TRIES_MAX = 400
@@ -30,14 +30,14 @@ class _Tries:
         if self._left <= 0:
             return False
         self._left -= 1
-        return any(violation.rule == self._rule for violation in live(case).violations)
+        return any(violation.rule == self._rule for violation in run_case(case).violations)
 
 
 def shrink(case: Case, rule: str, tries_max: int = TRIES_MAX) -> Case:
     """A smaller case that breaks the same rule; the case itself if there is none."""
     tries = _Tries(rule, tries_max)
-    if isinstance(case, Soup):
-        return _shrink_soup(case, tries)
+    if isinstance(case, RequestSequence):
+        return _shrink_sequence(case, tries)
     smaller = case
     while True:
         before = smaller
@@ -51,11 +51,11 @@ def shrink(case: Case, rule: str, tries_max: int = TRIES_MAX) -> Case:
             return smaller
 
 
-def _shrink_soup(soup: Soup, tries: _Tries) -> Soup:
-    def with_steps(steps: Sequence[object]) -> Soup:
-        return replace(soup, steps=tuple(steps))
+def _shrink_sequence(sequence: RequestSequence, tries: _Tries) -> RequestSequence:
+    def with_steps(steps: Sequence[object]) -> RequestSequence:
+        return replace(sequence, steps=tuple(steps))
 
-    steps = _fewer(soup.steps, lambda left: tries.still_fails(with_steps(left)))
+    steps = _fewer(sequence.steps, lambda left: tries.still_fails(with_steps(left)))
     return with_steps(steps)
 
 
@@ -91,7 +91,7 @@ def _fewer(items: Sequence[T], still_fails: Callable[[Sequence[T]], bool]) -> Se
 
 
 def _simpler(scenario: Scenario) -> Iterator[Scenario]:
-    """The same world with one thing made plainer."""
+    """Yields the same world with one thing made plainer."""
     config = scenario.config
     plain = GroupConfig(
         group_min_session_timeout_ms=config.group_min_session_timeout_ms, shard_count=config.shard_count

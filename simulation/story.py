@@ -24,11 +24,11 @@ from schemas.history import (
     RebalanceStarted,
 )
 from schemas.messages import JoinGroupResponse
-from simulation.referee import Step
+from simulation.checker import Step
+from simulation.request_sequence import RequestSequence
 from simulation.run import Case, Outcome
 from simulation.scenario import Fault, Scenario
-from simulation.soup import Soup
-from simulation.world import START_MS, Told
+from simulation.world import START_MS, StoryLine
 
 
 def story(case: Case, outcome: Outcome) -> Iterator[str]:
@@ -40,16 +40,16 @@ def story(case: Case, outcome: Outcome) -> Iterator[str]:
     lines: list[tuple[int, int, str]] = []
     for told in outcome.told:
         lines.append((told.time_ms, 0, _line(told)))
-    for timestamp_ms, step in outcome.judgement.steps:
+    for timestamp_ms, step in outcome.result.steps:
         lines += [(timestamp_ms, 1, text) for text in _step_lines(timestamp_ms, step)]
     for violation in outcome.violations:
-        lines.append((violation.timestamp_ms, 2, _line(Told(violation.timestamp_ms, ">>>", str(violation)))))
+        lines.append((violation.timestamp_ms, 2, _line(StoryLine(violation.timestamp_ms, ">>>", str(violation)))))
     lines.sort(key=lambda line: line[:2])
     yield from (text for _, _, text in lines)
 
 
 def cast_of(scenario: Scenario) -> Iterator[str]:
-    """Who is in it, and what goes wrong."""
+    """Yields the members and the faults."""
     for plan in scenario.members:
         kind = "a dynamic member" if plan.instance_id is None else f"instance {plan.instance_id}"
         yield (
@@ -60,9 +60,9 @@ def cast_of(scenario: Scenario) -> Iterator[str]:
         yield f"fault at {fault.at_ms / 1000:.3f} s: {_fault(fault)}"
 
 
-def settings_of(soup: Soup) -> str:
-    """How a soup's coordinator is set up, as far as it differs from the default."""
-    default, own = asdict(GroupConfig()), asdict(soup.config)
+def settings_of(sequence: RequestSequence) -> str:
+    """Return the settings of a sequence's coordinator that differ from the default."""
+    default, own = asdict(GroupConfig()), asdict(sequence.config)
     return ", ".join(f"{name} {value}" for name, value in own.items() if value != default[name])
 
 
@@ -71,7 +71,7 @@ def _fault(fault: Fault) -> str:
     return f"{type(fault).__name__}({', '.join(f'{name}={value}' for name, value in fields.items() if value)})"
 
 
-def _line(told: Told) -> str:
+def _line(told: StoryLine) -> str:
     return f"{(told.time_ms - START_MS) / 1000:9.3f} s  {told.who:<14} {told.text}"
 
 
@@ -85,19 +85,19 @@ def _step_lines(timestamp_ms: int, step: Step) -> Iterator[str]:
         if getattr(request, "member_id", ""):
             words.append(f"as {_tail(request.member_id)}")  # type: ignore[union-attr]
         yield _line(
-            Told(timestamp_ms, f"{step.group_id} <-", f"{envelope.client_id or 'somebody'}: {', '.join(words)})")
+            StoryLine(timestamp_ms, f"{step.group_id} <-", f"{envelope.client_id or 'somebody'}: {', '.join(words)})")
         )
     if step.renewed:
         yield _line(
-            Told(timestamp_ms, f"{step.group_id} <-", "the ticker: the clock stood still, the sessions begin anew")
+            StoryLine(timestamp_ms, f"{step.group_id} <-", "the ticker: the clock stood still, the sessions begin anew")
         )
     if step.gone:
         gone = ", ".join(f"{each.name} ({each.topic_id or 'no id'})" for each in step.gone)
-        yield _line(Told(timestamp_ms, f"{step.group_id} <-", f"the watcher: topics are gone: {gone}"))
+        yield _line(StoryLine(timestamp_ms, f"{step.group_id} <-", f"the watcher: topics are gone: {gone}"))
     for output in step.outputs:
         text = _output(step, output)
         if text:
-            yield _line(Told(timestamp_ms, f"{step.group_id} ->", text))
+            yield _line(StoryLine(timestamp_ms, f"{step.group_id} ->", text))
 
 
 def _output(step: Step, output: Output) -> str:

@@ -22,29 +22,30 @@ class ClusterTopics:
     """The topics of the cluster by id, and what brokers say of them."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        self._lives: dict[str, list[tuple[int, str]]] = {name: [(0, f"{_id(name, 0)}")] for name in names}
+        self._incarnations: dict[str, list[tuple[int, str]]] = {name: [(0, f"{_id(name, 0)}")] for name in names}
         """Name -> since when which id."""
 
     def remake(self, name: str, now_ms: int) -> None:
-        lives = self._lives[name]
-        lives.append((now_ms, _id(name, len(lives))))
+        incarnations = self._incarnations[name]
+        incarnations.append((now_ms, _id(name, len(incarnations))))
 
     def id_of(self, name: str) -> str | None:
-        lives = self._lives.get(name)
-        return None if lives is None else lives[-1][1]
+        incarnations = self._incarnations.get(name)
+        return None if incarnations is None else incarnations[-1][1]
 
     def was_alive(self, name: str, topic_id: str | None, at_ms: int) -> bool:
-        """Whether this was the topic of that name at some time."""
+        """Return whether this was the topic of that name at some time."""
         return (
-            topic_id is not None and [each for since_ms, each in self._lives[name] if since_ms <= at_ms][-1] == topic_id
+            topic_id is not None
+            and [each for since_ms, each in self._incarnations[name] if since_ms <= at_ms][-1] == topic_id
         )
 
     def look(self, now_ms: int, dice: Random) -> TopicListing:
-        """What some broker says."""
+        """Return the answer of some broker."""
         shown = {}
-        for name, lives in self._lives.items():
-            is_behind = len(lives) > 1 and now_ms - lives[-1][0] < BEHIND_MS and dice.random() < 0.3
-            shown[name] = lives[-2 if is_behind else -1][1]
+        for name, incarnations in self._incarnations.items():
+            is_behind = len(incarnations) > 1 and now_ms - incarnations[-1][0] < BEHIND_MS and dice.random() < 0.3
+            shown[name] = incarnations[-2 if is_behind else -1][1]
         return TopicListing(topics=shown)
 
 
@@ -71,7 +72,7 @@ class TopicWatch:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether all that is gone is told."""
+        """True if all groups know of all topics that are gone."""
         return not self._removals and all(self._topics.id_of(name) == topic_id for topic_id, name in self.kept.items())
 
     def start(self) -> None:
@@ -81,7 +82,7 @@ class TopicWatch:
         self._knowledge = None
         self._removals.clear()
 
-    def turn(self, now_ms: int, timestamp_ms: int) -> None:
+    def poll(self, now_ms: int, timestamp_ms: int) -> None:
         """`timestamp_ms`: the same moment by the broker's clock."""
         if self._knowledge is None:
             return

@@ -20,11 +20,11 @@ from schemas.consumer_protocol import decode_subscription
 from schemas.events import encode_json, encode_request_event
 from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupResponse, OffsetCommitRequest, Request
-from simulation.chance import Chance
 from simulation.driver import BatchFailed, Driver, Written
-from simulation.faults import befall
+from simulation.faults import apply_fault
 from simulation.log import Log
 from simulation.process import Process
+from simulation.random_streams import RandomStreams
 from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Remake, Scenario
 from simulation.ticker import Ticker
 from simulation.topic_watch import ClusterTopics, TopicWatch
@@ -38,7 +38,7 @@ _LATENCY_MS = (2, 40)
 _WATCH_INTERVAL_MS = 1_000
 
 
-class Told(NamedTuple):
+class StoryLine(NamedTuple):
     """A line of the story."""
 
     time_ms: int
@@ -51,7 +51,7 @@ class World:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self.chance = Chance(scenario.seed)
+        self.random_streams = RandomStreams(scenario.seed)
         self.now_ms = START_MS
         self.topics = dict(scenario.topics)
         self.log = Log(scenario.config.shard_count)
@@ -65,7 +65,7 @@ class World:
         self.network_faults: dict[str, list[BadNetwork]] = {}
         self.subscriptions: dict[str, tuple[str, ...]] = {}
         """What members and instances have subscribed to since; a static member keeps it over a restart."""
-        self.told: list[Told] = []
+        self.told: list[StoryLine] = []
         self.ended_ms = 0
         """When the last fault is over."""
         self._actions = ActionQueue()
@@ -85,7 +85,9 @@ class World:
         self._driver_down_until_ms = [0] * len(self.drivers)
         self.cluster_topics = ClusterTopics(tuple(scenario.topics))
         self.topic_watches = [
-            TopicWatch(shard, self.log, driver, self.written, self.cluster_topics, self.chance.of("topics", shard))
+            TopicWatch(
+                shard, self.log, driver, self.written, self.cluster_topics, self.random_streams.of("topics", shard)
+            )
             for shard, driver in enumerate(self.drivers)
         ]
         self._decided: dict[str, JoinGroupResponse] = {}
@@ -98,7 +100,7 @@ class World:
         self._actions.enter(max(time_ms, self.now_ms), action)
 
     def tell(self, who: str, text: str) -> None:
-        self.told.append(Told(self.now_ms, who, text))
+        self.told.append(StoryLine(self.now_ms, who, text))
 
     def run(self) -> None:
         """Live through the scenario, then let all calm down, then let the drivers finish."""
@@ -106,10 +108,10 @@ class World:
         for plan in self.scenario.members:
             self.at(START_MS + plan.start_ms, partial(self.start, plan))
         for fault in self.scenario.faults:
-            self.at(START_MS + fault.at_ms, partial(befall, self, fault))
+            self.at(START_MS + fault.at_ms, partial(apply_fault, self, fault))
         self._run_until(START_MS + self.scenario.faults_end_ms)
         self._calm_down()
-        self._tell_of_topics()
+        self._remove_all_topics()
         for driver in self.drivers:
             while not driver.is_done:
                 driver.run_batch(self._batch_dice(driver.shard), self.scenario.batch_records_max, is_last=True)
@@ -148,9 +150,8 @@ class World:
                 self.settled = True
                 return
 
-    def _tell_of_topics(self) -> None:
-        """In worlds in which topics go, all go once more when nobody is left who could commit anew; the watchers
-        must see to it."""
+    def _remove_all_topics(self) -> None:
+        """In worlds that lose topics, all topics go once more when no member is left; the watchers must notice it."""
         gone = dict.fromkeys(fault.topic for fault in self.scenario.faults if isinstance(fault, Remake))
         if not gone:
             return
@@ -184,15 +185,15 @@ class World:
         return group_partition(group_id, len(self.drivers))
 
     def produced(self) -> int:
-        """How many records each partition of each topic has."""
+        """Return the number of records in each partition of each topic."""
         return (self.now_ms - START_MS) // 700
 
     def is_settled(self) -> bool:
-        """Whether in every group all partitions are owned, each once, and nobody means to change that."""
+        """True if in every group all partitions are owned, each once, and no member is about to change that."""
         return all(not self.unsettled(group_id) for group_id in {plan.group_id for plan in self.scenario.members})
 
     def unsettled(self, group_id: str) -> str:
-        """Why a group is not settled; empty when it is."""
+        """Return why a group is not settled; empty if it is."""
         owners: dict[object, str] = {}
         topics: dict[str, None] = {}
         for process in self.alive(group_id):
@@ -226,7 +227,7 @@ class World:
         return process.member.subscription
 
     def _unsettled_members(self, group_id: str) -> str:
-        """Whether the group has other members than there are."""
+        """Return how the group's members differ from the running processes."""
         blobs = self.drivers[self.shard_of(group_id)].states.get(group_id)
         in_group = () if blobs is None else tuple(classic_group(decode_group(*blobs)).members)
         alive = [process.member.member_id for process in self.alive(group_id)]
@@ -256,7 +257,7 @@ class World:
             self.at(self.now_ms + delay_ms, lambda: self.append(send.shard, key, value))
 
     def _with_topic_ids(self, request: Request) -> Request:
-        """As a gateway fills them in: the ids that the topics have when the request is sent. It may come late."""
+        """Fill in the topics' ids at the time of sending, as a gateway does. The request may arrive late."""
         if not isinstance(request, OffsetCommitRequest):
             return request
         topics = tuple(replace(topic, topic_id=self.cluster_topics.id_of(topic.name)) for topic in request.topics)
@@ -301,8 +302,8 @@ class World:
             process.receive(value)
 
     def _delays(self, process: Process, api: str, request_id: str, what: str) -> list[int]:
-        """After how many milliseconds something arrives, once for each time that it does."""
-        dice = self.chance.of(what, process.name, request_id)
+        """Return the delay of each arrival, in milliseconds."""
+        dice = self.random_streams.of(what, process.name, request_id)
         delay_ms = dice.randint(*_LATENCY_MS)
         for trouble in self.network_faults.get(process.plan.name, ()):
             if not trouble.at_ms <= self.now_ms - START_MS < trouble.at_ms + trouble.for_ms:
@@ -329,7 +330,7 @@ class World:
 
     def _watch_topics(self, shard: int) -> None:
         if self.now_ms >= self.broker_back_ms:
-            self.topic_watches[shard].turn(self.now_ms, self.now_ms + self.broker_ahead_ms)
+            self.topic_watches[shard].poll(self.now_ms, self.now_ms + self.broker_ahead_ms)
         self.at(self.now_ms + _WATCH_INTERVAL_MS, lambda: self._watch_topics(shard))
 
     def remake(self, topic: str) -> None:
@@ -352,7 +353,7 @@ class World:
 
     def _batch_dice(self, shard: int) -> Random:
         self._attempts[shard] += 1
-        return self.chance.of("batch", shard, self._attempts[shard])
+        return self.random_streams.of("batch", shard, self._attempts[shard])
 
     def _batch_failed(self, shard: int, fault: DriverCrash) -> None:
         up_ms = self.now_ms + fault.down_ms

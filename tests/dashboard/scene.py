@@ -8,7 +8,7 @@ from coordinator_state import GroupConfig
 from group_coordinator.dashboard.index import Index
 from schemas.events import encode_json
 from schemas.history import History, HistoryRecord
-from simulation.scenario import Close, Crash, Fault, Freeze, MemberPlan, Scenario, SlowPoll, Stranger
+from simulation.scenario import Close, Crash, ExternalClient, Fault, Freeze, MemberPlan, Scenario, SlowPoll
 from simulation.world import START_MS, World
 
 TOPICS = {"payments": 6, "orders": 4, "clicks": 12}
@@ -51,9 +51,9 @@ def scenario() -> Scenario:
         SlowPoll(member="reports-slow", at_ms=70_000, for_ms=14_000),
         Freeze(member="reports-slow", at_ms=130_000, for_ms=16_000),
         Close(member="nightly-job", at_ms=50_000),
-        Stranger(group_id="payments", at_ms=100_000, what="heartbeat"),
-        Stranger(group_id="orders", at_ms=101_000, what="commit"),
-        Stranger(group_id="nobodys", at_ms=102_000, what="delete"),
+        ExternalClient(group_id="payments", at_ms=100_000, what="heartbeat"),
+        ExternalClient(group_id="orders", at_ms=101_000, what="commit"),
+        ExternalClient(group_id="nobodys", at_ms=102_000, what="delete"),
     ]
     return Scenario(
         seed=7,

@@ -30,7 +30,7 @@ from group_coordinator.members.member import GroupMember
 from schemas.events import DeletedTopic
 from schemas.ticks import read_tick
 from schemas.wire import INT32
-from simulation import driver, log, referee
+from simulation import checker, driver, log
 from streaming import clock as clock_module
 from streaming import topic_knowledge
 from streaming.topic_knowledge import TopicKnowledge
@@ -130,7 +130,7 @@ def a_static_member_keeps_its_new_subscription_to_itself(monkeypatch: pytest.Mon
 
 def a_tick_of_the_future_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     real = read_tick
-    for module in (driver, referee, log):
+    for module in (driver, checker, log):
         monkeypatch.setattr(
             module, "read_tick", lambda value, timestamp_ms, ahead_max_ms: real(value, None, ahead_max_ms)
         )

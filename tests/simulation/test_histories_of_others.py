@@ -29,7 +29,7 @@ from schemas.messages import (
     OffsetFetchRequestGroup,
 )
 from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
-from simulation.run import live_world
+from simulation.run import run_world
 from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Scenario
 from simulation.world import World
 from tests.coordinator_state.harness import GroupHarness, assignment, of_type
@@ -331,6 +331,6 @@ def acknowledged_unstored(world: World) -> Iterator[str]:
 
 
 def test_a_member_whose_answers_are_lost_comes_back_and_the_group_settles() -> None:
-    outcome = live_world(one_member(BadNetwork(member="only", at_ms=0, for_ms=9_000, lose_answers=70)))
+    outcome = run_world(one_member(BadNetwork(member="only", at_ms=0, for_ms=9_000, lose_answers=70)))
     assert outcome.violations == []
     assert any("is lost on its way" in each.text for each in outcome.told)

@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from coordinator_state import Group
-from simulation.chance import Chance
 from simulation.driver import carry_clock
 from simulation.log import Log, Record
-from simulation.run import case_of, live
+from simulation.random_streams import RandomStreams
+from simulation.request_sequence import RequestSequence, write_log
+from simulation.run import case_of, run_case
 from simulation.scenario import Scenario
-from simulation.soup import Soup, pour
 from simulation.world import World
 from streaming.operator import coordinate_rows
 from streaming.operator_config import OperatorConfig
@@ -23,7 +23,7 @@ from streaming.rows import EventRow, OutputRecord, output_record
 from streaming.topics import Topics
 
 
-def operator_config(case: Scenario | Soup, shard: int) -> OperatorConfig:
+def operator_config(case: Scenario | RequestSequence, shard: int) -> OperatorConfig:
     return OperatorConfig(
         group=case.config,
         topics=Topics.of_prefix("t"),
@@ -34,9 +34,9 @@ def operator_config(case: Scenario | Soup, shard: int) -> OperatorConfig:
     )
 
 
-def log_of(case: Scenario | Soup) -> Log:
-    if isinstance(case, Soup):
-        return pour(case)
+def log_of(case: Scenario | RequestSequence) -> Log:
+    if isinstance(case, RequestSequence):
+        return write_log(case)
     world = World(case)
     world.run()
     return world.log
@@ -66,12 +66,12 @@ def written_in_batches(
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 5, 8, 11, 12, 1_001, 1_002])
-def test_the_real_operator_writes_what_the_referee_saw(seed: int) -> None:
+def test_the_real_operator_writes_what_the_checker_saw(seed: int) -> None:
     case = case_of(seed)
-    expected = live(case).judgement.outputs
+    expected = run_case(case).result.outputs
     for shard, records in enumerate(log_of(case).partitions):
         config = operator_config(case, shard)
-        written = written_in_batches(records, config, Chance(seed).of("cuts", shard))
+        written = written_in_batches(records, config, RandomStreams(seed).of("cuts", shard))
         for (of_shard, group_id), outputs in expected.items():
             if of_shard == shard:
                 records_of_group = [

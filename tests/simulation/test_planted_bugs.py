@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from simulation.run import Case, case_of, live
+from simulation.request_sequence import RequestSequence
+from simulation.run import Case, case_of, run_case
 from simulation.scenario import BrokerClockJump, Scenario, Subscribe
-from simulation.soup import Soup
 from tests.simulation import planted_bugs as bugs
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -18,7 +18,7 @@ SOUPS = range(2, 150, 3)
 
 
 def _subscribes_as_static_member(case: Case) -> bool:
-    if isinstance(case, Soup) or len(case.topics) == 1:
+    if isinstance(case, RequestSequence) or len(case.topics) == 1:
         return False
     static = {plan.name for plan in case.members if plan.instance_id is not None}
     return any(isinstance(fault, Subscribe) and fault.member in static for fault in case.faults)
@@ -37,7 +37,7 @@ STATIC_SUBSCRIBERS = [seed for seed in range(4_000) if seed % 3 != 2 and _subscr
 def caught_by(seeds: Iterable[int], rules: set[str]) -> set[str]:
     """What the first seed that breaks one of the rules breaks."""
     for seed in seeds:
-        broken = {violation.rule for violation in live(case_of(seed)).violations}
+        broken = {violation.rule for violation in run_case(case_of(seed)).violations}
         if broken & rules:
             return broken
     return set()

@@ -11,10 +11,10 @@ from coordinator_state.classic.context import classic, classic_or_none
 from coordinator_state.classic.kind import ClassicKind
 from coordinator_state.step import Step
 from simulation.command import main
-from simulation.run import case_of, live
+from simulation.request_sequence import RequestSequence
+from simulation.run import case_of, run_case
 from simulation.scenario import Scenario
 from simulation.shrink import shrink
-from simulation.soup import Soup
 from simulation.story import story
 
 
@@ -49,7 +49,7 @@ def first_seed(kind: type, rule: str) -> int:
             continue
         if isinstance(case, Scenario) and (len(case.faults) < 4 or case.coordinator_starts_ms):
             continue
-        if any(violation.rule == rule for violation in live(case).violations):
+        if any(violation.rule == rule for violation in run_case(case).violations):
             return seed
     raise AssertionError(f"no seed breaks {rule}")
 
@@ -59,19 +59,19 @@ def test_a_world_shrinks_to_the_fault_that_matters(the_dead_stay: None) -> None:
     assert isinstance(case, Scenario)
     small = shrink(case, "SessionsKept", tries_max=60)
     assert isinstance(small, Scenario)
-    assert any(violation.rule == "SessionsKept" for violation in live(small).violations)
+    assert any(violation.rule == "SessionsKept" for violation in run_case(small).violations)
     assert len(small.faults) <= 1
     assert len(small.members) <= 2
     assert len(small.faults) < len(case.faults)
 
 
-def test_a_soup_shrinks_to_few_steps(third_generation_breaks: None) -> None:
-    case = case_of(first_seed(Soup, "NothingBreaks"))
+def test_a_sequence_shrinks_to_few_steps(third_generation_breaks: None) -> None:
+    case = case_of(first_seed(RequestSequence, "NothingBreaks"))
     small = shrink(case, "NothingBreaks")
-    assert isinstance(case, Soup)
-    assert isinstance(small, Soup)
+    assert isinstance(case, RequestSequence)
+    assert isinstance(small, RequestSequence)
     assert len(small.steps) < len(case.steps) / 2
-    assert any(violation.rule == "NothingBreaks" for violation in live(small).violations)
+    assert any(violation.rule == "NothingBreaks" for violation in run_case(small).violations)
 
 
 def test_a_case_that_does_not_fail_stays_as_it_is() -> None:
@@ -95,7 +95,7 @@ def test_a_failing_seed_prints_the_command_that_tells_its_story(
 def test_a_story_is_in_the_order_of_time_and_names_who_does_what() -> None:
     case = case_of(0)
     assert isinstance(case, Scenario)
-    lines = list(story(case, live(case, keep_steps=True)))
+    lines = list(story(case, run_case(case, keep_steps=True)))
     name = case.members[0].name
     assert any(line.startswith(f"{name} is ") for line in lines)
     told = [line for line in lines if " s  " in line[:14]]

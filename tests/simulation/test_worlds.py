@@ -13,9 +13,9 @@ import pytest
 from coordinator_state import GroupConfig
 from simulation.command import main, try_seed
 from simulation.driver import encode_output
-from simulation.run import case_of, live
+from simulation.request_sequence import RequestSequence
+from simulation.run import case_of, run_case
 from simulation.scenario import BrokerPause, MemberPlan, Scenario, Subscribe
-from simulation.soup import Soup
 
 SEEDS = 1_500
 """A thousand worlds, and half as many soups."""
@@ -41,14 +41,14 @@ def test_what_was_found_once_holds(seed: int) -> None:
 def test_both_kinds_of_cases_are_lived_through() -> None:
     kinds = [type(case_of(seed)) for seed in range(30)]
     assert kinds.count(Scenario) == 20
-    assert kinds.count(Soup) == 10
+    assert kinds.count(RequestSequence) == 10
 
 
 def digest(seeds: range) -> str:
     hashed = sha256()
     for seed in seeds:
-        outcome = live(case_of(seed))
-        for key, outputs in outcome.judgement.outputs.items():
+        outcome = run_case(case_of(seed))
+        for key, outputs in outcome.result.outputs.items():
             hashed.update(repr(key).encode())
             for output in outputs:
                 hashed.update(encode_output(output))
@@ -69,7 +69,7 @@ def test_a_seed_is_the_same_world_in_every_process() -> None:
 def test_everything_that_can_go_wrong_does() -> None:
     told: list[str] = []
     for seed in range(0, 150, 3):
-        told += [each.text for each in live(case_of(seed)).told]
+        told += [each.text for each in run_case(case_of(seed)).told]
     for words in (
         "crashes",
         "closes",
@@ -106,9 +106,9 @@ def test_a_broker_that_stands_still_before_the_first_tick_costs_nobody_anything(
         members=members,
         faults=(BrokerPause(at_ms=379, for_ms=8_000),),
     )
-    outcome = live(scenario)
+    outcome = run_case(scenario)
     assert outcome.violations == []
-    assert outcome.judgement.expiries == []
+    assert outcome.result.expiries == []
 
 
 def test_topics_with_which_a_static_member_comes_back_wait_for_the_next_rebalance() -> None:
@@ -149,7 +149,7 @@ def test_topics_with_which_a_static_member_comes_back_wait_for_the_next_rebalanc
         batch_every_ms=(200, 1_500),
         batch_records_max=1_000,
     )
-    outcome = live(scenario)
+    outcome = run_case(scenario)
     assert outcome.violations == []
     assert any("readers-0: gets orders-0, orders-1" in f"{each.who}: {each.text}" for each in outcome.told[-3:])
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from random import Random
 
 
-class Chance:
-    """Draws for one seed."""
+class RandomStreams:
+    """Each question has a random stream of its own, which depends on the seed and the question alone."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed

@@ -1,7 +1,7 @@
-"""The referee: handles a log once, request by request, and looks at everything after every step.
+"""The checker handles a log once, request by request, and checks everything after every step.
 
-What the coordinator says is a function of the log, so the referee may come when the world is over: it sees each step as
-it happened. The drivers' outputs, with their batches and crashes, are held against its own at the end.
+The coordinator's outputs are a function of the log, so the checker may run after the world has ended: it sees each step
+as it happened. The drivers' outputs, with their batches and crashes, are compared with its own at the end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from schemas.ticks import read_tick
 from simulation.driver import DeadLetter, Row, to_event
 from simulation.log import Log, Record
 from simulation.model import Model
-from simulation.model_life import Said
+from simulation.model_group import ModelOutput
 
 
 class Violation(NamedTuple):
@@ -65,7 +65,7 @@ class Step(NamedTuple):
     """Afterwards."""
     outputs: list[Output]
     model: Model
-    said: list[Said]
+    expected: list[ModelOutput]
     """What the model says."""
     renewed: bool = False
     """Its sessions begin anew."""
@@ -92,12 +92,12 @@ class Rule:
         self.config = config
 
     def check(self, step: Step) -> str | None:
-        """What is wrong after this step; None: nothing."""
+        """Return what is wrong after this step; None if nothing is."""
         raise NotImplementedError
 
 
-class Judgement:
-    """What the referee saw of a log."""
+class CheckResult:
+    """The checker's findings about a log."""
 
     def __init__(self) -> None:
         self.violations: dict[str, Violation] = {}
@@ -110,7 +110,7 @@ class Judgement:
         self.steps: list[tuple[int, Step]] = []
         """With their append times; kept when a story is to be told."""
 
-    def accuse(self, violation: Violation) -> None:
+    def report(self, violation: Violation) -> None:
         self.violations.setdefault(violation.rule, violation)
 
 
@@ -120,14 +120,14 @@ class _Watched(NamedTuple):
     rules: list[Rule]
 
 
-def judge(
-    log: Log, config: GroupConfig, rules: Iterable[type[Rule]], judgement: Judgement, *, keep_steps: bool = False
+def check_log(
+    log: Log, config: GroupConfig, rules: Iterable[type[Rule]], result: CheckResult, *, keep_steps: bool = False
 ) -> None:
     """Handle every partition of a log, to its last tick, and judge every step. Ends where the core breaks."""
     kinds = tuple(rules)
     for shard, records in enumerate(log.partitions):
         try:
-            _Shard(shard, config, kinds, judgement, keep_steps).handle(records)
+            _Shard(shard, config, kinds, result, keep_steps).handle(records)
         except CoreBroken:
             return
 
@@ -136,18 +136,18 @@ class _Shard:
     """One partition of the log."""
 
     def __init__(
-        self, shard: int, config: GroupConfig, rules: tuple[type[Rule], ...], judgement: Judgement, keep_steps: bool
+        self, shard: int, config: GroupConfig, rules: tuple[type[Rule], ...], result: CheckResult, keep_steps: bool
     ) -> None:
         self._shard = shard
         self._config = config
         self._rules = rules
-        self._judgement = judgement
+        self._result = result
         self._keep_steps = keep_steps
         self._groups: dict[str, _Watched] = {}
         self._clock_ms = 0
         self._timestamp_ms = self._time_ms = self._latest_ms = 0
-        self._letters: list[DeadLetter] = []
-        judgement.dead_letters.append(self._letters)
+        self._dead_letters: list[DeadLetter] = []
+        result.dead_letters.append(self._dead_letters)
 
     def handle(self, records: list[Record]) -> None:
         for record in records:
@@ -162,7 +162,7 @@ class _Shard:
         try:
             tick_ms = read_tick(record.value, record.timestamp_ms, self._config.tick_ahead_bound_ms)
         except EventError as problem:
-            self._letters.append(DeadLetter(record.offset, problem.problem.value))
+            self._dead_letters.append(DeadLetter(record.offset, problem.problem.value))
             return
         self._clock_ms = max(self._clock_ms, tick_ms)
         ahead_ms = self._clock_ms - self._latest_ms
@@ -175,7 +175,7 @@ class _Shard:
         try:
             event = to_event(group_id, Row(record, self._clock_ms))
         except EventError as problem:
-            self._letters.append(DeadLetter(record.offset, problem.problem.value))
+            self._dead_letters.append(DeadLetter(record.offset, problem.problem.value))
             return
         watched = self._groups.get(group_id)
         if watched is None:
@@ -200,18 +200,18 @@ class _Shard:
             self._accuse("NothingBreaks", f"the core raised {type(error).__name__}: {error}", group_id)
             raise CoreBroken from error
         if event is None:
-            said = model.pass_time(self._clock_ms)
+            expected = model.pass_time(self._clock_ms)
         elif isinstance(event, RenewalEvent):
-            said = model.renew_sessions(event.clock_ms, event.timestamp_ms if event.moves_time else None)
+            expected = model.renew_sessions(event.clock_ms, event.timestamp_ms if event.moves_time else None)
         elif isinstance(event, TopicsDeletedEvent):
-            said = model.forget_topics(event)
+            expected = model.forget_topics(event)
         else:
             assert isinstance(event, RequestEvent), "nothing is recorded in a simulated world"
-            said = model.hear(event)
+            expected = model.handle(event)
         outputs = coordinator.take_outputs()
-        self._judgement.outputs.setdefault((self._shard, group_id), []).extend(outputs)
+        self._result.outputs.setdefault((self._shard, group_id), []).extend(outputs)
         expiries = [output for output in outputs if isinstance(output, MemberExpired)]
-        self._judgement.expiries += [(self._time_ms, expired) for expired in expiries]
+        self._result.expiries += [(self._time_ms, expired) for expired in expiries]
         request = event if isinstance(event, RequestEvent) else None
         step = Step(
             group_id,
@@ -221,24 +221,24 @@ class _Shard:
             coordinator.group,
             outputs,
             model,
-            said,
+            expected,
             renewed=isinstance(event, RenewalEvent),
             gone=event.topics if isinstance(event, TopicsDeletedEvent) else (),
             moved_ms=moved_ms,
         )
         if self._keep_steps and (event is not None or outputs):
-            self._judgement.steps.append((self._time_ms, step))
+            self._result.steps.append((self._time_ms, step))
         for rule in rules:
             message = rule.check(step)
             if message is not None:
                 self._accuse(type(rule).__name__, message, group_id)
 
     def _accuse(self, rule: str, message: str, group_id: str) -> None:
-        self._judgement.accuse(Violation(rule, message, group_id, self._time_ms))
+        self._result.report(Violation(rule, message, group_id, self._time_ms))
 
 
 def moved_by(event: GroupEvent | None, group: Group | None) -> int:
-    """How far an event moves the time of a group on, which has heard of all that was due before."""
+    """Return how far an event moves the group's time on, after all timers that were due before it."""
     if group is None or not isinstance(event, RenewalEvent) or not event.moves_time:
         return 0
     return max(event.timestamp_ms - max(group.now_ms, event.clock_ms), 0)

@@ -1,8 +1,7 @@
-"""Soups: random requests of nobody in particular, right and wrong ones, with random waits. The model judges every
-answer.
+"""A sequence has random requests, right and wrong ones, with random waits. The model checks every answer.
 
-The cook looks at a model while it cooks, so that many requests make sense; the soup itself is plain data, so that steps
-can be left out of it.
+The generator looks at a model, so that many requests make sense; the sequence itself is plain data, so that steps can
+be left out of it.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from schemas.events import (
 )
 from schemas.messages import Request
 from schemas.ticks import CLOCK_MAX_MS
-from simulation.chance import Chance
 from simulation.driver import BatchFailed, Driver, Written
 from simulation.log import Log
 from simulation.model import Model
-from simulation.soup_requests import TOPIC_IDS, TOPICS, Cook
+from simulation.random_streams import RandomStreams
+from simulation.request_generator import TOPIC_IDS, TOPICS, RequestGenerator
 
 START_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
 
 
-class Ladle(NamedTuple):
+class SequenceStep(NamedTuple):
     """One step: the clock moves, then somebody sends a request."""
 
     wait_ms: int
@@ -58,17 +57,17 @@ class Ladle(NamedTuple):
     """Before it, somebody writes a tick that lies so far after its own record, or before."""
 
 
-class Soup(Struct, frozen=True, kw_only=True):
-    """A whole soup."""
+class RequestSequence(Struct, frozen=True, kw_only=True):
+    """A whole sequence."""
 
     seed: int
     config: GroupConfig
-    steps: tuple[Ladle, ...]
+    steps: tuple[SequenceStep, ...]
 
 
-def soup_of(seed: int) -> Soup:
-    """The soup of a seed."""
-    dice, pauses = Chance(seed).of("soup"), Chance(seed).of("pauses")
+def sequence_of(seed: int) -> RequestSequence:
+    """Return the sequence of a seed."""
+    dice, pauses = RandomStreams(seed).of("soup"), RandomStreams(seed).of("pauses")
     config = GroupConfig(
         group_min_session_timeout_ms=1_000,
         group_max_session_timeout_ms=60_000,
@@ -79,15 +78,15 @@ def soup_of(seed: int) -> Soup:
         offsets_retention_check_interval_ms=dice.choice((5_000, 20_000, 600_000)),
         offsets_retention_check_phase_ms=dice.choice((0, 1_234)),
         offset_commit_value_version=dice.choice((3, 4)),
-        group_offsets_max_bytes=Chance(seed)
+        group_offsets_max_bytes=RandomStreams(seed)
         .of("bounds")
         .choice((1_000_000, 1_000_000, 1_000_000, 1_000_000, 350, 220)),
     )
     models = {group_id: Model(group_id, config) for group_id in ("a", "b", "")}
-    topics = Chance(seed).of("topics")
-    cook = Cook(dice, config, topics)
+    topics = RandomStreams(seed).of("topics")
+    generator = RequestGenerator(dice, config, topics)
     steps = []
-    strangers = Chance(seed).of("strangers")
+    strangers = RandomStreams(seed).of("strangers")
     clock_ms = now_ms = 0
     hurry = dice.choice((0.7, 0.9, 0.97))
     for number in range(dice.randint(10, 90)):
@@ -109,11 +108,13 @@ def soup_of(seed: int) -> Soup:
         gone = _gone(topics) if topics.random() < 0.08 else ()
         if gone:
             model.forget_topics(TopicsDeletedEvent(number, START_MS + clock_ms, START_MS + clock_ms, gone))
-        step = Ladle(wait_ms, ticks, group_id, *cook.request(group_id, model.life), renews, moves_time, gone, stray_ms)
+        step = SequenceStep(
+            wait_ms, ticks, group_id, *generator.request(group_id, model.group), renews, moves_time, gone, stray_ms
+        )
         steps.append(step)
         if step.request is not None:
-            model.hear(_peek(step, step.request, number, START_MS + clock_ms))
-    return Soup(seed=seed, config=config, steps=tuple(steps))
+            model.handle(_peek(step, step.request, number, START_MS + clock_ms))
+    return RequestSequence(seed=seed, config=config, steps=tuple(steps))
 
 
 def _wait(dice: Random, hurry: float) -> int:
@@ -139,7 +140,7 @@ def _gone(dice: Random) -> tuple[DeletedTopic, ...]:
     )
 
 
-def _peek(step: Ladle, request: Request, number: int, clock_ms: int) -> RequestEvent:
+def _peek(step: SequenceStep, request: Request, number: int, clock_ms: int) -> RequestEvent:
     envelope = RequestEnvelope(
         request_id=request_id_of(number),
         reply_partition=0,
@@ -156,12 +157,12 @@ def request_id_of(number: int) -> str:
     return f"request-{number}"
 
 
-def pour(soup: Soup) -> Log:
-    """The soup as a log."""
-    log = Log(soup.config.shard_count)
+def write_log(sequence: RequestSequence) -> Log:
+    """Return the sequence as a log."""
+    log = Log(sequence.config.shard_count)
     now_ms, ticked_ms = START_MS, 0
     log.append(0, now_ms, None, encode_tick(now_ms))
-    for number, step in enumerate(soup.steps):
+    for number, step in enumerate(sequence.steps):
         now_ms += step.wait_ms
         if step.ticks and now_ms > ticked_ms:
             log.append(0, now_ms, None, encode_tick(now_ms))
@@ -190,16 +191,16 @@ def pour(soup: Soup) -> Log:
     return log
 
 
-def serve(soup: Soup, log: Log) -> tuple[Driver, list[Written]]:
+def run_driver(sequence: RequestSequence, log: Log) -> tuple[Driver, list[Written]]:
     """Let a driver handle the log, in random batches that fail now and then."""
-    chance = Chance(soup.seed)
+    random_streams = RandomStreams(sequence.seed)
     written: list[Written] = []
-    driver = Driver(0, soup.config, log.partitions[0], written.append, lambda watermark_ms: None)
-    largest = chance.of("largest").choice((1, 3, 10, 100))
+    driver = Driver(0, sequence.config, log.partitions[0], written.append, lambda watermark_ms: None)
+    largest = random_streams.of("largest").choice((1, 3, 10, 100))
     attempt = 0
     while not driver.is_done:
         attempt += 1
-        dice = chance.of("batch", attempt)
+        dice = random_streams.of("batch", attempt)
         fail_at = dice.randint(0, 6) if dice.random() < 0.25 else None
         try:
             driver.run_batch(dice, largest, fail_at, is_last=True)

@@ -1,4 +1,4 @@
-"""The requests of soups: mostly ones that fit the group as it is, some that do not, some that fit nothing."""
+"""The generator makes requests: mostly ones that fit the group's state, some that do not, some that fit no state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from schemas.messages import (
     SyncGroupAssignment,
     SyncGroupRequest,
 )
-from simulation.model_life import Life
+from simulation.model_group import ModelGroup
 
 INSTANCES = ("i1", "i2", "i3")
 METADATA = (
@@ -55,7 +55,7 @@ MENU = {
     "FindCoordinator": 1,
     "garbage": 1,
 }
-Dish = tuple[str, int, str, str | None, Request | None]
+GeneratedRequest = tuple[str, int, str, str | None, Request | None]
 """Api, version, client id, the member id to give out, the request."""
 
 
@@ -64,7 +64,7 @@ TOPIC_IDS = (None, None, "00000000-0000-0000-0000-00000000000a", "00000000-0000-
 """Of whichever topic: what is committed for one, and with which of them one is said to be gone."""
 
 
-class Cook:
+class RequestGenerator:
     """Makes requests. Remembers the ids that it has seen, so that old ones come back."""
 
     def __init__(self, dice: Random, config: GroupConfig, topics: Random) -> None:
@@ -74,11 +74,11 @@ class Cook:
         self._seen: list[str] = ["nobody"]
         self._made = 0
 
-    def request(self, group_id: str, life: Life | None) -> Dish:
+    def request(self, group_id: str, group: ModelGroup | None) -> GeneratedRequest:
         dice = self._dice
         api = dice.choices(tuple(MENU), tuple(MENU.values()))[0]
         if dice.random() < 0.5:
-            api = self._next_in_a_rebalance(life) or api
+            api = self._next_in_a_rebalance(group) or api
         client_id = dice.choice(("c1", "c2", ""))
         if api == "garbage":
             return "Heartbeat", 4, client_id, None, None
@@ -90,20 +90,20 @@ class Cook:
             "OffsetCommit": self._commit,
             "OffsetFetch": self._fetch,
             "OffsetDelete": self._delete_offsets,
-            "DescribeGroups": lambda group_id, life: DescribeGroupsRequest(groups=(group_id,)),
-            "DeleteGroups": lambda group_id, life: DeleteGroupsRequest(groups_names=(group_id,)),
-            "FindCoordinator": lambda group_id, life: FindCoordinatorRequest(
+            "DescribeGroups": lambda group_id, group: DescribeGroupsRequest(groups=(group_id,)),
+            "DeleteGroups": lambda group_id, group: DeleteGroupsRequest(groups_names=(group_id,)),
+            "FindCoordinator": lambda group_id, group: FindCoordinatorRequest(
                 key_type=dice.choice((0, 0, 1)), coordinator_keys=(group_id,)
             ),
         }[api]
-        request: Request = make(group_id, life)
-        return api, self._version(api), client_id, self._new_member_id(life), request
+        request: Request = make(group_id, group)
+        return api, self._version(api), client_id, self._new_member_id(group), request
 
-    def _next_in_a_rebalance(self, life: Life | None) -> str | None:
-        """What brings the group on, if it is not at rest."""
-        if life is None or life.state in ("Empty", "PreparingRebalance"):
+    def _next_in_a_rebalance(self, group: ModelGroup | None) -> str | None:
+        """Return a request that moves a rebalance on, if there is one."""
+        if group is None or group.state in ("Empty", "PreparingRebalance"):
             return "JoinGroup"
-        return "SyncGroup" if life.state == "CompletingRebalance" else None
+        return "SyncGroup" if group.state == "CompletingRebalance" else None
 
     def _version(self, api: str) -> int:
         known = APIS[api]
@@ -113,7 +113,7 @@ class Cook:
             return known.max_version
         return self._dice.randint(known.min_version, known.max_version)
 
-    def _new_member_id(self, life: Life | None) -> str | None:
+    def _new_member_id(self, group: ModelGroup | None) -> str | None:
         if self._dice.random() < 0.1:
             return None
         if self._dice.random() < 0.03:
@@ -121,37 +121,37 @@ class Cook:
         self._made += 1
         return f"m{self._made}"
 
-    def _member(self, life: Life | None) -> tuple[str, str | None]:
+    def _member(self, group: ModelGroup | None) -> tuple[str, str | None]:
         """A member id and an instance id, mostly of one member."""
         dice = self._dice
-        people = life.people if life is not None else []
-        ids = [*(each.member_id for each in people), *(life.handed_out if life is not None else ())]
-        late = self._late(life)
+        members = group.members if group is not None else []
+        ids = [*(each.member_id for each in members), *(group.issued_ids if group is not None else ())]
+        late = self._late(group)
         if late and dice.random() < 0.6:
             ids = late
         self._seen += [member_id for member_id in ids if member_id not in self._seen]
         member_id = dice.choice(ids) if ids and dice.random() < 0.9 else dice.choice([*self._seen, ""])
-        own = next((each.instance_id for each in people if each.member_id == member_id), None)
+        own = next((each.instance_id for each in members if each.member_id == member_id), None)
         if dice.random() < 0.08:
             own = dice.choice((None, *INSTANCES))
         return member_id, own
 
-    def _late(self, life: Life | None) -> list[str]:
-        """For whom the others wait."""
-        if life is None or life.state in ("Empty", "Stable"):
+    def _late(self, group: ModelGroup | None) -> list[str]:
+        """Return the members that the others wait for."""
+        if group is None or group.state in ("Empty", "Stable"):
             return []
-        if life.state == "PreparingRebalance":
-            return [*(each.member_id for each in life.people if each.join is None), *life.handed_out]
-        return life.must_sync
+        if group.state == "PreparingRebalance":
+            return [*(each.member_id for each in group.members if each.join is None), *group.issued_ids]
+        return group.must_sync
 
-    def _generation(self, life: Life | None) -> int:
-        current = life.generation if life is not None else 0
+    def _generation(self, group: ModelGroup | None) -> int:
+        current = group.generation if group is not None else 0
         return self._dice.choices((current, current - 1, current + 1, -1, 0), (86, 5, 3, 4, 2))[0]
 
-    def _join(self, group_id: str, life: Life | None) -> JoinGroupRequest:
+    def _join(self, group_id: str, group: ModelGroup | None) -> JoinGroupRequest:
         dice = self._dice
-        member_id, instance_id = self._member(life)
-        if life is None or dice.random() < (0.4 if len(life.people) + len(life.handed_out) < 4 else 0.15):
+        member_id, instance_id = self._member(group)
+        if group is None or dice.random() < (0.4 if len(group.members) + len(group.issued_ids) < 4 else 0.15):
             member_id, instance_id = "", dice.choice((None, None, *INSTANCES))
         names = dice.sample(PROTOCOL_NAMES, dice.choice((1, 1, 2, 3)))
         if dice.random() < 0.85:
@@ -173,22 +173,22 @@ class Cook:
             reason=dice.choice((None, "why not")),
         )
 
-    def _sync(self, group_id: str, life: Life | None) -> SyncGroupRequest:
+    def _sync(self, group_id: str, group: ModelGroup | None) -> SyncGroupRequest:
         dice = self._dice
-        member_id, instance_id = self._member(life)
-        if life is not None and life.leader is not None and dice.random() < 0.4:
-            leader = life.person(life.leader)
-            member_id, instance_id = life.leader, leader.instance_id if leader is not None else None
-        ids = [each.member_id for each in life.people] if life is not None else []
+        member_id, instance_id = self._member(group)
+        if group is not None and group.leader is not None and dice.random() < 0.4:
+            leader = group.member(group.leader)
+            member_id, instance_id = group.leader, leader.instance_id if leader is not None else None
+        ids = [each.member_id for each in group.members] if group is not None else []
         told = [each for each in ids if dice.random() < 0.9] + (["nobody"] if dice.random() < 0.1 else [])
         named = dice.random() < 0.9
         return SyncGroupRequest(
             group_id=group_id,
-            generation_id=self._generation(life),
+            generation_id=self._generation(group),
             member_id=member_id,
             group_instance_id=instance_id,
-            protocol_type=(life and life.protocol_type) or "consumer" if named else dice.choice((None, "connect")),
-            protocol_name=(life and life.protocol) or "range" if named else dice.choice((None, "sticky")),
+            protocol_type=(group and group.protocol_type) or "consumer" if named else dice.choice((None, "connect")),
+            protocol_name=(group and group.protocol) or "range" if named else dice.choice((None, "sticky")),
             assignments=tuple(SyncGroupAssignment(member_id=each, assignment=self._assignment()) for each in told),
         )
 
@@ -196,29 +196,29 @@ class Cook:
         partition = TopicPartition("t1", self._dice.randrange(4))
         return self._dice.choice((encode_assignment(Assignment(partitions=(partition,))), b"", b"\x00"))
 
-    def _heartbeat(self, group_id: str, life: Life | None) -> HeartbeatRequest:
-        member_id, instance_id = self._member(life)
+    def _heartbeat(self, group_id: str, group: ModelGroup | None) -> HeartbeatRequest:
+        member_id, instance_id = self._member(group)
         return HeartbeatRequest(
             group_id=group_id,
-            generation_id=self._generation(life),
+            generation_id=self._generation(group),
             member_id=member_id,
             group_instance_id=instance_id,
         )
 
-    def _leave(self, group_id: str, life: Life | None) -> LeaveGroupRequest:
+    def _leave(self, group_id: str, group: ModelGroup | None) -> LeaveGroupRequest:
         entries = []
         for _ in range(self._dice.choices((1, 2, 0), (80, 17, 3))[0]):
-            member_id, instance_id = self._member(life)
+            member_id, instance_id = self._member(group)
             if instance_id is not None and self._dice.random() < 0.4:
                 member_id = ""
             entries.append(LeaveGroupMember(member_id=member_id, group_instance_id=instance_id, reason="enough"))
         return LeaveGroupRequest(group_id=group_id, members=tuple(entries))
 
-    def _commit(self, group_id: str, life: Life | None) -> OffsetCommitRequest:
+    def _commit(self, group_id: str, group: ModelGroup | None) -> OffsetCommitRequest:
         dice = self._dice
-        member_id, instance_id = self._member(life)
-        generation = self._generation(life)
-        if life is None or dice.random() < 0.2:
+        member_id, instance_id = self._member(group)
+        generation = self._generation(group)
+        if group is None or dice.random() < 0.2:
             member_id, instance_id, generation = "", None, dice.choice((-1, -1, 0))
         topics = tuple(
             OffsetCommitRequestTopic(
@@ -245,11 +245,11 @@ class Cook:
             topics=topics,
         )
 
-    def _fetch(self, group_id: str, life: Life | None) -> OffsetFetchRequest:
+    def _fetch(self, group_id: str, group: ModelGroup | None) -> OffsetFetchRequest:
         topics = (OffsetFetchRequestTopic(name="t1", partition_indexes=(0, 1)),) if self._dice.random() < 0.5 else None
         return OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group_id, topics=topics),))
 
-    def _delete_offsets(self, group_id: str, life: Life | None) -> OffsetDeleteRequest:
+    def _delete_offsets(self, group_id: str, group: ModelGroup | None) -> OffsetDeleteRequest:
         partitions = tuple(OffsetDeleteRequestPartition(partition_index=index) for index in range(2))
         names = self._dice.sample(TOPICS, 2)
         return OffsetDeleteRequest(

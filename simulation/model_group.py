@@ -1,4 +1,4 @@
-"""What the model knows of a group: plain data, and what can be found by looking at it."""
+"""The model's state of a group is plain data, and all else is computed from it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schemas.messages import Response
 from schemas.records import OffsetCommitValue
 
 State = Literal["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"]
-AlarmKind = Literal["session", "join", "sync"]
+TimerKind = Literal["session", "join", "sync"]
 
 
 class Answered(NamedTuple):
@@ -30,16 +30,17 @@ class Logged(NamedTuple):
     value: bytes | None
 
 
-Said = Answered | Logged
+ModelOutput = Answered | Logged
 
 
 def time_of(event: RequestEvent) -> int:
-    """When a request to a group that does not exist happens: by the last tick; without one, when the broker took it."""
+    """Return the time of a request to a group that does not exist: the last tick, or without one the broker's
+    timestamp."""
     return event.clock_ms or event.timestamp_ms
 
 
-class No(Exception):
-    """A request is refused."""
+class ModelError(Exception):
+    """The model refuses a request."""
 
     def __init__(self, code: ErrorCode, *, echo: bool = True) -> None:
         super().__init__(code.name)
@@ -48,8 +49,8 @@ class No(Exception):
 
 
 @dataclass
-class Person:
-    """A member."""
+class ModelMember:
+    """A member of the model's group."""
 
     member_id: str
     instance_id: str | None
@@ -72,10 +73,10 @@ class Person:
 
 
 @dataclass
-class Alarm:
-    """A timer that will ring."""
+class ModelTimer:
+    """A timer of the model."""
 
-    kind: AlarmKind
+    kind: TimerKind
     who: str
     deadline_ms: int
     armed_ms: int
@@ -91,8 +92,8 @@ class Stored:
 
 
 @dataclass
-class Life:
-    """A group, from its first event to its last."""
+class ModelGroup:
+    """The model's state of a group, from its first event to its last."""
 
     now_ms: int
     since_ms: int
@@ -104,51 +105,51 @@ class Life:
     protocol: str | None = None
     generation: int = 0
     leader: str | None = None
-    people: list[Person] = field(default_factory=list)
-    handed_out: list[str] = field(default_factory=list)
+    members: list[ModelMember] = field(default_factory=list)
+    issued_ids: list[str] = field(default_factory=list)
     must_sync: list[str] = field(default_factory=list)
     topics: tuple[str, ...] | None = None
     extend: bool = False
     initial: tuple[int, int] | None = None
-    alarms: list[Alarm] = field(default_factory=list)
+    timers: list[ModelTimer] = field(default_factory=list)
     """In the order of arming."""
     in_log: bool = False
     offsets: dict[tuple[str, int], Stored] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls, event: RequestEvent) -> Life:
+    def begin(cls, event: RequestEvent) -> ModelGroup:
         now_ms = time_of(event)
         return cls(now_ms=now_ms, since_ms=now_ms, checked_ms=now_ms)
 
     def leave_out(self, skipped_ms: int) -> None:
-        """So much time never was: all that was before lies so much later, and no check ran in it."""
+        """Some time is left out: all earlier moments move by it, and no retention check ran in it."""
         self.now_ms += skipped_ms
         self.since_ms += skipped_ms
         self.checked_ms = self.now_ms
-        for alarm in self.alarms:
-            alarm.deadline_ms += skipped_ms
-            alarm.armed_ms += skipped_ms
+        for timer in self.timers:
+            timer.deadline_ms += skipped_ms
+            timer.armed_ms += skipped_ms
         for stored in self.offsets.values():
             stored.committed_ms += skipped_ms
             if stored.expires_ms is not None:
                 stored.expires_ms += skipped_ms
 
-    def person(self, member_id: str) -> Person | None:
-        return next((each for each in self.people if each.member_id == member_id), None)
+    def member(self, member_id: str) -> ModelMember | None:
+        return next((each for each in self.members if each.member_id == member_id), None)
 
-    def holder(self, instance_id: str | None) -> Person | None:
+    def holder(self, instance_id: str | None) -> ModelMember | None:
         """The member with this instance id."""
-        found = (each for each in self.people if instance_id is not None and each.instance_id == instance_id)
+        found = (each for each in self.members if instance_id is not None and each.instance_id == instance_id)
         return next(found, None)
 
     def everybody_joined(self) -> bool:
-        return all(each.join is not None for each in self.people) and not self.handed_out
+        return all(each.join is not None for each in self.members) and not self.issued_ids
 
     def patience_ms(self) -> int:
-        return max((each.rebalance_ms for each in self.people), default=0)
+        return max((each.rebalance_ms for each in self.members), default=0)
 
     def common(self, protocol: str) -> bool:
-        return all(each.lists(protocol) for each in self.people)
+        return all(each.lists(protocol) for each in self.members)
 
     def subscribed_to(self, topic: str) -> bool:
         return self.protocol_type == "consumer" if self.topics is None else topic in self.topics
