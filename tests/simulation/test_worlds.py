@@ -18,7 +18,7 @@ from simulation.run import case_of, run_case
 from simulation.scenario import BrokerPause, MemberPlan, Scenario, Subscribe
 
 SEEDS = 1_500
-"""A thousand worlds, and half as many soups."""
+"""A thousand worlds, and half as many sequences."""
 CHUNK = 20
 
 
@@ -156,4 +156,4 @@ def test_topics_with_which_a_static_member_comes_back_wait_for_the_next_rebalanc
 
 def test_the_command_counts_and_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "6", "--from", "100", "--jobs", "1"]) == 0
-    assert "4 worlds and 2 soups with" in capsys.readouterr().out
+    assert "4 worlds and 2 sequences with" in capsys.readouterr().out
