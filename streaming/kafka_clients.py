@@ -79,11 +79,11 @@ def properties_problems(properties: Mapping[str, str]) -> list[str]:
         if name not in PROPERTIES
     ]
     for store in ("truststore", "keystore"):
-        kind = properties.get(f"ssl.{store}.type", "JKS")
-        if f"ssl.{store}.location" in properties and kind.upper() != "PEM":
+        is_pem = properties.get(f"ssl.{store}.type", "JKS").upper() == "PEM"
+        if f"ssl.{store}.location" in properties and not is_pem:
             problems.append(
-                f"kafka: ssl.{store}.location is a {kind} file, which librdkafka cannot read: "
-                f"convert it to PEM and set ssl.{store}.type = PEM."
+                f"kafka: ssl.{store}.location is no PEM file by its ssl.{store}.type (JKS where none is set), and "
+                f"librdkafka reads no other: convert it to PEM and set ssl.{store}.type = PEM."
             )
     jaas = properties.get("sasl.jaas.config")
     if jaas is not None and _jaas_options(jaas).keys() != {"username", "password"}:

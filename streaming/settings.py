@@ -11,7 +11,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
 from difflib import SequenceMatcher, get_close_matches
@@ -93,8 +93,14 @@ def load(kind: type[_C], flags: Mapping[str, Any], file: Path | None) -> tuple[_
     except ConfigError as problem:
         problems += problem.problems
     if problems:
-        raise ConfigError(problems)
+        tables = {name for name, source in sources.items() if source == "file" and is_table(known[name].type)}
+        raise ConfigError([_with_file(each, tables, file) for each in problems])
     return config, sources
+
+
+def _with_file(sentence: str, tables: Collection[str], file: Path | None) -> str:
+    """Return a sentence, with the file's name where it is about one of these tables, which the file has."""
+    return f"{file}: {sentence}" if re.split(r"\W", sentence, maxsplit=1)[0] in tables else sentence
 
 
 def read_file(file: Path) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path, monkeypatch: pytest.Monke
         'shards is "many", but must be a valid integer',
         f"{file}: there is no setting colour.",
         "tick_interval_ms is 5, but must be at least 10.",
-        "kafka: colour is not a property",
+        f"{file}: kafka: colour is not a property",
         "group_max_size is 0, but must be at least 1.",
         "shard is 3, but there are 1 shards",
         "offset_commit_value_version is 9, but must be 3 or 4.",
@@ -148,8 +148,10 @@ def test_what_is_misspelt_is_told_with_the_nearest_name_and_the_file(
     assert caught.value.problems == (
         f"{file}: there is no setting checkpont. Did you mean checkpoint?",
         f"{file}: there is no setting bootstrap-servers. Did you mean bootstrap_servers?",
-        "spark: driver.memory is no setting of Spark, which all begin with `spark.`: Spark would pass over it.",
-        "kafka: secruity.protocol is not a property that both of our Kafka clients understand. Did you mean security.protocol?",
+        f"{file}: spark: driver.memory is no setting of Spark, which all begin with `spark.`: Spark would "
+        "pass over it.",
+        f"{file}: kafka: secruity.protocol is not a property that both of our Kafka clients understand. Did "
+        "you mean security.protocol?",
     )
 
 

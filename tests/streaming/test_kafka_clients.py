@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
-from streaming.kafka_clients import librdkafka_properties, properties_problems, spark_options
+from streaming.kafka_clients import PROPERTIES, librdkafka_properties, properties_problems, spark_options
 
 SCRAM = {
     "security.protocol": "SASL_SSL",
@@ -54,6 +54,14 @@ def test_certificates_are_translated() -> None:
         "ssl.key.location": "/client.pem",
         "ssl.key.password": "secret",
     }
+
+
+def test_no_value_of_a_property_is_told() -> None:
+    """Whatever its name is: somebody may have put a password there."""
+    values = {name: f"hush-{number}" for number, name in enumerate(sorted(PROPERTIES))}
+    problems = properties_problems(values)
+    assert problems
+    assert not [problem for problem in problems if "hush" in problem]
 
 
 @pytest.mark.parametrize(
