@@ -105,7 +105,7 @@ def _of_connections(log: RequestLog) -> Iterator[str]:
             "recordings were joined, or a clock was set between two files. Groups may not go on where they seem to."
         )
     if order.repeated:
-        yield f"{count(order.repeated, 'group request')} came again, line by line the same, and was taken once."
+        yield f"{count(order.repeated, 'group request')} came again, line by line the same: each is taken once."
 
 
 def _of_other_brokers(log: RequestLog) -> Iterator[str]:
