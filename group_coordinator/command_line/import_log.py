@@ -158,7 +158,7 @@ def _write_topic(config: StreamingConfig, topic: str, events: EventsImport) -> N
         if error is not None:
             failures.append(error)
 
-    producer = Producer({"linger.ms": 20, "enable.idempotence": True, **config.client_properties})
+    producer = Producer({"linger.ms": 20, "log_level": 3, "enable.idempotence": True, **config.client_properties})
     for record in events:
         _produce(producer, topic, record, delivered)
         if failures:

@@ -131,6 +131,7 @@ class EventsClient:
     def _new_producer(self, properties: Mapping[str, str]) -> Producer:
         return Producer(
             {
+                "log_level": "0",  # what fails is told once, by us
                 **properties,
                 "enable.idempotence": "true",  # and with it the order of what is sent, over retries
                 "linger.ms": "1",  # a request of its own for each event would cost broker and gateway far more
