@@ -44,16 +44,18 @@ if TYPE_CHECKING:
 _POLL_S = 0.2
 
 
-def demo(
-    duration: Annotated[
-        str | None, typer.Option(metavar="TIME", help="End after this time: 90s, 5m. [default: at Ctrl-C]")
-    ] = None,
-) -> None:
+_Duration = Annotated[
+    str | None, typer.Option(metavar="TIME", help="End after this time: 90s, 5m. [default: at Ctrl-C]")
+]
+
+
+def demo(duration: _Duration = None) -> None:
     """Watch groups live: a Kafka broker, the coordinator on Spark, and seven groups whose members crash, roll and flap.
 
-    Everything is real, and everything is gone afterwards: the broker (Apache Kafka, a child process), the Spark query, and
-    members that consume records which the demo produces. One group is of unmodified Kafka clients of three libraries, which
-    come in by the gateway; yours can come, too. The first start fetches Kafka's and Spark's jars (a minute).
+    Everything is real, and everything is gone afterwards: the broker (Apache Kafka, a child process), the Spark query,
+    and members that consume records which the demo produces. One group is of unmodified Kafka clients of three
+    libraries, which come in by the gateway; yours can come, too. The first start fetches Kafka's and Spark's jars (a
+    minute).
 
     Whatever the story does to a group, the coordinator says what it decided, and why; the dashboard, whose address is
     printed, shows it. At the end there is a summary, and the history is kept for `explain`.
@@ -93,18 +95,22 @@ def demo(
         dashboard = stack.enter_context(start_dashboard(config, None))
         gateway = stack.enter_context(_gateway(config))
         progress("Seven groups come on stage.")
-        say(f"In a browser: {dashboard.address}")
-        say("From another terminal:")
-        say(f"  group-coordinator groups --bootstrap-servers {kafka.bootstrap_servers}")
-        say(f"  group-coordinator explain --group payments --bootstrap-servers {kafka.bootstrap_servers}")
-        say("Any Kafka client can join, by the gateway:")
-        say(f"  kafka-console-consumer.sh --bootstrap-server {gateway.bootstrap_servers} --group mine --topic payments")
-        say()
+        _say_where_to_look(dashboard.address, kafka.bootstrap_servers, gateway.bootstrap_servers)
         play = _Play(config, coordinator, gateway.bootstrap_servers, zone)
         play.run(asked.is_set, duration_s)
         say()
         say("Ending the demo ...")
     play.conclude()
+
+
+def _say_where_to_look(dashboard: str, broker: str, gateway: str) -> None:
+    say(f"In a browser: {dashboard}")
+    say("From another terminal:")
+    say(f"  group-coordinator groups --bootstrap-servers {broker}")
+    say(f"  group-coordinator explain --group payments --bootstrap-servers {broker}")
+    say("Any Kafka client can join, by the gateway:")
+    say(f"  kafka-console-consumer.sh --bootstrap-server {gateway} --group mine --topic payments")
+    say()
 
 
 class _Play:
@@ -140,7 +146,9 @@ class _Play:
                 story.play(elapsed_s, groups.snapshots)
                 shards = list(self._coordinator.progress.values())
                 status = status_line.text(shards, self._coordinator.events, list(groups.snapshots.values()))
-                self._view.show(elapsed_s, status, groups.snapshots, {actor.name: actor.records for actor in story.actors})
+                self._view.show(
+                    elapsed_s, status, groups.snapshots, {actor.name: actor.records for actor in story.actors}
+                )
             for actor in story.actors:
                 if actor.failure is not None and not is_asked():  # who asks may have asked all of its processes
                     self._view.tell(f"{actor.name} has failed: {actor.failure}", is_story=True)
@@ -163,7 +171,9 @@ class _Play:
         group = self._summary.add(record)
         if group is None:
             return
-        self._history.write(encode_record(Record(partition=None, key=record.group_id.encode(), value=encode_json(record))) + b"\n")
+        self._history.write(
+            encode_record(Record(partition=None, key=record.group_id.encode(), value=encode_json(record))) + b"\n"
+        )
         self._history.flush()
         match record:
             case RebalanceCompleted() if group.current is not None:

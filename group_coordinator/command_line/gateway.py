@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from group_coordinator.command_line.gateway_settings import PANELS, GatewaySettings, names
-from group_coordinator.command_line.options import Resolved, with_settings
+from group_coordinator.command_line.options import DryRun, Resolved, with_settings
 from group_coordinator.command_line.proxy_command import clients, serve
 from group_coordinator.command_line.tables import say
 from group_coordinator.command_line.voice import Voice
@@ -22,9 +20,7 @@ if TYPE_CHECKING:
 @with_settings(*names(GatewaySettings), of=GatewaySettings, panels=PANELS)
 def gateway(
     settings: Resolved[GatewaySettings],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the resolved settings, each with its source, and end.")
-    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Let unmodified Kafka clients join groups that the coordinator runs: they bootstrap here instead of at a broker.
 

@@ -20,9 +20,9 @@ from group_coordinator.command_line.progress import bytes_progress
 from group_coordinator.command_line.tables import say
 from group_coordinator.kafka_topics.reader import partition_count
 from group_coordinator.narrative import words
-from group_coordinator.recordings.events_import import EventsImport
+from group_coordinator.recordings.events_import import EventsImport, ImportCounts
 from group_coordinator.recordings.following import follow
-from group_coordinator.recordings.kafka_request_log import DeadLetter, RequestLog
+from group_coordinator.recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
 from schemas.events import encode_json
 from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig
@@ -33,23 +33,32 @@ TimeZone = Annotated[
 ]
 
 
+_Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Request logs, plain or gzip, in any order.")]
+_Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Write events into this file (JSONL; gzip if it ends in .gz)."),
+]
+_Topic = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Write events to this topic.")]
+_DeadLetters = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Damaged lines, with the reason. [default: beside the output]")
+]
+
+
 @with_settings(*CONNECTION, "shards")
 def kafka_request_log(
     settings: Settings,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Request logs, plain or gzip, in any order.")],
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write events into this file (JSONL; gzip if it ends in .gz).")] = None,
-    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Write events to this topic.")] = None,
-    dead_letters: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Damaged lines, with the reason. [default: beside the output]")
-    ] = None,
+    files: _Files,
+    out: _Out = None,
+    topic: _Topic = None,
+    dead_letters: _DeadLetters = None,
     time_zone: TimeZone = "UTC",
 ) -> None:
     """A Kafka broker's request log (its DEBUG lines `Completed request:`) as events that can be replayed.
 
     Give it all files of one broker, rotated ones too: requests are put in the order of their arrival. Other lines are
-    counted and skipped; the requests of groups are held in memory. The log is followed: a tick before each request carries
-    the broker's time to the millisecond, what the broker decided otherwise than this coordinator would is in the events,
-    and its settings lie beside the file.
+    counted and skipped; the requests of groups are held in memory. The log is followed: a tick before each request
+    carries the broker's time to the millisecond, what the broker decided otherwise than this coordinator would is in
+    the events, and its settings lie beside the file.
 
     Write to a topic of its own, not to that of a coordinator that runs: its clock does not go back. A topic named
     PREFIX.events is made if there is none, with those that belong to it.
@@ -85,18 +94,24 @@ def kafka_request_log(
     else:
         assert topic is not None
         _write_topic(settings.config, topic, events)
-    counts, wrote = log.counts, events.counts
     for line in doubts.lines(doubtful):
         say(line)
+    _say_counts(log.counts, letters, events.counts, written_to)
+    say(followed.agreement(following))
+    if topic is not None and recorded:
+        say(f"The broker's settings, for a replay of this topic: {followed.flags(recorded)}")
+
+
+def _say_counts(counts: LogCounts, letters: DeadLetters, wrote: ImportCounts, written_to: Path | str | None) -> None:
     say(
         f"Read {words.count(counts.lines, 'line')}: {words.count(counts.group_requests, 'group request')}, "
         f"{words.count(counts.other_requests, 'other request')}, {words.count(counts.other_lines, 'other line')}, "
         f"{counts.damaged_lines} damaged" + (f" (see {letters.path})." if letters.count else ".")
     )
-    say(f"Wrote {words.count(wrote.events, 'event')} of {words.count(wrote.groups, 'group')} and {words.count(wrote.ticks, 'tick')} to {written_to}.")
-    say(followed.agreement(following))
-    if topic is not None and recorded:
-        say(f"The broker's settings, for a replay of this topic: {followed.flags(recorded)}")
+    say(
+        f"Wrote {words.count(wrote.events, 'event')} of {words.count(wrote.groups, 'group')} and "
+        f"{words.count(wrote.ticks, 'tick')} to {written_to}."
+    )
 
 
 def nothing_to_tell(log: RequestLog, files: list[Path]) -> str:
@@ -116,7 +131,9 @@ def zone(name: str) -> tzinfo:
     try:
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise CommandError(f"There is no time zone {name!r}; write for example Europe/Berlin or UTC.", WRONG_USE) from None
+        raise CommandError(
+            f"There is no time zone {name!r}; write for example Europe/Berlin or UTC.", WRONG_USE
+        ) from None
 
 
 class DeadLetters:
@@ -174,7 +191,9 @@ def _produce(
     assert record.partition is not None
     while True:
         try:
-            producer.produce(topic, key=record.key, value=record.value, partition=record.partition, on_delivery=delivered)
+            producer.produce(
+                topic, key=record.key, value=record.value, partition=record.partition, on_delivery=delivered
+            )
             producer.poll(0)
             return
         except BufferError:

@@ -54,6 +54,9 @@ _OF_KUBERNETES = re.compile(
 )
 """A pod gets variables for every service around it, whose name may begin as ours do. They tell by their values, too."""
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the resolved settings, each with its source, and end.")]
+"""The option of commands that run with many settings."""
+
 Panels = Mapping[str, tuple[str, ...]]
 """Headings of the help, and which settings come first below each. One that is below none is below `_OTHER_PANEL`."""
 _PANELS: Panels = {

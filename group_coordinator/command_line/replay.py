@@ -77,41 +77,66 @@ class _Wanted(Struct, frozen=True, kw_only=True):
     report: Path | None
 
 
+_Sources = Annotated[
+    list[str], typer.Argument(metavar="FILE|TOPIC...", help="Files of events, request logs or dumps, or one topic.")
+]
+_Out = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Write the outputs into files there, one for each topic.")
+]
+_ToTopics = Annotated[
+    str | None,
+    typer.Option(metavar="PREFIX", help="Write the outputs to topics PREFIX.responses, PREFIX.history ..."),
+]
+_Kind = Annotated[Format, typer.Option("--format", help="Of the files.")]
+_Streaming = Annotated[
+    bool,
+    typer.Option("--streaming", help="Through the streaming query instead of a batch; the outputs are the same."),
+]
+_InProcess = Annotated[
+    bool,
+    typer.Option(
+        "--in-process", help="Without Spark: quick for logs that fit into memory; the outputs are the same."
+    ),
+]
+_Tables = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help="Write the tables of history there: events, rebalances, ownership ..."),
+]
+_Report = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.html", help="Write what the dashboard shows into one file, to be opened anywhere."),
+]
+_Until = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="Let the clock go on after the log's end until then: 2026-11-21T14:00+01:00."
+    ),
+]
+_Utc = Annotated[bool, typer.Option("--utc", help="Print times in UTC. [default: the local time zone]")]
+
+
 @with_settings(but=OPERATIONS)
 def replay(
     settings: Settings,
-    sources: Annotated[list[str], typer.Argument(metavar="FILE|TOPIC...", help="Files of events, request logs or dumps, or one topic.")],
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the outputs into files there, one for each topic.")] = None,
-    to_topics: Annotated[
-        str | None, typer.Option(metavar="PREFIX", help="Write the outputs to topics PREFIX.responses, PREFIX.history ...")
-    ] = None,
-    kind: Annotated[Format, typer.Option("--format", help="Of the files.")] = Format.jsonl,
-    streaming: Annotated[
-        bool, typer.Option("--streaming", help="Through the streaming query instead of a batch; the outputs are the same.")
-    ] = False,
-    in_process: Annotated[
-        bool, typer.Option("--in-process", help="Without Spark: quick for logs that fit into memory; the outputs are the same.")
-    ] = False,
-    tables: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Write the tables of history there: events, rebalances, ownership ...")
-    ] = None,
+    sources: _Sources,
+    out: _Out = None,
+    to_topics: _ToTopics = None,
+    kind: _Kind = Format.jsonl,
+    streaming: _Streaming = False,
+    in_process: _InProcess = False,
+    tables: _Tables = None,
     tables_format: FormatOption = TablesFormat.delta,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Write what the dashboard shows into one file, to be opened anywhere.")
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Let the clock go on after the log's end until then: 2026-11-21T14:00+01:00."),
-    ] = None,
-    utc: Annotated[bool, typer.Option("--utc", help="Print times in UTC. [default: the local time zone]")] = False,
+    report: _Report = None,
+    until: _Until = None,
+    utc: _Utc = False,
     time_zone: TimeZone = "UTC",
     broker_log: BrokerLogs = None,
     topic_names: TopicNames = None,
 ) -> None:
     """Run a recorded log of group events through the coordinator again: what was decided, when, and why.
 
-    The log is files of events (.jsonl, .jsonl.gz, .parquet), a Kafka broker's request log (any other file), or an events
-    topic. The same log with the same settings gives the same bytes.
+    The log is files of events (.jsonl, .jsonl.gz, .parquet), a Kafka broker's request log (any other file), or an
+    events topic. The same log with the same settings gives the same bytes.
 
     A request log is followed: what is told is what the broker did, with the settings that its answers show. A flag
     (`--group-initial-rebalance-delay-ms`, `--group-max-size` ...) says what the broker's setting was; where its answers
@@ -231,7 +256,10 @@ class _Job:
             self._config = self._config.changed(shards=shards)
         if self._to_topics is not None:
             self._config = self._config.changed(topic_prefix=self._to_topics)
-            ensure_topics(admin_client(self._config.bootstrap_servers, self._config.client_properties), self._config.topic_settings)
+            ensure_topics(
+                admin_client(self._config.bootstrap_servers, self._config.client_properties),
+                self._config.topic_settings,
+            )
         if self._wanted.tables is not None:
             self._config = history_tables.for_tables(self._config, self._wanted.tables_kind)
         with quiet_start():
@@ -242,20 +270,25 @@ class _Job:
                 if streaming_directory is None:
                     outputs = replay_batch(records, self._config, until_ms=self._until_ms)
                 else:
-                    outputs = replay_streaming(records, self._config, streaming_directory / "stream", until_ms=self._until_ms)
+                    outputs = replay_streaming(
+                        records, self._config, streaming_directory / "stream", until_ms=self._until_ms
+                    )
                 if self._to_topics is not None or self._wanted.tables is not None:
                     outputs = outputs.persist()
                 if self._to_topics is not None:
                     write_topics(outputs, self._config)
                 if self._wanted.tables is not None:
-                    history_tables.write_with_spark(outputs, self._config, self._wanted.tables, self._wanted.tables_kind)
+                    history_tables.write_with_spark(
+                        outputs, self._config, self._wanted.tables, self._wanted.tables_kind
+                    )
                 self._take(_counted_outputs(output_records(outputs), advance))
         finally:
             spark.stop()
             end_jvm()
 
     def prepare(self, source: ReplaySource) -> None:
-        """Take the settings that the log was coordinated with; say what is doubtful at the top of summary and report."""
+        """Take the settings that the log was coordinated with; say what is doubtful at the top of summary and
+        report."""
         self._config = self._config.changed(**source.settings)
         self.summary.doubts = source.doubts
         if self._index is not None:
@@ -264,7 +297,9 @@ class _Job:
     def note_source(self, source: ReplaySource) -> None:
         """Say beside the outputs what was replayed, for those who want to play it again."""
         if self._out is not None and source.history is None:
-            ReplayedLog(files=source.kept, topic=source.topic, group=self._config.group, doubts=source.doubts).write(self._out)
+            ReplayedLog(files=source.kept, topic=source.topic, group=self._config.group, doubts=source.doubts).write(
+                self._out
+            )
 
     def write_report(self, path: Path, title: str) -> None:
         """What the dashboard would show, in one file."""
@@ -274,7 +309,13 @@ class _Job:
     def written(self) -> str:
         """What was done, in words."""
         counts = ", ".join(f"{number} {name.replace('-', ' ')}" for name, number in sorted(self._counts.items()))
-        where = f", written to {self._out}/" if self._out else f", written to {self._to_topics}.*" if self._to_topics else ""
+        where = (
+            f", written to {self._out}/"
+            if self._out
+            else f", written to {self._to_topics}.*"
+            if self._to_topics
+            else ""
+        )
         return f"Replayed {words.count(len(self.summary.groups), 'group')}: {counts or 'no outputs'}{where},"
 
     def _records(self, spark: SparkSession, source: ReplaySource) -> DataFrame:

@@ -16,7 +16,7 @@ from group_coordinator.command_line.coordinator_thread import CoordinatorThread
 from group_coordinator.command_line.dashboard_thread import host_and_port, start_dashboard
 from group_coordinator.command_line.history_tables import FormatOption, TablesFormat
 from group_coordinator.command_line.live_groups import LiveGroups
-from group_coordinator.command_line.options import Settings, with_settings
+from group_coordinator.command_line.options import DryRun, Settings, with_settings
 from group_coordinator.command_line.own_gateway import OwnGateway
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.status_line import StatusLine
@@ -34,35 +34,61 @@ LINE_INTERVAL_S = 10.0
 _POLL_S = 0.25
 
 
+_Embedded = Annotated[
+    bool, typer.Option("--embedded", help="Start a Kafka broker of its own (one node, Java 17) and use it.")
+]
+_EmbeddedPort = Annotated[
+    int | None,
+    typer.Option(metavar="PORT", min=0, max=PORT_MAX, help="Port of the embedded broker. [default: a free one]"),
+]
+_EmbeddedData = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Data of the embedded broker, kept. [default: temporary, deleted at the end]"),
+]
+_Rebuild = Annotated[
+    bool,
+    typer.Option(
+        "--rebuild", help="Where the checkpoint is lost, make it anew from the beginning of the events topic."
+    ),
+]
+_Gateway = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Let Kafka clients in there, in this process: as `group-coordinator gateway` does.",
+    ),
+]
+_GatewayConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Further settings of that gateway in TOML, by the names of `gateway --help`."
+    ),
+]
+_Dashboard = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT", help="Show the groups in a browser there: as `group-coordinator dashboard` does."
+    ),
+]
+_Tables = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help="Keep the tables of history there (a directory or a URI), exactly once."),
+]
+
+
 @with_settings()
 def run(
     settings: Settings,
-    embedded: Annotated[
-        bool, typer.Option("--embedded", help="Start a Kafka broker of its own (one node, Java 17) and use it.")
-    ] = False,
-    embedded_port: Annotated[int | None, typer.Option(metavar="PORT", min=0, max=PORT_MAX, help="Port of the embedded broker. [default: a free one]")] = None,
-    embedded_data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Data of the embedded broker, kept. [default: temporary, deleted at the end]")
-    ] = None,
-    rebuild: Annotated[
-        bool,
-        typer.Option("--rebuild", help="Where the checkpoint is lost, make it anew from the beginning of the events topic."),
-    ] = False,
-    gateway: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Let Kafka clients in there, in this process: as `group-coordinator gateway` does.")
-    ] = None,
-    gateway_config_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Further settings of that gateway in TOML, by the names of `gateway --help`.")
-    ] = None,
-    dashboard: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Show the groups in a browser there: as `group-coordinator dashboard` does."),
-    ] = None,
-    tables: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Keep the tables of history there (a directory or a URI), exactly once.")
-    ] = None,
+    embedded: _Embedded = False,
+    embedded_port: _EmbeddedPort = None,
+    embedded_data: _EmbeddedData = None,
+    rebuild: _Rebuild = False,
+    gateway: _Gateway = None,
+    gateway_config_file: _GatewayConfigFile = None,
+    dashboard: _Dashboard = None,
+    tables: _Tables = None,
     tables_format: FormatOption = TablesFormat.delta,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved settings, each with its source, and end.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Run the coordinator until Ctrl-C or SIGTERM: group requests from the events topic in, decisions out.
 
@@ -70,13 +96,13 @@ def run(
     code 0; a second Ctrl-C ends it at once. When a query fails the cause is printed and the exit code is 1: start it
     again, and it goes on where it was.
 
-    Each setting is taken from its flag, else from the environment (`GROUP_COORDINATOR_BOOTSTRAP_SERVERS=...`), else from
-    the file (`--config-file coordinator.toml`), else it has its default.
+    Each setting is taken from its flag, else from the environment (`GROUP_COORDINATOR_BOOTSTRAP_SERVERS=...`), else
+    from the file (`--config-file coordinator.toml`), else it has its default.
 
     Examples:
 
         group-coordinator run --embedded --gateway 127.0.0.1:9192 --dashboard 127.0.0.1:8450
-        group-coordinator run --bootstrap-servers broker:9092 --checkpoint s3a://state/coordinator --tables s3a://state/tables
+        group-coordinator run --bootstrap-servers broker:9092 --checkpoint s3a://s/coordinator --tables s3a://s/tables
         group-coordinator run --config-file coordinator.toml --dry-run > resolved.toml
     """
     if dry_run:
@@ -151,7 +177,10 @@ def _introduction(report: TopicReport, config: StreamingConfig) -> Iterator[str]
     topics, server = report.topics, config.bootstrap_servers
     for warning in report.warnings:
         yield f"Warning: {warning}"
-    yield f"The coordinator runs: {words.count(config.shards, 'shard')}, here {', '.join(map(str, config.shards_here))}; checkpoint {config.checkpoint}."
+    yield (
+        f"The coordinator runs: {words.count(config.shards, 'shard')}, here "
+        f"{', '.join(map(str, config.shards_here))}; checkpoint {config.checkpoint}."
+    )
     yield "Topics:"
     purposes = {
         topics.events: "requests in",
@@ -165,7 +194,9 @@ def _introduction(report: TopicReport, config: StreamingConfig) -> Iterator[str]
     for name, purpose in purposes.items():
         made = ", created now" if name in report.created else ""
         yield f"  {name.ljust(width)}  {words.count(report.partitions[name], 'partition').rjust(14)}{made}: {purpose}"
-    where = f"--bootstrap-servers {server}" + ("" if config.topic_prefix == "coordinator" else f" --topic-prefix {config.topic_prefix}")
+    where = f"--bootstrap-servers {server}" + (
+        "" if config.topic_prefix == "coordinator" else f" --topic-prefix {config.topic_prefix}"
+    )
     yield "To look at them:"
     yield f"  group-coordinator groups {where}"
     yield f"  group-coordinator explain --group GROUP {where}"

@@ -9,7 +9,7 @@ import typer
 
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.gateway_settings import PANELS, TapSettings, names
-from group_coordinator.command_line.options import Resolved, with_settings
+from group_coordinator.command_line.options import DryRun, Resolved, with_settings
 from group_coordinator.command_line.proxy_command import clients, serve
 from group_coordinator.command_line.tables import say
 from group_coordinator.command_line.voice import Voice
@@ -21,24 +21,38 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.tap import TapOutput
 
 
+_Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Write events into this new file (JSONL), the brokers' answers into FILE.answers."
+    ),
+]
+_ToTopics = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PREFIX",
+        help="Write them to the topics PREFIX.events and PREFIX.responses, made if there are none.",
+    ),
+]
+_ToBootstrapServers = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="The cluster of these topics. [default: the one that is recorded]"),
+]
+
+
 @with_settings(*names(TapSettings), of=TapSettings, panels=PANELS)
 def tap(
     settings: Resolved[TapSettings],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write events into this new file (JSONL), the brokers' answers into FILE.answers.")
-    ] = None,
-    to_topics: Annotated[
-        str | None, typer.Option(metavar="PREFIX", help="Write them to the topics PREFIX.events and PREFIX.responses, made if there are none.")
-    ] = None,
-    to_bootstrap_servers: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The cluster of these topics. [default: the one that is recorded]")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved settings, each with its source, and end.")] = False,
+    out: _Out = None,
+    to_topics: _ToTopics = None,
+    to_bootstrap_servers: _ToBootstrapServers = None,
+    dry_run: DryRun = False,
 ) -> None:
-    """Record the groups of any Kafka cluster, to replay and explain them: clients bootstrap here instead of at a broker.
+    """Record the groups of any Kafka cluster, to replay and explain them: clients bootstrap here instead of at a
+    broker.
 
-    Nothing is taken out: the brokers go on coordinating the groups. What groups ask and what they are answered is written
-    down as events of our format. Only clients that bootstrap at the tap are seen; it costs them a fraction of a
+    Nothing is taken out: the brokers go on coordinating the groups. What groups ask and what they are answered is
+    written down as events of our format. Only clients that bootstrap at the tap are seen; it costs them a fraction of a
     millisecond a request. What a broker answers is never held back for the recording, and a recording that cannot be
     written (a full disk) ends, while clients go on; the exit code is then 1.
 
@@ -78,7 +92,9 @@ def tap(
             voice.say(f"Replay it: group-coordinator replay {out} --in-process --out {out.with_suffix('')}-replayed/")
 
 
-def _output(config: TapSettings, out: Path | None, to_topics: str | None, to_bootstrap_servers: str | None) -> TapOutput:
+def _output(
+    config: TapSettings, out: Path | None, to_topics: str | None, to_bootstrap_servers: str | None
+) -> TapOutput:
     from group_coordinator.gateway.tap import FilesOutput, TopicsOutput
 
     if out is not None:
