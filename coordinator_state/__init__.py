@@ -1,4 +1,4 @@
-"""What is decided: the pure group state machine. Imports `schemas` only; no clock, no chance, no I/O."""
+"""This is the pure state machine of one group. It imports only `schemas`, and has no clock, chance or I/O."""
 
 from coordinator_state.classic.group import ClassicGroup, classic_group
 from coordinator_state.classic.states import GroupState

@@ -73,7 +73,7 @@ class GroupCoordinator:
         return outputs
 
     def next_deadline_ms(self) -> int | None:
-        """When the next timer is due; None: no timer is armed."""
+        """Return the deadline of the next timer; None if no timer is armed."""
         due = self._step.next_timer()
         return None if due is None else due.timer.deadline_ms
 

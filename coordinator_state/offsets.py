@@ -48,12 +48,13 @@ OFFSET_OVERHEAD_BYTES = 100
 
 
 def utf8_bytes(text: str) -> int:
-    """How long a text is in UTF-8."""
+    """Return the length of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def offset_bytes(key_bytes: int, metadata: str) -> int:
-    """What one offset takes in state and in the offsets log, at most; `key_bytes` for the names of its group and topic.
+    """Return the most that one offset takes in state and in the offsets log; `key_bytes` counts the names of its group
+    and topic.
 
     A larger offset or another time is no growth, so that whoever is at the bound can go on.
     """
@@ -75,7 +76,7 @@ class Offsets:
 
     @property
     def topics(self) -> dict[str, dict[int, CommittedOffset]]:
-        """All offsets; a topic without any is not in it. Change them by the methods below only."""
+        """All offsets; no topic is empty. Only the methods below change them."""
         if self._packed is not None:
             self._topics = _decode(self._packed) if self._packed else {}
             self._packed = None
@@ -91,7 +92,7 @@ class Offsets:
         return self.topics.get(topic, {}).get(partition)
 
     def of_topic(self, topic: str) -> dict[int, CommittedOffset]:
-        """All of a topic, by partition; a new dict when there is none, which counts once `put_topic` has it."""
+        """Return the offsets of a topic, by partition; a new dict if there are none, which counts after `put_topic`."""
         return self.topics.get(topic, {})
 
     def put_topic(self, topic: str, offsets: dict[int, CommittedOffset]) -> None:
@@ -119,7 +120,7 @@ class Offsets:
                 partitions[partition] = replace(each, committed_ms=each.committed_ms + by_ms, expire_timestamp_ms=expire_ms)
 
     def count_bytes(self, group_id: str) -> int:
-        """What all of them take."""
+        """Return the bytes of all offsets."""
         total, of_group = 0, utf8_bytes(group_id)
         for topic, partitions in self.topics.items():
             key_bytes = of_group + utf8_bytes(topic)
@@ -127,7 +128,7 @@ class Offsets:
         return total
 
     def __iter__(self) -> Iterator[tuple[str, int, CommittedOffset]]:
-        """All offsets by topic, then partition."""
+        """Yields all offsets by topic, then partition."""
         for topic in sorted(self.topics):
             for partition in sorted(self.topics[topic]):
                 yield topic, partition, self.topics[topic][partition]

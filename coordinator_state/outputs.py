@@ -1,6 +1,8 @@
-"""What a group hears, and what it says: answers, records of the offsets log, history, and the group as it is. Each has its epoch and seq.
+"""Events go into a group, and outputs come out: answers, records of the offsets log, history, and the group's snapshot.
+Each has its epoch and seq.
 
-Final, so that `type(it) is Answer` tells them apart: for one that is not, `isinstance` asks msgspec's metaclass, and takes five times as long.
+Final, so that `type(it) is Answer` tells them apart: for one that is not, `isinstance` asks msgspec's metaclass, and
+takes five times as long.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ class TopicsDeletedEvent(Struct, frozen=True, gc=False):
 
 @final
 class RecordedEvent(Struct, frozen=True, gc=False):
-    """What a recording of another coordinator says of the group besides its requests."""
+    """The recording of another coordinator says this of the group, besides its requests."""
 
     offset: int
     """Its offset in the events partition."""
@@ -82,7 +84,7 @@ GroupEvent = RequestEvent | RenewalEvent | TopicsDeletedEvent | RecordedEvent
 def group_event(
     decoded: tuple[RequestEnvelope, Request] | GroupEventBody, offset: int, clock_ms: int, timestamp_ms: int
 ) -> GroupEvent:
-    """What `schemas.events.decode_group_event` read, with its place in the log and its time."""
+    """Return the event that `schemas.events.decode_group_event` has read, with its place in the log and its time."""
     if type(decoded) is tuple:
         return RequestEvent(offset, clock_ms, timestamp_ms, *decoded)
     if type(decoded) is SessionRenewal:

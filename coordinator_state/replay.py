@@ -48,7 +48,7 @@ class StoredGroup(Struct, kw_only=True):
 
 
 class StoredGroups:
-    """All groups of a log. Feed it records in the order of each partition; repeated ones do no harm."""
+    """The groups of a log. Feed it records in the order of each partition; a repeated record does no harm."""
 
     def __init__(self) -> None:
         self.groups: dict[str, StoredGroup] = {}

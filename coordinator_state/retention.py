@@ -66,7 +66,7 @@ def plan_expiry(step: Step) -> None:
 
 
 def _check_is_over(step: Step) -> bool:
-    """Whether the retention check of this very millisecond has already run."""
+    """Return whether the retention check of this very millisecond has already run."""
     due = step.due_timer
     return (
         due is None
@@ -83,7 +83,7 @@ def next_run(step: Step, at_least_ms: int) -> int:
 
 
 def _earliest_expiry(group: Group, retention_ms: int) -> int | None:
-    """When something may expire at the earliest (never too late); None: nothing can as things stand."""
+    """Return the earliest time of the next expiry (never too late); None if nothing can expire."""
     if not group.retention:
         return 0 if group.body.is_empty else None
     condition = group.body.offset_expiration_condition()

@@ -216,7 +216,8 @@ class Step:
         return ParkedRequest(envelope.request_id, envelope.reply_partition, envelope.api_version, event.offset)
 
     def is_copy_of(self, parked: ParkedRequest) -> bool:
-        """Whether the request of this step is a parked one that lies in the log twice: then one response is enough."""
+        """Return whether the request of this step is a parked one that lies in the log twice: then one response is
+        enough."""
         event = self.event
         return type(event) is RequestEvent and event.envelope.request_id == parked.request_id
 

@@ -62,5 +62,5 @@ def earliest(timers: Timers, check_interval_ms: int) -> DueTimer | None:
 
 
 def runs_before(run_ms: int, timer: Timer, check_interval_ms: int) -> bool:
-    """Whether the retention check at `run_ms` comes before a timer of the same deadline."""
+    """Return whether the retention check at `run_ms` comes before a timer of the same deadline."""
     return timer.armed_ms >= run_ms - check_interval_ms

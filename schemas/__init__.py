@@ -1,1 +1,2 @@
-"""What is said: requests, responses, events, records and history; data and their bytes. Imports nothing of ours."""
+"""These are the data of the protocol and their bytes: requests, responses, events, records and history. The package
+imports nothing of ours."""

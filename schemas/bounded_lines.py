@@ -13,7 +13,7 @@ _PIECE_BYTES = 1024 * 1024
 
 
 class ByteStream(Protocol):
-    """What a file opened for reading bytes can do, packed or not."""
+    """A file that is open for reading bytes, packed or not."""
 
     def readline(self, size: int = -1, /) -> bytes: ...
 
@@ -36,7 +36,7 @@ def bounded_lines(stream: ByteStream, max_bytes: int = LINE_MAX_BYTES) -> Iterat
 
 
 def too_long(length: int) -> str:
-    """What is wrong with a line of so many bytes, for people."""
+    """Return what is wrong with a line of so many bytes, for people."""
     return f"the line has {length:,} bytes; no line may have more than {LINE_MAX_BYTES:,}"
 
 

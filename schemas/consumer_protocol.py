@@ -44,7 +44,7 @@ class TopicPartition(NamedTuple):
 
 
 class Subscription(Struct, frozen=True, kw_only=True):
-    """What a member tells the leader: JoinGroup's metadata of a protocol of type `consumer`."""
+    """A member's subscription for the leader: JoinGroup's metadata of a protocol of type `consumer`."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -57,7 +57,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
 
 
 class Assignment(Struct, frozen=True, kw_only=True):
-    """What the leader gives a member: the partitions, in the assignor's order."""
+    """The leader's assignment for a member: the partitions, in the assignor's order."""
 
     partitions: tuple[TopicPartition, ...] = ()
     user_data: bytes | None = None

@@ -41,7 +41,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether a client may send the same request again unchanged (Kafka's RetriableException)."""
+        """True if a client may send the same request again unchanged (Kafka's RetriableException)."""
         return self in _RETRIABLE
 
     @property

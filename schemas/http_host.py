@@ -10,7 +10,7 @@ import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that is bound to this name or address."""
+    """Return whether only this machine can reach a server that is bound to this name or address."""
     if host.lower() == "localhost":
         return True
     try:
@@ -20,6 +20,6 @@ def is_loopback(host: str) -> bool:
 
 
 def names_this_machine(host_header: str) -> bool:
-    """Whether a Host header, with a port or without one, names this machine by a loopback name or address."""
+    """Return whether a Host header, with a port or without one, names this machine by a loopback name or address."""
     bare_address = host_header.endswith("]")
     return is_loopback(host_header if bare_address else host_header.rsplit(":", 1)[0])

@@ -54,7 +54,7 @@ def java_map_order(keys: Iterable[str]) -> list[str]:
 
 
 def is_overfull(size: int, capacity: int) -> bool:
-    """Whether a `HashMap` of so many entries doubles its buckets."""
+    """Return whether a `HashMap` of so many entries doubles its buckets."""
     return size > capacity * 3 // 4
 
 

@@ -99,7 +99,8 @@ def _fields(item: Struct) -> dict[str, Any]:
 
 @cache
 def _plan(message: type[Struct]) -> tuple[tuple[str, type[Struct] | None, bool, bool], ...]:
-    """For each field: its name, the struct in its array, whether it is an error code, whether it is a topic's id."""
+    """Return for each field its name, the struct in its array, whether it is an error code, and whether it is a topic's
+    id."""
     return tuple(
         (field.name, struct_inside(field.type), field.type is ErrorCode, field.name == "topic_id")
         for field in msgspec.structs.fields(message)

@@ -144,7 +144,8 @@ def encode_offset_commit_key(group_id: str, topic: str, partition: int) -> bytes
 
 @lru_cache(maxsize=256)
 def offset_commit_keys(group_id: str, topic: str) -> bytes:
-    """What the keys of all partitions of a topic begin with; the number follows. `EncodeError` as `encode_key`."""
+    """Return the beginning of the keys of all partitions of a topic; the number follows. Raises `EncodeError` as
+    `encode_key`."""
     return INT16.pack(OFFSET_COMMIT_TYPE) + encode_string(group_id) + encode_string(topic)
 
 
@@ -174,7 +175,7 @@ def encode_offset_commit(
     expire_timestamp_ms: int,
     topic_id: str | None,
 ) -> bytes:
-    """What `encode_offset_commit_value` writes, from the parts."""
+    """Write the bytes of `encode_offset_commit_value` from the parts."""
     if version == _FLEXIBLE_VERSION and not metadata and topic_id is None and expire_timestamp_ms == NO_TIMESTAMP:
         try:
             return _PLAIN_COMMIT.pack(version, offset, leader_epoch, 1, commit_timestamp_ms, 0)
@@ -233,7 +234,8 @@ def encode_group_metadata(
     current_state_timestamp_ms: int,
     members: Sequence[bytes],
 ) -> bytes:
-    """What `encode_group_metadata_value` writes, from the parts; members by `encode_member_metadata`."""
+    """Write the bytes of `encode_group_metadata_value` from the parts; the members come from `encode_member_metadata`.
+    """
     flexible = version >= _FLEXIBLE_VERSION
     parts = [
         INT16.pack(version),

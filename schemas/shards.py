@@ -15,12 +15,12 @@ _REMEDY = (
 
 
 def partitions_were_added(events_topic: str, before: int, now: int) -> str:
-    """What is said where their number is another than it was."""
+    """Return the message about a number of partitions that has changed."""
     return f"{events_topic} had {_partitions(before)} and has {_partitions(now)} now: {_REMEDY}"
 
 
 def problem_of_ends(events_topic: str, ends: Sequence[int]) -> str | None:
-    """What is wrong with a topic whose partitions end at these offsets.
+    """Return what is wrong with a topic whose partitions end at these offsets.
 
     The clock is written to each partition that is a shard, so one that is empty beside others that are not is none.
     """

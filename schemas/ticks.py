@@ -1,4 +1,4 @@
-"""What a valid tick is: one function for everybody who reads an events topic, of the record alone.
+"""One function decides whether a tick is valid, for every reader of an events topic, from the record alone.
 
 Ticks move time, for every group of their partition. So one that lies further in the future than clocks can differ is no
 tick: whoever may write to the topic could end every session with it, for good. It is judged by its own record's

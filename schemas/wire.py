@@ -120,7 +120,7 @@ class Reader:
         raise DecodeError("varint longer than 32 bits", self.position)
 
     def fixed(self, size: int) -> bytes:
-        """So many bytes, as they are."""
+        """Read so many bytes."""
         return self._take(size)
 
     def uuid(self) -> str:
@@ -168,7 +168,7 @@ class Reader:
         return [item() for _ in range(self._count(item_size_min, compact))]
 
     def nullable_array(self, item: Callable[[], Item], item_size_min: int, compact: bool = False) -> list[Item] | None:
-        """As `array`; None for null."""
+        """Read an array as `array`, or None for null."""
         count = self._size(compact)
         if count < 0:
             return None
@@ -193,7 +193,7 @@ class Reader:
         return fields
 
     def known_tagged_fields(self, readers: Mapping[int, Callable[[Reader], Item]]) -> dict[int, Item]:
-        """As `tagged_fields`, each read by the reader of its tag; tags without a reader are skipped."""
+        """Read tagged fields, each by the reader of its tag; tags without a reader are skipped."""
         count = self.unsigned_varint()
         self._insist(count * _TAG_SIZE_MIN)
         fields = {}

@@ -75,7 +75,7 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols may join."""
+        """Return whether a member with these protocols may join."""
         if self.state is states.EMPTY:
             return bool(protocol_type) and bool(protocols)
         return self.protocol_type == protocol_type and any(

@@ -283,7 +283,7 @@ def _replace_static(
 
 
 def _fence_parked(step: Step, group: ClassicGroup, member: Member) -> None:
-    """Whoever waits under the old id is fenced."""
+    """A member that waits under the old id is fenced."""
     if member.awaiting_join is not None:
         if not step.is_copy_of(member.awaiting_join):
             answer_join_error(step, member.awaiting_join, ErrorCode.FENCED_INSTANCE_ID, member.member_id)

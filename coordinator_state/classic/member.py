@@ -65,7 +65,7 @@ class Member(Struct, array_like=True):
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def metadata_of(self, protocol_name: str | None) -> bytes:
-        """Its metadata of a protocol; empty if it does not list it."""
+        """Return the member's metadata of a protocol; empty if it does not list it."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -78,7 +78,7 @@ class Member(Struct, array_like=True):
 
 
 class Rebalance(Struct, array_like=True):
-    """What history will tell of the rebalance that is going on."""
+    """The facts about the present rebalance that history will need."""
 
     seq: int
     """Of its RebalanceStarted record: its name."""

@@ -245,7 +245,7 @@ def join_response(
 
 
 def join_response_members(group: ClassicGroup) -> tuple[JoinGroupResponseMember, ...]:
-    """What the leader is told of everybody."""
+    """Return the list of members that the leader gets."""
     name = group.protocol_name
     return tuple(
         [
@@ -342,5 +342,5 @@ def answer_join_error(step: Step, parked: ParkedRequest, error_code: ErrorCode, 
 
 
 def still_votes_for_the_same(group: ClassicGroup) -> bool:
-    """Whether the vote of the members as they are now would choose the protocol that is in force."""
+    """Return whether the members' vote would choose the present protocol again."""
     return selected_protocol(group) == group.protocol_name

@@ -1,4 +1,4 @@
-"""What the recording of another coordinator says besides requests: whom it elected, what a group was, where it is not known.
+"""The recording of another coordinator says more than requests: its leaders, its groups, and its gaps.
 
 A replay that follows these does what that coordinator did, where ours would have decided otherwise or cannot know.
 """

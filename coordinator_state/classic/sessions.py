@@ -14,7 +14,7 @@ from schemas.history import MemberExpired, PendingMemberRemoved
 
 
 def session_timer_expired(step: Step, member_id: str, last_heard_ms: int) -> None:
-    """Nothing was heard of a member, or of the owner of a handed-out id, for its time."""
+    """A member, or the owner of an id that was handed out, has sent nothing for its session timeout."""
     group = classic(step)
     if member_id in group.pending_join:
         step.cause_seq = step.append_history(

@@ -122,7 +122,7 @@ class _Commit:
         return OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=tuple(answers))
 
     def _growth(self, topic: str, previous: CommittedOffset | None, metadata: str) -> int:
-        """By how many bytes the group's offsets grow."""
+        """Return by how many bytes the group's offsets grow."""
         if previous is not None:
             return utf8_bytes(metadata) - utf8_bytes(previous.metadata)
         return offset_bytes(utf8_bytes(self._turn.group_id) + utf8_bytes(topic), metadata)
@@ -130,7 +130,7 @@ class _Commit:
     def _refusal(
         self, topic: OffsetCommitRequestTopic, partition: int, metadata: str, *, has_room: bool
     ) -> Refusal | None:
-        """Why this one partition is refused, if it is."""
+        """Return why this one partition is refused; None if it is not."""
         where = f"{topic.name:.249}-{partition}"
         if not 0 < len(topic.name) <= TOPIC_NAME_MAX_CHARACTERS:
             return Refusal(

@@ -1,1 +1,2 @@
-"""What other coordinators did: Kafka's request logs and recorded histories, imported as events and compared."""
+"""Recordings of other coordinators, Kafka's request logs and recorded histories, are imported as events and compared.
+"""

@@ -35,8 +35,8 @@ class Absent(Struct, frozen=True):
 def absent_requests(
     steps: Sequence[Step], found: Disagreement, group: Group | None
 ) -> Iterator[tuple[Absent, ...]]:
-    """What may be missing before a disagreement, the likeliest first: one request, or the joins of all that the
-    broker names."""
+    """Return the requests that may be missing before a disagreement, the likeliest first: one request, or the joins of
+    all members that the broker names."""
     members = {} if group is None else classic_group(group).members
     unknown = [each for each in dict.fromkeys(_known_ids(steps)) if each in found.broker and each not in members]
     joins = [(known, member_id) for member_id in unknown if (known := _joins_of(steps, member_id))]
@@ -97,7 +97,7 @@ def _joins_of(steps: Sequence[Step], member_id: str) -> list[Step]:
 
 
 def _times(steps: Sequence[Step], found: Disagreement, member_id: str) -> list[int]:
-    """When it may have come: at the time of what it led to, or when the member was last answered before."""
+    """Return when the request may have come: at the time of its effect, or when the member was last answered before."""
     answered_us = _after_last_answer(steps, found, member_id)
     times = [found.broker_ms * 1000] if found.broker_ms is not None else []
     times += [answered_us] if answered_us is not None else []
@@ -105,7 +105,7 @@ def _times(steps: Sequence[Step], found: Disagreement, member_id: str) -> list[i
 
 
 def _after_last_answer(steps: Sequence[Step], found: Disagreement, member_id: str) -> int | None:
-    """When a client that had its last answer before the disagreement would send the next request."""
+    """Return when a client that had its last answer before the disagreement would send its next request."""
     answered = [
         step.request.logged.ready_us
         for step in steps

@@ -1,5 +1,4 @@
-"""Where the replay of a group can start, other than at its birth: at the end of a join phase that the log tells
-completely.
+"""The replay of a group can start later than its first event: at the end of a join phase that the log shows completely.
 
 A log that was cut from a longer one meets groups with members that joined before it, and one with lines missing loses
 track of a group. What the group is becomes known when a join phase ends whose leader's answer is in the log: it lists
@@ -35,7 +34,7 @@ _UNKNOWN = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}
 
 
 class Beginning(Struct, frozen=True):
-    """Where the replay of a group starts."""
+    """The point at which the replay of a group starts."""
 
     from_us: int
     """Requests that were handled before cannot be compared."""
@@ -50,7 +49,7 @@ class Beginning(Struct, frozen=True):
 
 
 def begun_before(requests: Sequence[GroupRequest]) -> bool:
-    """Whether the group had a life before the log: a member speaks that nobody saw join, or the first generation is
+    """Return whether the group is older than the log: a member is known that never joined, or the first generation is
     not 1."""
     joined: dict[str, int] = {}
     first_generation: tuple[int, int] | None = None
@@ -75,7 +74,7 @@ def _speaker(request: Request) -> str:
 
 
 def _was_known(request: GroupRequest) -> bool:
-    """Whether the broker's answer shows that it knew the member."""
+    """Return whether the broker's answer shows that it knew the member."""
     answer = request.response
     partitions = [partition for topic in answer.get("topics", ()) for partition in topic.get("partitions", ())]
     codes = {answer.get("errorCode"), *(partition.get("errorCode") for partition in partitions)} - {None}
@@ -185,7 +184,7 @@ _Places = dict[tuple[str, int], RecordedOffset]
 def _offsets(
     requests: Sequence[GroupRequest], records: Sequence[LoggedRecord], from_us: int
 ) -> tuple[RecordedOffset, ...]:
-    """What was committed before: by the offsets log, else by what was answered."""
+    """Return the offsets committed before: by the offsets log, else by the broker's answers."""
     found: _Places = {}
     for record in records:
         if record.timestamp_ms < from_us // 1000:
@@ -229,7 +228,7 @@ def _taken(commit: GroupRequest) -> set[tuple[str, int]]:
 
 
 def _learn(found: _Places, request: GroupRequest, told: set[tuple[str, int]]) -> None:
-    """What the first answer about a partition tells was committed before."""
+    """Take the offset committed before from the first answer about a partition."""
     answer = request.response["groups"][0] if "groups" in request.response else request.response
     for topic in answer.get("topics", ()):
         for each in topic.get("partitions", ()):

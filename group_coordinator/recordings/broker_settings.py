@@ -139,7 +139,8 @@ def _infer_initial_delay(
     late = {delay: [_late_ms(phase, delay) for phase in phases] for delay in dict.fromkeys(candidates)}
 
     def fits(delay: int) -> tuple[int, int, int, int]:
-        """In how many surely and in how many probably empty groups it fits, how closely, and how much it explains."""
+        """Return in how many surely and in how many probably empty groups the delay fits, how closely, and how much it
+        explains."""
         fitting = [(phase.surely, each) for phase, each in zip(phases, late[delay], strict=True) if each is not None]
         return sum(surely for surely, _ in fitting), len(fitting), -sum(each for _, each in fitting), delay
 
@@ -189,15 +190,14 @@ def _phase(surely: bool, joins: list[GroupRequest]) -> _Phase:
 
 
 def _round_delay(delay_ms: float) -> int:
-    """What the setting may be: the roundest number a little below what was measured, for a broker is late, never
-    early."""
+    """Return the roundest number a little below the measured delay, for a broker is late, never early."""
     at_most_ms = int(delay_ms + CLOCK_MS)
     rounded = (at_most_ms // step_ms * step_ms for step_ms in ROUND_STEPS_MS)
     return next((each for each in rounded if each and at_most_ms - each <= LATE_MS), 0)
 
 
 def _late_ms(phase: _Phase, delay_ms: int) -> int | None:
-    """By how much a join phase ended after the time that this delay gives (`join_timer_expired`); None: it does not
+    """Return how much later than by this delay a join phase ended (`join_timer_expired`); None if the delay does not
     fit."""
     checked_ms, expires_ms = phase.first_ms, phase.first_ms + delay_ms
     step_ms, remaining_ms = delay_ms, max(phase.rebalance_timeout_ms - delay_ms, 0)

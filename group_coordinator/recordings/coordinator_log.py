@@ -1,4 +1,4 @@
-"""What a broker's group coordinator logs about its groups (`GroupMetadataManager`, level INFO), read.
+"""The log of a broker's group coordinator (`GroupMetadataManager`, level INFO) is read for its groups.
 
 Its lines tell when a rebalance began and why, when it ended, who left and who failed. History says the same in types;
 `entry_of_history` puts it in the words of the log, so that the two can be compared line by line.
@@ -162,7 +162,7 @@ _LINES: tuple[tuple[re.Pattern[str], Callable[[int, re.Match[str]], LogEntry]], 
 
 
 def entry_of_history(record: History) -> LogEntry | None:
-    """What the broker's log would say of a history record; None if it would say nothing."""
+    """Return the broker's log entry for a history record; None if it writes none."""
     match record:
         case RebalanceStarted():
             return _started(record)

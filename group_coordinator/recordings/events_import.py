@@ -21,7 +21,7 @@ from schemas.records_file import Record
 
 
 class ImportCounts(Struct):
-    """What an import wrote."""
+    """The counts of an import."""
 
     events: int = 0
     """Requests of the log."""

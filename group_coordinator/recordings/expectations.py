@@ -1,4 +1,4 @@
-"""What the broker said and did about one group, and whether what comes out of a replay agrees with it."""
+"""The broker's answers and actions about one group are compared with those of a replay."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Step(Struct, kw_only=True):
 
     @property
     def slack_ms(self) -> int:
-        """How far a time that this request sets may differ from the broker's."""
+        """The most by which a time that this request sets may differ from the broker's."""
         return (self.latest_us - self.request.logged.arrival_us) // 1000 + CLOCK_MS
 
 
@@ -72,7 +72,7 @@ class Disagreement(Struct, frozen=True, kw_only=True):
 
 
 class Generation(Struct):
-    """What the answers to JoinGroup tell of one generation."""
+    """One generation, as the answers to JoinGroup show it."""
 
     ready_us: int
     """When the first of them was ready."""
@@ -82,7 +82,7 @@ class Generation(Struct):
 
 
 class Expected(Struct, kw_only=True):
-    """All that is known of the broker's side, for one group."""
+    """The broker's side of one group, as far as it is known."""
 
     records: list[LoggedRecord] | None = None
     """None: no file was given, or it says nothing of this group."""

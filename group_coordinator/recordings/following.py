@@ -78,7 +78,7 @@ class FollowedGroup(Struct, kw_only=True):
 
     @property
     def compared(self) -> int:
-        """How many requests were compared."""
+        """The number of requests that were compared."""
         return len(self.requests) - sum(self.not_compared.values())
 
     @property
@@ -100,7 +100,7 @@ class Following(Struct, kw_only=True):
 
     @property
     def is_anything_known(self) -> bool:
-        """Whether there is a group that can be told of."""
+        """True if at least one group is known."""
         return any(group.parts for group in self.groups)
 
 
@@ -217,7 +217,7 @@ class _Follower:
         return (self._records or {}).get(group_id, ())
 
     def _since(self, from_us: int, told: list[_Timed] | None) -> list[_Timed] | None:
-        """What the broker wrote from a time on until the last line of the request log."""
+        """Return what the broker wrote from a time on until the last line of the request log."""
         if told is None:
             return None
         first_ms, last_ms = from_us // 1000, self._end_ms + EDGE_MS

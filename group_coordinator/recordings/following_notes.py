@@ -1,5 +1,4 @@
-"""What a reader must know of how a log was followed, in sentences: orders that were searched, requests that were
-inferred, gaps."""
+"""Notes tell a reader how a log was followed: orders that were searched, requests that were inferred, gaps."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from group_coordinator.recordings.order_search import GroupResult
 
 
 def notes_of(group: FollowedGroup) -> Iterator[str]:
-    """All of it, for those who compare."""
+    """Return all notes, for those who compare."""
     if not group.parts:
         yield f"group {group.group_id}: it lived before the log began; no join phase tells all its members"
     for part in group.parts:

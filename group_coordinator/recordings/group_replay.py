@@ -46,7 +46,7 @@ RESYNC_ENTRIES = 6
 
 
 class State(Struct, frozen=True):
-    """Where a replay stands, before a step."""
+    """The state of a replay before a step."""
 
     blobs: tuple[bytes, bytes] | None
     clock_ms: int
@@ -131,7 +131,7 @@ class GroupReplay:
 
     @property
     def compared(self) -> tuple[int, int]:
-        """How many of the broker's records and log entries were compared."""
+        """The number of the broker's records and log entries that were compared."""
         return self._next_record, self._next_entry
 
     def take(self, step: Step) -> None:
@@ -254,7 +254,8 @@ class GroupReplay:
             self.agreed.append(Agreed(step, answer.time_ms, self._handled is None))
 
     def _slack_ms(self, offset: int) -> int:
-        """How far a time may differ: by the duration of the request behind it; timers have their delay besides."""
+        """Return by how much a time may differ: by the duration of the request behind it, and for a timer by its delay.
+        """
         own = self._steps[offset].slack_ms if 0 <= offset < len(self._steps) else CLOCK_MS
         exact = self._handled is not None and not self._handled.before_timers
         return own if exact else own + LATE_MS
@@ -310,7 +311,7 @@ class GroupReplay:
             self._next_entry += 1
 
     def _check_overdue(self, clock_ms: int) -> None:
-        """What the broker answered, wrote or told long before this clock must have come out here too."""
+        """Every answer, record and entry of the broker from long before this clock must have come out here too."""
         for index in list(self._waiting):
             step = self._steps[index]
             ready_ms = step.request.logged.ready_us // 1000

@@ -72,7 +72,7 @@ class GroupRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def is_inferred(self) -> bool:
-        """It is not in the log."""
+        """True if the request is not in the log."""
         return self.logged.line_number == 0
 
     @property
@@ -204,7 +204,7 @@ def _without_refused_partitions(
 
 
 def _name_or_id(topic: Json) -> str:
-    """How this version names a topic."""
+    """Return the name or id of a topic, as this version has it."""
     return topic["name"] if "name" in topic else topic_id_from_kafka(topic["topicId"]) or ""
 
 

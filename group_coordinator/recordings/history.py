@@ -58,14 +58,14 @@ class Difference(Struct, frozen=True, kw_only=True):
     actual: Any
 
     def lines(self) -> Iterator[str]:
-        """For people: where, and both sides."""
+        """Return the place and both sides, for people."""
         yield f"{self.history} step {self.step}: {self.what}"
         yield f"  recorded: {json.dumps(self.recorded, sort_keys=True)}"
         yield f"  here:     {json.dumps(self.actual, sort_keys=True)}"
 
 
 class HistoryReport(Struct, kw_only=True):
-    """What a verification found."""
+    """The findings of a verification."""
 
     histories: int = 0
     steps: int = 0
@@ -156,7 +156,7 @@ class _Replay:
             self.report.records += len(step.get("records", ()))
 
     def _change_cluster(self, step: Json) -> list[Output]:
-        """From now on these topics exist and no others; whoever has offsets of one that is gone is told."""
+        """From now on these topics exist and no others; each group with offsets of a deleted one gets an event."""
         topics = {each["name"]: topic_id_from_kafka(each["topic_id"]) or "" for each in step["cluster"]["topics"]}
         gone = tuple(
             DeletedTopic(name=name, topic_id=topic_id)

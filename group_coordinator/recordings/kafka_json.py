@@ -67,7 +67,8 @@ def list_groups_from_kafka(version: int, body: object) -> ListGroupsRequest:
 def response_from_kafka(
     api: str, version: int, body: object, topic_names: Mapping[str, str] = _NO_NAMES
 ) -> GroupResponse:
-    """What a broker answered; what its version does not say has our default, or is empty. Raises `KafkaJsonError`."""
+    """Return a broker's answer; a field that its version lacks has our default, or is empty. Raises `KafkaJsonError`.
+    """
     values = _values(api, "Response", version, body, topic_names)
     try:
         return response_of(api, version, values)

@@ -49,7 +49,7 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
 
 
 class LogCounts(Struct):
-    """What the files held."""
+    """The counts of the files' lines."""
 
     lines: int = 0
     group_requests: int = 0
@@ -124,7 +124,7 @@ class RequestLog:
         return self.order.arrange(self._sorter.take_sorted(self._shift if was_set else None))
 
     def group_requests(self, topic_ids: Mapping[str, str] | None = None) -> Iterator[GroupRequest]:
-        """The same as they came to each group; those that cannot be understood are refused. Once.
+        """Yields the requests as they came to each group; those that cannot be understood are refused. Once.
 
         `topic_ids`: topic name -> id, where more is known than the log tells.
         """
@@ -142,7 +142,8 @@ class RequestLog:
                 yield request
 
     def doubts(self) -> tuple[str, ...]:
-        """Why what this log tells may not be what happened, in sentences; all of it when the requests were taken."""
+        """Return why this log may not show what happened, in sentences; the list is complete after all requests were
+        taken."""
         return doubts_of(self)
 
     def file_name(self, request: LoggedRequest) -> str:

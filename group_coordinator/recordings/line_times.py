@@ -36,7 +36,7 @@ class LineError(ValueError):
 
 
 class LineTime(Struct, frozen=True):
-    """When a line was written."""
+    """The time at which a line was written."""
 
     us: int
     """Since 1970."""

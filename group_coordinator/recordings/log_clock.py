@@ -156,7 +156,7 @@ class FileClock:
         self._shown[step.line_number] = step, back
 
     def settle(self) -> None:
-        """All lines are there: from which on the clock was set, and by how much."""
+        """All lines are read: find where the clock was set, and by how much."""
         offset_us = 0
         for line_number, (step, back) in sorted(self._shown.items()):
             if back and step.witnesses > step.against:
@@ -170,7 +170,7 @@ class FileClock:
             self._offsets_us.append(offset_us)
 
     def offset_us(self, line_number: int) -> int:
-        """What is to be added to the times of a line."""
+        """Return the correction to the times of a line."""
         place = bisect_right(self._lines, line_number)
         return self.base_us + (self._offsets_us[place - 1] if place else 0)
 
@@ -195,7 +195,7 @@ class FileClock:
 
 
 def _too_silent(known: Connection, now: Edge, since_us: int) -> bool:
-    """Whether a member is told that it still is one, or a connection goes on, after more silence than a broker allows.
+    """Return whether a member or connection lives on after more silence than a broker allows.
 
     Where lines are missing it seems so, too; but then there are as many correlation ids between as it takes to stay a
     member.
@@ -208,13 +208,13 @@ def _too_silent(known: Connection, now: Edge, since_us: int) -> bool:
 
 
 def set_back_us(least_us: int) -> int:
-    """By how much a clock was set back, of which it is known that it was at least so much."""
+    """Return by how much a clock was set back, given the least that it must be."""
     whole_us = -(-(least_us - TOLERANCE_US) // QUARTER_US) * QUARTER_US
     return whole_us if whole_us - least_us <= NEARLY_US else least_us
 
 
 def set_forward_us(most_us: int) -> int:
-    """By how much a clock was set forward, of which it is known that it was at most so much."""
+    """Return by how much a clock was set forward, given the most that it can be."""
     whole_us = (most_us + TOLERANCE_US) // QUARTER_US * QUARTER_US
     return whole_us if whole_us and most_us - whole_us <= NEARLY_US else most_us
 
@@ -240,7 +240,7 @@ class FileStep(Struct, frozen=True):
 
 
 class _Link(Struct):
-    """What connections that two files share say of the order of the two."""
+    """Connections that two files share show the order of the two."""
 
     witnesses: int = 0
     least_back_us: int = 0

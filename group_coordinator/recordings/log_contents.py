@@ -1,4 +1,4 @@
-"""What a request log holds besides the requests that are understood: other protocols, other brokers, damage.
+"""A request log also holds other things than requests that are understood: other protocols, other brokers, damage.
 
 Counted.
 """
@@ -29,7 +29,7 @@ _LEAVE = "LeaveGroup"
 
 
 class GroupPlaces(Struct):
-    """Which brokers answered for a group."""
+    """The brokers that answered for a group."""
 
     address: str | None = None
     """The last that did as its coordinator."""
@@ -39,7 +39,7 @@ class GroupPlaces(Struct):
 
 
 class _Leader(Struct):
-    """Who is to send the assignment of a group's generation."""
+    """The member that must send the assignment of a group's generation."""
 
     member_id: str
     generation: int
@@ -106,7 +106,7 @@ class LogContents:
         _count(self.damage, detail)
 
     def why_not_understood(self, group_id: str) -> str | None:
-        """Of a group that is, or at some time was, of a protocol that is not understood: nothing of it can be told."""
+        """Return why nothing can be said of a group that has, or once had, a protocol that is not understood."""
         for kind, groups in self.other_protocols.items():
             if group_id in groups:
                 return f"of a {kind}, which is not understood yet"
@@ -134,7 +134,7 @@ class LogContents:
             places.address = address
 
     def _note_member(self, request: GroupRequest) -> None:
-        """Whether a member still is one, though the log has nothing of it for longer than its session."""
+        """Note a member that lives on, though the log has no request of it for longer than its session."""
         asked, logged = request.request, request.logged
         member_id = getattr(asked, "member_id", "") or request.new_member_id
         if not member_id or request.response.get("errorCode", 0) != ErrorCode.NONE:
@@ -167,8 +167,8 @@ class LogContents:
             self.last_requests[group_id] = logged.arrival_us, logged.file_index, leaves
 
     def _note_assignment(self, request: GroupRequest) -> None:
-        """Whether a leader sends the assignment of its generation: clients do so at once, and fetch offsets with it
-        only."""
+        """Note whether a leader sends the assignment of its generation: clients do so at once, and fetch offsets only
+        with it."""
         asked = request.request
         if isinstance(asked, JoinGroupRequest) and request.response.get("members"):
             member_id, generation = (
@@ -206,7 +206,8 @@ def _count(counter: Counter[str], name: str) -> None:
 
 
 def _is_of_old_broker(connection: str) -> bool:
-    """Before Kafka 4 a connection had one number at its end, since then it has the processor's, too."""
+    """Return whether a line is of a broker before Kafka 4: its connections end in one number, later ones also have the
+    processor's."""
     return connection.count("-") == 2
 
 

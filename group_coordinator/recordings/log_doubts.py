@@ -1,4 +1,4 @@
-"""Why what a request log tells may not be what happened, in sentences with counts, the gravest first."""
+"""Doubts say why a request log may not show what happened, in sentences with counts, the gravest first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
 
 
 def doubts_of(log: RequestLog) -> tuple[str, ...]:
-    """All of a log that was read, and whose requests were taken."""
+    """Return all doubts about a log that was read, and whose requests were taken."""
     return (
         *_of_the_clock(log),
         *_of_times(log),
@@ -177,7 +177,8 @@ def _of_damage(log: RequestLog) -> Iterator[str]:
 
 
 def numbered_twice(log: RequestLog) -> list[int]:
-    """When connections began that have the number of an earlier one: a processor of a broker gives each number once."""
+    """Return when connections began that have the number of an earlier one: a processor of a broker gives each number
+    once."""
     began: dict[tuple[str, ...], dict[str, int]] = {}
     for clock in log.clocks:
         for known, connection in clock.connections.items():

@@ -48,8 +48,8 @@ def logs_that_end_early(log: RequestLog) -> Iterator[EndedLog]:
 
 
 def _goes_on(log: RequestLog, file_index: int) -> bool:
-    """Whether another file has more of the same broker: it begins where this one ends, or shares connections with
-    it."""
+    """Return whether another file has more of the same broker: it begins where this one ends, or shares connections
+    with it."""
     span, connections = log.clocks[file_index].span(), log.clocks[file_index].connections
     addresses = {name.split("-", 1)[0] for name in connections}
     for other_index, other in enumerate(log.clocks):

@@ -57,7 +57,7 @@ class LoggedRecord(Struct, frozen=True, kw_only=True):
 
 
 class OffsetsLog(Struct):
-    """What a dump of `__consumer_offsets` holds, as far as it can be compared; and what it holds besides."""
+    """The records of a dump of `__consumer_offsets` that can be compared, and counts of the others."""
 
     by_group: dict[str, list[LoggedRecord]] = field(default_factory=dict)
     """The records by group, in the order of their offsets, whatever the order of the lines."""
@@ -68,7 +68,7 @@ class OffsetsLog(Struct):
     """The first damaged lines, each with its number and what is wrong."""
 
     def doubts(self) -> Iterator[str]:
-        """In sentences."""
+        """The doubts about this dump, in sentences."""
         for what, count in self.left_out.items():
             yield f"{count:,} records of the offsets log {what}: they are not compared."
         if self.damaged:
@@ -171,7 +171,8 @@ def topic_ids_of(records: list[LoggedRecord]) -> dict[str, str]:
 
 
 def same_record(ours_key: bytes, ours_value: bytes | None, theirs: LoggedRecord, tolerance_ms: int) -> bool:
-    """Whether two records are equal to the byte, but for times up to `tolerance_ms` apart and the order of members."""
+    """Return whether two records are equal to the byte, except for times up to `tolerance_ms` apart and the order of
+    members."""
     if ours_key != theirs.key or (ours_value is None) != (theirs.value is None):
         return False
     if ours_value is None or theirs.value is None:

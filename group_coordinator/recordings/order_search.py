@@ -49,7 +49,7 @@ class Move(Struct, frozen=True):
 
 
 class GroupResult(Struct, kw_only=True):
-    """What the replay of one group gave."""
+    """The result of the replay of one group."""
 
     group_id: str
     steps: list[Step]

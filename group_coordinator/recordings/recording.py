@@ -37,14 +37,14 @@ class RecordingDifference(Struct, frozen=True, kw_only=True):
     here: str
 
     def lines(self) -> Iterator[str]:
-        """For people: where, and both sides."""
+        """Return the place and both sides, for people."""
         yield f"group {self.group_id}: {self.what}, {self.where}"
         yield f"  broker: {self.broker}"
         yield f"  here:   {self.here}"
 
 
 class Compared(Struct):
-    """How many things of one kind were compared."""
+    """The number of compared things of one kind."""
 
     total: int = 0
     differ: int = 0
@@ -55,7 +55,7 @@ class Compared(Struct):
 
 
 class RecordingReport(Struct, kw_only=True):
-    """What a verification found. `lines` is all of it for people, the summary last."""
+    """The findings of a verification. `lines` tells them to people, the summary last."""
 
     counts: LogCounts
     groups: int = 0
@@ -76,12 +76,12 @@ class RecordingReport(Struct, kw_only=True):
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing differs, of what was to be verified."""
+        """True if nothing that was to be verified differs."""
         return not self.differences and self.nothing_verified is None
 
     @property
     def nothing_verified(self) -> str | None:
-        """What was to be verified and has nothing that could be compared; None if all has."""
+        """The thing that was to be verified and has nothing that could be compared; None if there is none."""
         if not self.requests.total:
             if self.not_compared:
                 return f"Nothing was verified: none of {sum(self.not_compared.values())} requests can be compared."
@@ -109,7 +109,7 @@ class RecordingReport(Struct, kw_only=True):
         )
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Return all findings, for people."""
         counts = self.counts
         yield from (f"doubtful: {doubt}" for doubt in self.doubts)
         yield (

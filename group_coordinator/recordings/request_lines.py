@@ -60,7 +60,7 @@ class LoggedRequest(Struct, frozen=True, array_like=True):
 
 
 class ReadLine(Struct):
-    """What one line holds."""
+    """The content of one line."""
 
     logged_us: int
     arrival_us: int
@@ -218,7 +218,7 @@ def _insist_on_another_logger(line: bytes) -> None:
 
 
 def what_is_foreign(text: bytes) -> str | None:
-    """Why bytes can be no line of any logger; None if they can."""
+    """Return why bytes can be no line of any logger; None if they can."""
     if _NOT_TEXT.search(text):
         return "bytes that are no text"
     try:

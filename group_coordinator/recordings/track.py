@@ -1,4 +1,4 @@
-"""Whether a replay still knows what the group is, or tells a story of its own.
+"""A replay stays on track while its group is what the broker's answers show.
 
 A single answer may differ and the group be the same. Where the broker says that it began another generation than the
 replay did, or goes on with a member that is gone here, what the replay tells is wrong since the last answer that
@@ -59,7 +59,7 @@ def _is_member(step: Step) -> bool:
 
 
 def _succeeded(step: Step) -> bool:
-    """Whether the broker's answer says that the member is one of the group as it is."""
+    """Return whether the broker's answer says that the member is in the group."""
     answer = step.request.response
     codes = [answer.get("errorCode", 0)]
     codes += [each.get("errorCode", 0) for topic in answer.get("topics", ()) for each in topic.get("partitions", ())]

@@ -89,13 +89,13 @@ def encode_struct(struct: StructDefinition, version: int, flexible: bool, values
 
 @cache
 def is_flexible(message: str, version: int) -> bool:
-    """Whether this version has compact strings and tags (KIP-482)."""
+    """Return whether this version has compact strings and tags (KIP-482)."""
     return definition_of(message).is_flexible(version)
 
 
 @cache
 def _message_reader(message: str, version: int) -> Read:
-    """What reads a message where a reader stands."""
+    """Return the function that reads a message at a reader's position."""
     return struct_reader(definition_of(message).struct, version, is_flexible(message, version))
 
 
@@ -129,7 +129,7 @@ def _struct_codec(struct: StructDefinition, version: int, flexible: bool) -> _St
 
 
 def struct_reader(struct: StructDefinition, version: int, flexible: bool) -> Read:
-    """What reads a struct in this version."""
+    """Return the function that reads a struct in this version."""
     read_fields = _fields_reader(struct.fields_of(version), version, flexible)
     if not flexible:
         return read_fields
@@ -216,13 +216,14 @@ _FIXED_READERS: dict[str, Read] = {
 
 
 def struct_writer(struct: StructDefinition, version: int, flexible: bool) -> Write:
-    """What writes a struct in this version, given as a dictionary or as an object with attributes."""
+    """Return the function that writes a struct in this version, given as a dictionary or as an object with attributes.
+    """
     of_mapping, of_attributes = _struct_writers(struct, version, flexible)
     return lambda item: of_mapping(item) if type(item) is dict else of_attributes(item)
 
 
 def _struct_writers(struct: StructDefinition, version: int, flexible: bool) -> tuple[Write, Write]:
-    """For dictionaries, and for objects with attributes."""
+    """Return the writers for dictionaries, and for objects with attributes."""
     fields, tagged = struct.fields_of(version), struct.tagged_fields_of(version)
     of_mapping, of_attributes = (
         _mapping_writer(fields, version, flexible),
@@ -301,7 +302,7 @@ def _field_writer(field: Field, version: int, flexible: bool) -> Write:
 
 
 def _array_writer(name: str, of_mapping: Write, of_others: Write, nullable: bool, flexible: bool) -> Write:
-    """What writes an array whose items are dictionaries throughout, or not at all."""
+    """Return the writer of an array whose items are dictionaries throughout, or not at all."""
     null = encode_count(-1, flexible)
 
     def write_array(items: Any) -> bytes:
