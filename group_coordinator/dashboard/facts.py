@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from group_coordinator.history.fold import GroupFold
 from group_coordinator.history.view import Departure, JoinedMember, Removal
-from schemas.group_states import NO_GROUP, UNKNOWN, GroupState
+from schemas.group_states import ASSIGNING, NO_GROUP, RECONCILING, UNKNOWN, GroupState
 from schemas.history import (
     History,
     HistoryRecord,
@@ -26,7 +26,7 @@ from schemas.history import (
 )
 from schemas.observed_history import OffsetsRemoved
 
-STATES: tuple[str, ...] = (NO_GROUP, *(state.value for state in GroupState), UNKNOWN)
+STATES: tuple[str, ...] = (NO_GROUP, *(state.value for state in GroupState), UNKNOWN, ASSIGNING, RECONCILING)
 """A state is kept as its number in this list."""
 RECENT_MAX = 64
 """Rebalances and departures that are remembered one by one."""
@@ -238,6 +238,9 @@ class GroupFacts(GroupFold):
         self.topics = tuple(sorted({each.topic for each in topics}))
         self.partitions = sum(len(each.partitions) for each in topics)
         self.idle = sum(share.topics == () for share in assignments)
+
+    def target_computed(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
+        self.partitions_assigned(record, assignments, None, None)
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         self.completed = record

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from group_coordinator.history.causes import Chain, chain_before, extend_chain
 from group_coordinator.history.fold import GroupFold
+from group_coordinator.history.view import Departure
 from group_coordinator.narrative import sentences, words
 from schemas.history import (
     AssignedTopic,
@@ -61,7 +62,11 @@ class Rebalance(Struct, kw_only=True):
     @property
     def generation_id(self) -> int:
         """The generation that it leads to, or would have led to."""
-        return self.join_phase.generation_id if self.join_phase is not None else self.started.generation_id + 1
+        if self.join_phase is not None:
+            return self.join_phase.generation_id
+        # A group of the consumer protocol has no join phase, and its epoch may go up by more than one.
+        reached = self.completed.generation_id if self.completed is not None else 0
+        return max(reached, self.started.generation_id + 1)
 
     @property
     def duration_ms(self) -> int | None:
@@ -71,7 +76,7 @@ class Rebalance(Struct, kw_only=True):
 class GroupStory(GroupFold):
     """One group's rebalances, followed record by record."""
 
-    __slots__ = ("_chain", "current", "owners")
+    __slots__ = ("_by_member", "_chain", "current", "owners")
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,6 +85,8 @@ class GroupStory(GroupFold):
         self.owners: Ownership = {}
         """The last assignment."""
         self._chain: Chain[History] = []
+        self._by_member = False
+        """Members come to their partitions one by one, and nobody tells of all at once."""
 
     def follow(self, record: History) -> None:
         if self.current is not None and (self.current.completed is not None or self.current.gap is not None):
@@ -112,7 +119,16 @@ class GroupStory(GroupFold):
         leader_id: str | None,
         rebalance: int | None,
     ) -> None:
+        self._by_member = False
         self.owners = {each.member_id: each.topics for each in assignments}
+        if self.current is not None:
+            self.current.owned_after = self.owners
+
+    def partitions_of_member(
+        self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
+    ) -> None:
+        self._by_member = True
+        self.owners = {**self.owners, member.member_id: topics}
         if self.current is not None:
             self.current.owned_after = self.owners
 
@@ -132,6 +148,11 @@ class GroupStory(GroupFold):
         self.owners = {}
         if self.current is not None:
             self.current.gap = reason
+
+    def member_departed(self, record: History, member: MemberIdentity, how: Departure, reason: str | None) -> None:
+        # Where all are told at once, the next assignment says what became of its partitions.
+        if self._by_member:
+            self.owners = {owner: topics for owner, topics in self.owners.items() if owner != member.member_id}
 
     def member_replaced(
         self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool

@@ -7,7 +7,7 @@ from datetime import UTC, tzinfo
 from typing import assert_never
 
 from group_coordinator.narrative import observed_sentences
-from group_coordinator.narrative.words import clock, count, duration, listed, name, names, owned
+from group_coordinator.narrative.words import clock, count, duration, listed, member, name, names, owned
 from schemas.history import (
     AssignmentReceived,
     Cause,
@@ -99,7 +99,7 @@ def sentence(record: History, zone: tzinfo = UTC) -> str:
 
 def because(started: RebalanceStarted) -> str:
     """Why a rebalance started, with what makes the case plain: when a member was last heard, what it said."""
-    who = name(started.member.member_id) if started.member is not None else "a member"
+    who = member(started.member) if started.member is not None else "a member"
     said = _said(started.cause)
     match started.trigger:
         case "member_joined":

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 
-from schemas.history import AssignedTopic
+from schemas.history import AssignedTopic, MemberIdentity
 
 NAMES_SHOWN = 5
+_KIP_848_ID = re.compile(r"[A-Za-z0-9_/+-]{22}")
 _UUID_TAIL = re.compile(r"-([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
 
@@ -45,6 +46,13 @@ def duration(duration_ms: int) -> str:
 def name(member_id: str) -> str:
     """A member id that can be read: of the UUID that ends it only the first eight digits are left."""
     return _UUID_TAIL.sub(r"-\1", member_id) or "a client without a member id"
+
+
+def member(identity: MemberIdentity) -> str:
+    """A member that can be recognized: ids of KIP-848 have nothing of the client's name in them."""
+    if identity.client_id and _KIP_848_ID.fullmatch(identity.member_id):
+        return f"{identity.client_id} ({identity.member_id[:8]})"
+    return name(identity.member_id)
 
 
 def names(member_ids: Iterable[str]) -> str:

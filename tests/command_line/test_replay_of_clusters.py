@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from schemas.kafka.json_form import uuid_to_json
 from tests.command_line.calls import FIXTURES, call, text_of
@@ -29,6 +30,21 @@ def test_what_happened_and_why(tmp_path: Path) -> None:
     assert "<html" in report.read_text()
     explained = text_of(call("explain", "--from", out, "--group", "web", "--utc"))
     assert "log of broker 1, old-3.9.server.log.gz, line" in explained
+
+
+@pytest.mark.parametrize("name", ["consumer-protocol", "migration", "share-streams", "transactions", "connect"])
+def test_groups_of_every_kind_are_in_the_report(name: str, tmp_path: Path) -> None:
+    report, logs = tmp_path / "report.html", CLUSTERS / f"{name}.server.log.gz"
+    done = call("replay", CLUSTERS / f"{name}.offsets.jsonl.gz", "--broker-log", logs, "--report", report)
+    assert done.exit_code == 0, done.output
+    assert "<html" in report.read_text()
+
+
+def test_an_epoch_is_explained(tmp_path: Path) -> None:
+    call("replay", CLUSTERS / "consumer-protocol.offsets.jsonl.gz", "--out", tmp_path)
+    explained = text_of(call("explain", "--from", tmp_path, "--group", "shop", "--generation", "6", "--utc"))
+    assert "Why: " in explained
+    assert "moved" in explained
 
 
 def test_without_logs_the_causes_are_not_known() -> None:
