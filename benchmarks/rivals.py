@@ -9,13 +9,14 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
+from streaming.arrow_columns import Columns
 from streaming.config import StreamingConfig
 from streaming.job import requests_of
 from streaming.kafka_clients import spark_options
 from streaming.operator import Key
 from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA, OutputRecord
 from streaming.session import SMALL_BATCHES, SQL_SETTINGS
-from streaming.state_function import Columns, Outputs, StateFunction
+from streaming.state_function import Outputs, StateFunction
 
 COPY, TUNED_COPY = "copy", "tuned copy"
 """How the two kinds of `copy` are called in tables."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from coordinator_state.api_versions import API_VERSIONS
 from coordinator_state.classic.heartbeat import fast_heartbeat
 from coordinator_state.classic.recordings import follow_recording
 from coordinator_state.config import GroupConfig
@@ -33,8 +34,6 @@ from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
 from schemas.messages import APIS, FindCoordinatorRequest, HeartbeatRequest, JoinGroupResponse, ListedGroup
 from schemas.refusals import error_response
-
-_VERSIONS = {name: frozenset(range(api.min_version, api.max_version + 1)) for name, api in APIS.items()}
 
 
 class GroupCoordinator:
@@ -153,7 +152,7 @@ class GroupCoordinator:
 
     def _require_ours(self, event: RequestEvent) -> None:
         envelope = event.envelope
-        if envelope.api_version not in _VERSIONS[envelope.api]:
+        if envelope.api_version not in API_VERSIONS[envelope.api]:
             api = APIS[envelope.api]
             raise Refusal(
                 ErrorCode.UNSUPPORTED_VERSION,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Literal
-from uuid import UUID
 
 from msgspec import Struct
 
@@ -28,10 +27,3 @@ class KnownTopic(Struct, frozen=True, kw_only=True, gc=False):
 
 decode_known_topic: Callable[[bytes], KnownTopic] = json_decoder(KnownTopic)
 """Read one value of the topics topic. Raises `msgspec.DecodeError`."""
-
-
-def topic_id_text(high: int, low: int) -> str | None:
-    """A topic's id as our events spell it, from its two signed halves; None for no id (brokers before 2.8 have
-    none)."""
-    value = UUID(int=((high % 2**64) << 64) | (low % 2**64))
-    return str(value) if value.int else None

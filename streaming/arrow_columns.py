@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 MERGED_BYTES = 1 << 20
+
+Columns = Mapping[str, list[Any]]
+"""Rows, by the names of their columns."""
 
 
 def objects(column: pa.Array[Any]) -> list[Any]:

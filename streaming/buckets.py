@@ -17,11 +17,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState
 
 from coordinator_state import decode_group, encode_group
+from streaming.arrow_columns import Columns
 from streaming.operator import OperatorError, coordinate_group, error_context, event_rows, set_timeout, with_key
 from streaming.operator_config import OperatorConfig
 from streaming.parts import without_marks
 from streaming.rows import EventRow
-from streaming.state_function import Columns, Outputs, StateFunction
+from streaming.state_function import Outputs, StateFunction
 
 BucketKey = tuple[int | None]
 """The bucket; None for the records without a key, which are all dead letters."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState
 
-from streaming.arrow_columns import objects
+from streaming.arrow_columns import Columns, objects
 from streaming.tuning.known_spark import unknown_spark
 
 PART_BYTES = 16 << 20
@@ -37,8 +37,6 @@ _SUMS = 65_536
 """Keys are counted in so many sums, not each by itself: a batch may have millions of them."""
 _WORD_BYTES = 16
 _BEHIND = b"\0"
-
-Columns = Mapping[str, list[Any]]
 
 
 def has_partitions(count: int | None) -> bool:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Mapping
 
-from confluent_kafka import KafkaException, TopicCollection
-
+from group_coordinator.kafka_topics.described import partitions_now
 from schemas.shards import partitions_were_added
 from streaming.topics import TopicError, admin_client
 
 _INTERVAL_S = 3.0
-_TIMEOUT_S = 10.0
-_log = logging.getLogger(__name__)
 
 
 class ShardCount:
@@ -44,8 +40,4 @@ class ShardCount:
 
     def _run(self) -> None:
         while self._found == self._count and not self._stopping.wait(_INTERVAL_S):
-            (future,) = self._admin.describe_topics(TopicCollection([self._topic]), request_timeout=_TIMEOUT_S).values()
-            try:
-                self._found = len(future.result(_TIMEOUT_S + 1.0).partitions)
-            except (KafkaException, TimeoutError) as problem:
-                _log.debug("%s: its partitions cannot be counted: %s", self._topic, problem)
+            self._found = partitions_now(self._admin, self._topic) or self._found

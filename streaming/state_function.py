@@ -8,16 +8,15 @@ in pieces.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pandas as pd
 from pyspark.sql.streaming.state import GroupState
 
+from streaming.arrow_columns import Columns
 from streaming.rows import OutputRecord, output_frame
 
-Columns = Mapping[str, list[Any]]
-"""Rows, by the names of their columns."""
 GroupRecords = tuple[bytes | None, list[OutputRecord]]
 """The key of a group, and some of what it said."""
 Outputs = Iterable[GroupRecords]

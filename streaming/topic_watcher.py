@@ -17,10 +17,11 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
+from group_coordinator.kafka_topics.described import topic_id_of
 from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.events import DeletedTopic, TopicsDeleted, encode_json
 from schemas.java_hash import group_partition
-from schemas.known_topics import KnownTopic, decode_known_topic, topic_id_text
+from schemas.known_topics import KnownTopic, decode_known_topic
 from streaming.committed_topics import CommittedTopics, Ids
 from streaming.events_tail import open_reader
 from streaming.topic_knowledge import TopicKnowledge, TopicListing, TopicRemoval
@@ -164,9 +165,7 @@ class TopicWatcher:
                         raise
                     continue
                 partitions += len(found.partitions)
-                uuid = found.topic_id
-                topic_id = topic_id_text(uuid.get_most_significant_bits(), uuid.get_least_significant_bits())
-                if topic_id is not None:
+                if (topic_id := topic_id_of(found)) is not None:
                     topics[name] = topic_id
         if hidden - self._invisible:
             _log.warning(

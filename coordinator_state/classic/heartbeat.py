@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coordinator_state.api_versions import API_VERSIONS
 from coordinator_state.classic import states, timers
 from coordinator_state.classic.checks import require_generation, require_member
 from coordinator_state.classic.context import classic_or_none
@@ -12,9 +13,9 @@ from coordinator_state.outputs import Answer, RequestEvent
 from coordinator_state.step import Step
 from coordinator_state.timers import Timer
 from schemas.error_codes import ErrorCode
-from schemas.messages import APIS, HeartbeatRequest, HeartbeatResponse
+from schemas.messages import HeartbeatRequest, HeartbeatResponse
 
-_VERSIONS = frozenset(range(APIS["Heartbeat"].min_version, APIS["Heartbeat"].max_version + 1))
+_VERSIONS = API_VERSIONS["Heartbeat"]
 _ALL_IS_WELL = HeartbeatResponse()
 _REJOIN = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 

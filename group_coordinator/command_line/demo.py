@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +24,7 @@ from group_coordinator.command_line.status_line import StatusLine
 from group_coordinator.command_line.story import PARTITIONS, RECORDS_PER_SECOND, Story
 from group_coordinator.command_line.summary import Summary
 from group_coordinator.command_line.tables import say
-from group_coordinator.command_line.times import parse_duration_s
+from group_coordinator.command_line.times import parse_duration_s, shown_zone
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.jars.java import require_java
@@ -67,7 +67,7 @@ def demo(duration: _Duration = None) -> None:
     """
     duration_s = None if duration is None else parse_duration_s(duration)
     require_java()
-    zone = datetime.now().astimezone().tzinfo or UTC
+    zone = shown_zone(utc=False)
     with ExitStack() as stack:
         asked = stack.enter_context(stop_requested())
         began_s = time.monotonic()

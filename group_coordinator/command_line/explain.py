@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from group_coordinator.command_line.explanation import explanation
 from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
 from group_coordinator.command_line.replay_output import read_history_files
 from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.times import shown_zone
 from group_coordinator.dashboard.sources import doubts_of
 from group_coordinator.kafka_topics.reader import read_topic
 from group_coordinator.narrative import words
@@ -54,7 +55,7 @@ def explain(
         group-coordinator explain --group billing --generation 7
         group-coordinator explain --group billing --from replayed/
     """
-    zone = UTC if utc else datetime.now().astimezone().tzinfo or UTC
+    zone = shown_zone(utc=utc)
     records = _of_topic(settings.config) if directory is None else read_history_files(directory)
     others: dict[str, None] = {}
     found = list(rebalances(_of_group(records, group, others)))

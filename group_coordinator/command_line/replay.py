@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from group_coordinator.command_line.signals import was_interrupted
 from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, quiet_start
 from group_coordinator.command_line.summary import Summary
 from group_coordinator.command_line.tables import say
-from group_coordinator.command_line.times import parse_moment_ms
+from group_coordinator.command_line.times import parse_moment_ms, shown_zone
 from group_coordinator.command_line.what_if import ReplayedLog
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.report import report_of_index
@@ -159,8 +159,8 @@ def replay(
         raise CommandError("Choose one of --out and --to-topics.", WRONG_USE)
     if streaming and in_process:
         raise CommandError("Choose one of --streaming and --in-process.", WRONG_USE)
-    shown_zone = UTC if utc else datetime.now().astimezone().tzinfo or UTC
-    watched = watched_source(sources, broker_log or (), topic_names, zone(time_zone), shown_zone)
+    zone_shown = shown_zone(utc=utc)
+    watched = watched_source(sources, broker_log or (), topic_names, zone(time_zone), zone_shown)
     if not in_process and watched is None:
         require_java()
     wanted = _Wanted(out=out, kind=kind, to_topics=to_topics, tables=tables, tables_kind=tables_format, report=report)
@@ -168,7 +168,7 @@ def replay(
     began_s = time.monotonic()
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-coordinator-replay-")))
-        source = watched or replay_source(sources, scratch, out, zone(time_zone), given_settings(settings), shown_zone)
+        source = watched or replay_source(sources, scratch, out, zone(time_zone), given_settings(settings), zone_shown)
         job.prepare(source)
         if source.history is not None:
             job.take_history(source.history)
@@ -179,12 +179,12 @@ def replay(
         job.note_source(source)
     if report is not None:
         job.write_report(report, ", ".join(sources))
-    _tell(job, source, wanted, shown_zone, began_s)
+    _tell(job, source, wanted, zone_shown, began_s)
 
 
-def _tell(job: _Job, source: ReplaySource, wanted: _Wanted, shown_zone: tzinfo, began_s: float) -> None:
+def _tell(job: _Job, source: ReplaySource, wanted: _Wanted, zone_shown: tzinfo, began_s: float) -> None:
     """The summary, and where everything lies."""
-    for line in job.summary.lines(shown_zone):
+    for line in job.summary.lines(zone_shown):
         say(line)
     say()
     for line in source.told:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 
@@ -22,6 +22,11 @@ def parse_duration_s(text: str) -> int:
     if seconds == 0:
         raise CommandError(f"{text!r} is no duration; write for example 90s, 5m or 1h30m.", WRONG_USE)
     return seconds
+
+
+def shown_zone(*, utc: bool) -> tzinfo:
+    """The time zone in which times are shown: this machine's, unless UTC is wanted."""
+    return UTC if utc else datetime.now().astimezone().tzinfo or UTC
 
 
 def parse_moment_ms(option: str, text: str) -> int:

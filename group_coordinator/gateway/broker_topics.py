@@ -7,13 +7,12 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription
 
 from group_coordinator.gateway.topic_cache import ABSENT, Answers, Topic, Verdict
-from schemas.known_topics import topic_id_text
+from group_coordinator.kafka_topics.described import topic_id_of
 
 _TIMEOUT_S = 3.0
 """A commit waits no longer than this for brokers that do not answer."""
@@ -61,6 +60,4 @@ def _verdict(future: Future[TopicDescription]) -> Verdict | None:
         topic = future.result()
     except KafkaException as problem:
         return ABSENT if problem.args[0].code() in _NONE_OF_THAT_NAME else None
-    uuid: Any = topic.topic_id  # its methods are missing in the library's types
-    topic_id = topic_id_text(uuid.get_most_significant_bits(), uuid.get_least_significant_bits())
-    return Topic(topic_id, len(topic.partitions))
+    return Topic(topic_id_of(topic), len(topic.partitions))

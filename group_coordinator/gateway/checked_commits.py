@@ -8,13 +8,12 @@ the order of each connection.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import cast
 
 from msgspec.structs import replace
 
 from group_coordinator.gateway.refusals import refusal
-from group_coordinator.gateway.request_router import CoordinatorClient, GroupEvent
+from group_coordinator.gateway.request_router import CoordinatorClient, GroupEvent, OnAnswer
 from group_coordinator.gateway.topic_cache import Absent, Answers, Topic, TopicCache
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
@@ -27,7 +26,6 @@ from schemas.messages import (
     Response,
 )
 
-OnAnswer = Callable[[Response], None]
 _HELD_BYTES_MAX = 16_777_216
 """Requests that wait, of all groups together, by their bytes on the wire; what is beyond is to come again."""
 _REQUEST_BYTES = 1_000

@@ -24,7 +24,7 @@ from group_coordinator.gateway.handover import Handover, TopicRecord, topic_reco
 from group_coordinator.gateway.late_heartbeats import LateHeartbeats, heartbeat_key
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.refusals import refusal
-from group_coordinator.gateway.request_router import GroupEvent
+from group_coordinator.gateway.request_router import GroupEvent, OnAnswer
 from group_coordinator.gateway.shard_count import ShardCount
 from group_coordinator.kafka_topics.errors import TopicReadError
 from group_coordinator.kafka_topics.follower import TopicFollower
@@ -43,7 +43,6 @@ from schemas.messages import (
     HeartbeatResponse,
     JoinGroupRequest,
     OffsetCommitRequest,
-    Response,
     SyncGroupRequest,
 )
 
@@ -57,7 +56,6 @@ _SWEEP_INTERVAL_S = 0.5
 _UNSENT_KBYTES = 131_072
 """Events that Kafka has not taken yet; what is beyond is in doubt at once."""
 
-OnAnswer = Callable[[Response], None]
 
 
 class _Pending(Struct):

@@ -75,10 +75,13 @@ class GroupEvent(Struct, frozen=True, kw_only=True):
     """Bytes of the client's request on the wire."""
 
 
+OnAnswer = Callable[[Response], None]
+
+
 class CoordinatorClient(Protocol):
     """The coordinator answers every event exactly once, in doubt with a code that costs no membership."""
 
-    def ask(self, event: GroupEvent, on_answer: Callable[[Response], None]) -> None: ...
+    def ask(self, event: GroupEvent, on_answer: OnAnswer) -> None: ...
 
 
 class Groups(Protocol):
@@ -171,7 +174,7 @@ class RequestRouter:
         )
         fan_out.begin(lambda answers: context.reply(_merged(context, answers)))
 
-    def _ask_group(self, context: _RequestContext, request: Request, on_answer: Callable[[Response], None]) -> None:
+    def _ask_group(self, context: _RequestContext, request: Request, on_answer: OnAnswer) -> None:
         (group_id,) = groups_named(request)
         if not self._allows(context, group_id):
             on_answer(refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
@@ -185,7 +188,7 @@ class RequestRouter:
         context: _RequestContext,
         heartbeats: HeartbeatCache,
         request: HeartbeatRequest,
-        on_answer: Callable[[Response], None],
+        on_answer: OnAnswer,
     ) -> None:
         """A heartbeat goes to the coordinator in any case."""
         now_ms = self._now_ms()

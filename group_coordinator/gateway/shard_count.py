@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Mapping
 
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from group_coordinator.gateway.config import GatewayError
+from group_coordinator.kafka_topics.described import partitions_now
 from schemas.shards import partitions_were_added, problem_of_ends
 
 _INTERVAL_S = 3.0
@@ -18,7 +18,6 @@ _TIMEOUT_S = 10.0
 START_TIMEOUT_S = 20.0
 """How long a coordinator that is just starting may take until each shard has its first tick."""
 _RETRY_S = 0.5
-_log = logging.getLogger(__name__)
 
 
 class ShardCount:
@@ -47,12 +46,7 @@ class ShardCount:
 
     def look(self) -> int:
         """Return the present number of partitions, or the last known one if the brokers do not answer."""
-        (future,) = self._admin.describe_topics(TopicCollection([self._topic]), request_timeout=_TIMEOUT_S).values()
-        try:
-            return len(future.result(_TIMEOUT_S + 1.0).partitions)
-        except (KafkaException, TimeoutError) as problem:
-            _log.debug("%s: its partitions cannot be counted: %s", self._topic, problem)
-            return self._count
+        return partitions_now(self._admin, self._topic) or self._count
 
     def _problem(self) -> str | None:
         end = OffsetSpec.latest()  # type: ignore[no-untyped-call]

@@ -9,7 +9,7 @@ client may not name are left out, as brokers do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -20,14 +20,13 @@ from group_coordinator.gateway import fetch
 from group_coordinator.gateway.codec import body_start, request_payload, response_body_start
 from group_coordinator.gateway.frames import RequestHead
 from group_coordinator.gateway.produce import ProduceTopics
+from group_coordinator.gateway.rewriting import Rewrite
 from group_coordinator.gateway.topic_access import TopicAccess, Verdict
 from group_coordinator.gateway.topic_fields import Mention, find_topics
 from group_coordinator.gateway.versions import TOPIC_APIS, OtherApi
 from schemas.error_codes import ErrorCode
 from schemas.kafka.codec import decode, decode_struct, encode_struct, is_flexible
 from schemas.wire import DecodeError, encode_count, encode_string
-
-Rewrite = Callable[[bytes], bytes]
 
 _NO_LETTER = "/"
 """No topic's name has it."""

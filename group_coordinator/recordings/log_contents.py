@@ -23,7 +23,7 @@ BEYOND = "others"
 
 TRANSACTIONAL_COMMIT, DELETE_TOPICS = 28, 20
 _NOT_HERE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
-_OF_MEMBERS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"})
+OF_MEMBERS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"})
 
 _LEAVE = "LeaveGroup"
 
@@ -120,7 +120,7 @@ class LogContents:
             self._note_member(request)
             self._note_assignment(request)
         self._note_last(request)
-        if request.logged.api not in _OF_MEMBERS:
+        if request.logged.api not in OF_MEMBERS:
             return
         if request.group_id not in self.places and len(self.places) >= NAMES_MAX:
             return
@@ -161,7 +161,7 @@ class LogContents:
     def _note_last(self, request: GroupRequest) -> None:
         logged, group_id = request.logged, request.group_id
         leaves = logged.api == _LEAVE
-        if (leaves or logged.api in _OF_MEMBERS) and (
+        if (leaves or logged.api in OF_MEMBERS) and (
             group_id in self.last_requests or len(self.last_requests) < NAMES_MAX
         ):
             self.last_requests[group_id] = logged.arrival_us, logged.file_index, leaves

@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from group_coordinator.recordings.expectations import LONG_STALL_MS, Disagreement, Step
 from group_coordinator.recordings.group_replay import Agreed
+from group_coordinator.recordings.log_contents import OF_MEMBERS
 
 _OF_A_GENERATION = frozenset({"JoinGroup", "SyncGroup"})
-_OF_A_MEMBER = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"})
 
 
 class Place(Struct, frozen=True):
@@ -42,14 +42,14 @@ class Track(Struct):
             return
         step = steps[found.step]
         api = step.request.logged.api
-        if api in _OF_A_MEMBER:
+        if api in OF_MEMBERS:
             self.doubt = self.doubt or (self.confirmed, found)
             self.is_lost = self.is_lost or (api in _OF_A_GENERATION and _succeeded(step))
 
     def agrees(self, agreed: Agreed, position: int) -> None:
         """An answer is the broker's. Whoever is told that it is well is so in a group that is as it should be."""
         step = agreed.step
-        if not self.is_lost and step.request.logged.api in _OF_A_MEMBER and _is_member(step) and _succeeded(step):
+        if not self.is_lost and step.request.logged.api in OF_MEMBERS and _is_member(step) and _succeeded(step):
             self.confirmed = Place(position if agreed.by_timer else position + 1, agreed.time_ms)
             self.doubt = None
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import pytest
 
-from schemas.known_topics import topic_id_text
 from streaming.topic_knowledge import LISTINGS_TO_AGREE, TopicKnowledge, TopicListing
 
 A1, A2, A3, B1, X = (f"00000000-0000-0000-0000-0000000000{name}" for name in ("a1", "a2", "a3", "b1", "ff"))
@@ -137,12 +134,3 @@ def test_but_not_where_the_clients_topics_are_in_another_cluster() -> None:
 def test_nor_on_one_look_alone() -> None:
     knowledge = known(listing(a=A1), listing(a=A2), listing(a=A2), listing(a=A3))
     assert knowledge.dead_ids("a", A1, ids(A1, X), is_first=True) == (A1,)
-
-
-@pytest.mark.parametrize(
-    "value", [UUID(int=1), UUID("7a58ff1e-4724-4503-ba92-4596969749f7"), UUID("ffffffff-ffff-ffff-8000-000000000000")]
-)
-def test_ids_from_two_signed_halves(value: UUID) -> None:
-    high, low = (half - 2**64 if half >= 2**63 else half for half in divmod(value.int, 2**64))
-    assert topic_id_text(high, low) == str(value)
-    assert topic_id_text(0, 0) is None

@@ -20,9 +20,10 @@ from confluent_kafka.admin import (
 )
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.kafka_topics.described import topic_id_of
 from schemas.events import DeletedTopic, TopicsDeleted, decode_group_event, encode_json
 from schemas.java_hash import group_partition
-from schemas.known_topics import KnownTopic, decode_known_topic, topic_id_text
+from schemas.known_topics import KnownTopic, decode_known_topic
 from schemas.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
 from streaming.committed_topics import CommittedTopics
 from streaming.events_tail import open_reader
@@ -72,9 +73,7 @@ class Cluster:
                 topic = self.admin.describe_topics(TopicCollection([name]))[name].result()
             except Exception:
                 return None
-            return topic_id_text(
-                topic.topic_id.get_most_significant_bits(), topic.topic_id.get_least_significant_bits()
-            )
+            return topic_id_of(topic)
 
         return str(wait_until(found, TIMEOUT_S, f"{name} is there"))
 

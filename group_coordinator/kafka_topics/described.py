@@ -1,0 +1,32 @@
+"""What brokers say of a topic when it is described: its id, and how many partitions it has."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, TopicDescription
+
+from schemas.wire import topic_id_text
+
+_TIMEOUT_S = 10.0
+_UUID = struct.Struct(">qq")
+_log = logging.getLogger(__name__)
+
+
+def topic_id_of(topic: TopicDescription) -> str | None:
+    """A topic's id as our events spell it; None for no id (brokers before 2.8 have none)."""
+    uuid: Any = topic.topic_id  # its methods are missing in the library's types
+    return topic_id_text(_UUID.pack(uuid.get_most_significant_bits(), uuid.get_least_significant_bits()))
+
+
+def partitions_now(admin: AdminClient, topic: str) -> int | None:
+    """How many partitions a topic has; None while the brokers do not answer."""
+    (future,) = admin.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT_S).values()
+    try:
+        return len(future.result(_TIMEOUT_S + 1.0).partitions)
+    except (KafkaException, TimeoutError) as problem:
+        _log.debug("%s: its partitions cannot be counted: %s", topic, problem)
+        return None
