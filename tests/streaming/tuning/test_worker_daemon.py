@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,9 +65,10 @@ def test_it_starts_whatever_is_missing(missing: tuple[str, ...]) -> None:
 def test_workers_are_not_patched_in_an_unknown_version(monkeypatch: pytest.MonkeyPatch) -> None:
     assert unknown_spark() is None
     monkeypatch.setattr(pyspark, "__version__", "4.3.0")
-    before = pyspark.worker.ApplyInPandasWithStateSerializer  # type: ignore[attr-defined]
+    worker: Any = import_module("pyspark.worker")
+    before = worker.ApplyInPandasWithStateSerializer
     assert worker_daemon.patch_workers() == f"PySpark is 4.3.0, and only the inside of {PYSPARK_VERSION} is known"
-    assert pyspark.worker.ApplyInPandasWithStateSerializer is before  # type: ignore[attr-defined]
+    assert worker.ApplyInPandasWithStateSerializer is before
 
 
 @pytest.mark.parametrize("value", ["false", "0", "off", "No"])
