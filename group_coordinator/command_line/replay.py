@@ -197,6 +197,7 @@ def _tell(job: _Job, source: ReplaySource, wanted: _Wanted, zone_shown: tzinfo, 
     if wanted.out is not None:
         say(f"Ask why: group-coordinator explain --from {wanted.out} --group GROUP")
         say(f"See it:  group-coordinator dashboard --from {wanted.out}")
+    job.insist_on_something()
 
 
 class _Job:
@@ -305,6 +306,14 @@ class _Job:
         """What the dashboard would show, in one file."""
         assert self._index is not None
         path.write_text(report_of_index(self._index, title), encoding="utf-8")
+
+    def insist_on_something(self) -> None:
+        """Raises CommandError where no event could be read."""
+        if self._counts.keys() == {"dead-letters"}:
+            raise CommandError(
+                "Nothing was replayed: every record is a dead letter. Are these events? (A dump of "
+                "__consumer_offsets is called NAME.offsets.jsonl.)"
+            )
 
     def written(self) -> str:
         """What was done, in words."""

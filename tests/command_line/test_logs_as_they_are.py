@@ -57,6 +57,14 @@ def test_where_there_is_nothing_every_command_says_so(content: bytes, tmp_path: 
     assert not out.exists()
 
 
+def test_a_file_of_other_records_is_no_log_of_events(tmp_path: Path) -> None:
+    file = tmp_path / "dump.jsonl.gz"
+    file.write_bytes(CHURN.with_name("churn-0.offsets.jsonl.gz").read_bytes())
+    result = call("replay", file, "--in-process")
+    assert result.exit_code == 1
+    assert "every record is a dead letter" in result.stderr
+
+
 def test_a_history_without_a_step_verifies_nothing(tmp_path: Path) -> None:
     file = tmp_path / "history.jsonl"
     for content in (b"", b"\n\n", gzip.compress(b"")):
