@@ -89,7 +89,8 @@ class GroupCoordinator:
     def fire_next(self, clock_ms: int) -> bool:
         """Fire the first of the timers that are due at `clock_ms`. False: none is.
 
-        For a driver that takes the outputs in between: each of a thousand members that expire at once publishes the whole group.
+        For a driver that takes the outputs in between: each of a thousand members that expire at once publishes the
+        whole group.
         """
         step = self._step
         due = step.next_due(clock_ms)
@@ -157,7 +158,8 @@ class GroupCoordinator:
             raise Refusal(
                 ErrorCode.UNSUPPORTED_VERSION,
                 "unsupported_version",
-                f"{envelope.api} is answered in versions {api.min_version} to {api.max_version}, not {envelope.api_version}",
+                f"{envelope.api} is answered in versions {api.min_version} to {api.max_version}, not "
+                f"{envelope.api_version}",
             )
         if self._belongs_elsewhere and not isinstance(event.request, FindCoordinatorRequest):
             raise Refusal(
@@ -214,7 +216,9 @@ class Coordinator:
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {kind.lower() for kind in types}
         return [
-            ListedGroup(group_id=group_id, protocol_type=group.body.protocol_type or "", group_state=group.body.state_name)
+            ListedGroup(
+                group_id=group_id, protocol_type=group.body.protocol_type or "", group_state=group.body.state_name
+            )
             for group_id, group in self.groups.items()
             if group.is_logged
             and (not wanted_states or group.body.state_name.lower() in wanted_states)

@@ -1,4 +1,5 @@
-"""A mistake of the client as a value: `Refusal` becomes the response to the request. Our own mistakes are assertions."""
+"""A mistake of the client as a value: `Refusal` becomes the response to the request. Our own mistakes are
+assertions."""
 
 from __future__ import annotations
 
@@ -10,7 +11,10 @@ AnyGroup = TypeVar("AnyGroup")
 
 
 class Refusal(Exception):
-    """A request is refused. The checks that raise it run in Kafka's order, and some run after something was changed, as in Kafka."""
+    """A request is refused.
+
+    The checks that raise it run in Kafka's order, and some run after something was changed, as in Kafka.
+    """
 
     def __init__(self, error_code: ErrorCode, rule: str, detail: str, *, echo_member_id: bool = True) -> None:
         super().__init__(f"{error_code.name}: {detail}")

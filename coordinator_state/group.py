@@ -16,7 +16,8 @@ from schemas.messages import DescribedGroup
 
 
 class GroupBody(Protocol):
-    """The state of one kind of group, and the questions that the shared rooms ask of it. It changes nothing outside of itself.
+    """The state of one kind of group, and the questions that the shared rooms ask of it. It changes nothing outside of
+    itself.
 
     Source: the interface `Group` (Kafka 4.3). The validations raise `Refusal`.
     """
@@ -67,7 +68,8 @@ class GroupBody(Protocol):
 
 
 class TopicRetention(Struct, array_like=True):
-    """A summary of one topic's offsets, by which the retention check need not decode them: lower bounds, never too late."""
+    """A summary of one topic's offsets, by which the retention check need not decode them: lower bounds, never too
+    late."""
 
     count: int
     oldest_committed_ms: int
@@ -87,7 +89,8 @@ class Group(Struct):
     """Append time of the last event; information only."""
     timers: Timers = field(default_factory=dict)
     is_logged: bool = False
-    """It has a record in the offsets log. Until then Kafka neither describes nor lists it: both read what is committed."""
+    """It has a record in the offsets log. Until then Kafka neither describes nor lists it: both read what is
+    committed."""
     retention: dict[str, TopicRetention] = field(default_factory=dict)
     offsets: Offsets = field(default_factory=Offsets)
     offsets_bytes: int | None = 0

@@ -40,7 +40,10 @@ class GroupKind(ABC):
 
     @abstractmethod
     def validate_offset_commit(self, step: Step, request: OffsetCommitRequest) -> None:
-        """Check that the sender may commit, and count the commit as a sign of life. Without a group, create a simple one."""
+        """Check that the sender may commit, and count the commit as a sign of life.
+
+        Without a group, create a simple one.
+        """
 
     @abstractmethod
     def timer_expired(self, step: Step, name: str, timer: Timer) -> None:

@@ -1,4 +1,7 @@
-"""Tombstones in the offsets log. Commits are written by `requests.offset_commit`, the records of a group by its kind."""
+"""Tombstones in the offsets log.
+
+Commits are written by `requests.offset_commit`, the records of a group by its kind.
+"""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ class OffsetExpirationCondition(NamedTuple):
 
 
 OFFSET_OVERHEAD_BYTES = 100
-"""What an offset takes beside names and metadata, at most: its numbers and the id of its topic. Their largest forms take 85."""
+"""What an offset takes beside names and metadata, at most: its numbers and the id of its topic. Their largest forms
+take 85."""
 
 
 def utf8_bytes(text: str) -> int:
@@ -117,7 +118,9 @@ class Offsets:
         for partitions in self.topics.values():
             for partition, each in partitions.items():
                 expire_ms = None if each.expire_timestamp_ms is None else each.expire_timestamp_ms + by_ms
-                partitions[partition] = replace(each, committed_ms=each.committed_ms + by_ms, expire_timestamp_ms=expire_ms)
+                partitions[partition] = replace(
+                    each, committed_ms=each.committed_ms + by_ms, expire_timestamp_ms=expire_ms
+                )
 
     def count_bytes(self, group_id: str) -> int:
         """Return the bytes of all offsets."""

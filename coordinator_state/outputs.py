@@ -33,7 +33,8 @@ class RequestEvent(Struct, frozen=True, gc=False):
     clock_ms: int
     """The last tick before it; 0: there is none, and a group's time stands where the group's first event began it."""
     timestamp_ms: int
-    """Its append time: information for people. The one decision that uses it: where no tick came before, a group begins at it."""
+    """Its append time: information for people. The one decision that uses it: where no tick came before, a group
+    begins at it."""
     envelope: RequestEnvelope
     request: Request
 

@@ -1,7 +1,7 @@
 """The form in which a group lies in a row of the state: two blobs, led by a version.
 
-The first blob has the shared part and the body of the group's kind, the second has the committed offsets: a heartbeat need
-not decode offsets. The body is tagged with its kind, so a new kind adds a body and changes no version.
+The first blob has the shared part and the body of the group's kind, the second has the committed offsets: a heartbeat
+need not decode offsets. The body is tagged with its kind, so a new kind adds a body and changes no version.
 
 | version | what it changed |
 | --- | --- |
@@ -72,7 +72,8 @@ class StateCodec:
         known = (STATE_VERSION, *self._older)
         if version not in known or offsets_version not in known:
             raise StateError(
-                f"the state is of version {list(membership[:1])}/{list(offsets[:1])}, this program reads versions 1 to {STATE_VERSION}"
+                f"the state is of version {list(membership[:1])}/{list(offsets[:1])}, this program reads versions 1 "
+                f"to {STATE_VERSION}"
             )
         blob = memoryview(membership)[1:]
         try:

@@ -1,7 +1,8 @@
 """One step of the machine: an event or a timer that is handled, and everything that follows from it.
 
-Handlers change the group and hand their effects to the step: responses, records of the offsets log, history records, timers. The
-step numbers them by (epoch, seq), in the order of the code. At its end the group is published if it has changed.
+Handlers change the group and hand their effects to the step: responses, records of the offsets log, history records,
+timers. The step numbers them by (epoch, seq), in the order of the code. At its end the group is published if it has
+changed.
 """
 
 from __future__ import annotations
@@ -205,7 +206,8 @@ class Step:
         self.outputs.append(
             Answer(
                 self.group_id, self.epoch, self.seq, self.now_ms,
-                envelope.request_id, envelope.reply_partition, envelope.api, envelope.api_version, event.offset, response,
+                envelope.request_id, envelope.reply_partition, envelope.api, envelope.api_version, event.offset,
+                response,
             )
         )  # fmt: skip
 

@@ -1,4 +1,7 @@
-"""Topics that are gone take their committed offsets with them. Source: `OffsetMetadataManager.onPartitionsDeleted` (Kafka 4.3)."""
+"""Topics that are gone take their committed offsets with them.
+
+Source: `OffsetMetadataManager.onPartitionsDeleted` (Kafka 4.3).
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ def require_member(group: ClassicGroup, member_id: str, group_instance_id: str |
         owner = group.static_members.get(group_instance_id)
         if owner is None:
             raise Refusal(
-                ErrorCode.UNKNOWN_MEMBER_ID, "unknown_instance", f"no member has the instance id {group_instance_id!r:.300}"
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                "unknown_instance",
+                f"no member has the instance id {group_instance_id!r:.300}",
             )
         if owner != member_id:
             raise Refusal(

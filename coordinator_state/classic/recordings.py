@@ -75,11 +75,18 @@ def _put_offset(step: Step, offset: RecordedOffset) -> None:
     group = step.require_group()
     is_new = group.offsets.get(offset.topic, offset.partition) is None
     committed = CommittedOffset(
-        offset.offset, offset.leader_epoch, offset.metadata, step.timestamp_ms, step.now_ms, topic_id=offset.topic_id, log_offset=step.offset
+        offset.offset,
+        offset.leader_epoch,
+        offset.metadata,
+        step.timestamp_ms,
+        step.now_ms,
+        topic_id=offset.topic_id,
+        log_offset=step.offset,
     )
     group.offsets.put(offset.topic, offset.partition, committed)
     value = encode_offset_commit(
-        step.config.offset_commit_value_version, offset.offset, offset.leader_epoch, offset.metadata, step.timestamp_ms, NO_TIMESTAMP,
+        step.config.offset_commit_value_version, offset.offset, offset.leader_epoch, offset.metadata, step.timestamp_ms,
+        NO_TIMESTAMP,
         offset.topic_id,
     )  # fmt: skip
     step.append_record(encode_offset_commit_key(step.group_id, offset.topic, offset.partition), value)

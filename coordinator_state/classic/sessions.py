@@ -1,4 +1,5 @@
-"""Sessions: how long nothing may be heard of a member, or of the owner of a handed-out id; what follows when they end."""
+"""Sessions: how long nothing may be heard of a member, or of the owner of a handed-out id; what follows when they
+end."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def session_timer_expired(step: Step, member_id: str, last_heard_ms: int) -> Non
 
 
 def renew_sessions(step: Step) -> None:
-    """The clock had stood still: every session begins anew, in the order of arming. None ends sooner than it would have.
+    """The clock had stood still: every session begins anew, in the order of arming. None ends sooner than it would
+    have.
 
     A member's timer still says when it was last heard: it was not heard now.
     """
@@ -59,7 +61,8 @@ def renew_sessions(step: Step) -> None:
             delay_ms = timer.deadline_ms - timer.armed_ms
             armed[name] = Timer(step.now_ms + delay_ms, step.now_ms, timer.armed_offset)
         else:
-            # A member that waits to join may have named a shorter session meanwhile: that holds from its next arming on.
+            # A member that waits to join may have named a shorter session meanwhile: that holds from its next arming
+            # on.
             deadline_ms = max(timer.deadline_ms, step.now_ms + _session_ms(member))
             armed[name] = Timer(deadline_ms, timer.armed_ms, timer.armed_offset)
 

@@ -1,6 +1,7 @@
 """The states of a group and which may follow which. Rule 1: transitions are written here and nowhere else.
 
-Source: `ClassicGroupState` (Kafka 4.3). `Group.transition_to` asserts this table; docs/architecture.md shows it as a diagram.
+Source: `ClassicGroupState` (Kafka 4.3). `Group.transition_to` asserts this table; docs/architecture.md shows it as a
+diagram.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from typing import Final
 
 from schemas.group_states import GroupState as GroupState
 
-# The core asks for them by these names, and often: Python 3.11 takes four times as long to find a member in its enumeration.
+# The core asks for them by these names, and often: Python 3.11 takes four times as long to find a member in its
+# enumeration.
 EMPTY: Final = GroupState.EMPTY
 PREPARING_REBALANCE: Final = GroupState.PREPARING_REBALANCE
 COMPLETING_REBALANCE: Final = GroupState.COMPLETING_REBALANCE
@@ -30,7 +32,10 @@ TRANSITION_CAUSES: dict[tuple[GroupState, GroupState], str] = {
     (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE): "all have joined, or time is over",
     (GroupState.PREPARING_REBALANCE, GroupState.EMPTY): "nobody is left",
     (GroupState.COMPLETING_REBALANCE, GroupState.STABLE): "leader syncs",
-    (GroupState.COMPLETING_REBALANCE, GroupState.PREPARING_REBALANCE): "member joins, changes, leaves, expires, does not sync",
+    (
+        GroupState.COMPLETING_REBALANCE,
+        GroupState.PREPARING_REBALANCE,
+    ): "member joins, changes, leaves, expires, does not sync",
     (GroupState.STABLE, GroupState.PREPARING_REBALANCE): "member joins, changes, leaves, expires; leader rejoins",
     (GroupState.EMPTY, GroupState.DEAD): "deleted, or the last offset expired",
 }

@@ -15,7 +15,9 @@ def find_coordinator(step: Step, request: FindCoordinatorRequest) -> None:
     """The shard that coordinates the group. Transactions and share groups are not coordinated here."""
     if request.key_type != GROUP_KEY_TYPE:
         raise Refusal(
-            ErrorCode.INVALID_REQUEST, "not_a_group", f"only groups (key type 0) are coordinated here, not type {request.key_type}"
+            ErrorCode.INVALID_REQUEST,
+            "not_a_group",
+            f"only groups (key type 0) are coordinated here, not type {request.key_type}",
         )
     shard = group_partition(step.group_id, step.config.shard_count)
     step.respond(FindCoordinatorResponse(coordinators=(Coordinator(key=step.group_id, node_id=shard),)))

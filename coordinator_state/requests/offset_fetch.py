@@ -20,14 +20,17 @@ from schemas.messages import (
 )
 
 ANSWER_BYTES_MAX = 16_777_216
-"""Most bytes of offsets in one answer, unless a group may have more; far more than the responses topic takes by default."""
+"""Most bytes of offsets in one answer, unless a group may have more; far more than the responses topic takes by
+default."""
 
 
 def offset_fetch(step: Step, request: OffsetFetchRequest) -> None:
     """Read committed offsets. Every state answers, and so does a group that does not exist: it has none."""
     (asked,) = request.groups
     _require_answer_of_some_size(step, asked)
-    topics = _all_topics(step.group) if asked.topics is None else tuple(_topic(step.group, each) for each in asked.topics)
+    topics = (
+        _all_topics(step.group) if asked.topics is None else tuple(_topic(step.group, each) for each in asked.topics)
+    )
     step.respond(OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics),)))
 
 
@@ -48,7 +51,9 @@ def _require_answer_of_some_size(step: Step, asked: OffsetFetchRequestGroup) -> 
             left -= OFFSET_OVERHEAD_BYTES if committed is None else offset_bytes(0, committed.metadata)
         if left < 0:
             raise Refusal(
-                ErrorCode.UNKNOWN_SERVER_ERROR, "answer_is_too_large", f"the offsets that are asked for take more than {most} bytes"
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                "answer_is_too_large",
+                f"the offsets that are asked for take more than {most} bytes",
             )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from group_coordinator.dashboard.advice import advice
 from group_coordinator.narrative import sentences, words
 from group_coordinator.narrative.rebalances import Rebalance, headline
-from group_coordinator.narrative.steps import moves, steps, waited_for
+from group_coordinator.narrative.steps import Step, WaitedFor, moves, steps, waited_for
 from schemas.history import (
     Cause,
     History,
@@ -46,31 +46,9 @@ def rebalance_page(rebalance: Rebalance) -> dict[str, Any]:
         "interrupts": None if started.interrupts is None else f"{started.epoch}-{started.interrupts}",
         "initial": started.initial,
         "waiting": list(started.waiting_for) if rebalance.join_phase is None else [],
-        "steps": [
-            {
-                "t": step.time_ms,
-                "text": step.text,
-                "cause": step.is_cause,
-                "type": _type(step.record),
-                "seq": None if step.record is None else step.record.seq,
-                "request": None if step.record is None else request(step.record.cause),
-                "advice": advice(step.record.rule) if isinstance(step.record, RequestRefused) else "",
-            }
-            for step in told[:STEPS_MAX]
-        ],
+        "steps": [_step(step) for step in told[:STEPS_MAX]],
         "steps_left_out": max(len(told) - STEPS_MAX, 0),
-        "waited": [
-            {
-                "id": each.member_id,
-                "name": words.name(each.member_id),
-                "told": each.told_ms,
-                "joined": each.joined_ms,
-                "fate": each.fate,
-                "gone": each.gone_ms,
-                "slowest": each.is_slowest,
-            }
-            for each in waited_for(rebalance)
-        ],
+        "waited": [_waited(each) for each in waited_for(rebalance)],
         "dropped": list(completed.dropped) if completed is not None else [],
         "moves": [
             {"topic": move.topic, "partitions": words.ranges(move.partitions), "count": len(move.partitions),
@@ -83,6 +61,30 @@ def rebalance_page(rebalance: Rebalance) -> dict[str, Any]:
              "host": each.client_host, "instance": each.group_instance_id}
             for each in _members((*rebalance.causes, *rebalance.steps))
         ],
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "t": step.time_ms,
+        "text": step.text,
+        "cause": step.is_cause,
+        "type": _type(step.record),
+        "seq": None if step.record is None else step.record.seq,
+        "request": None if step.record is None else request(step.record.cause),
+        "advice": advice(step.record.rule) if isinstance(step.record, RequestRefused) else "",
+    }
+
+
+def _waited(member: WaitedFor) -> dict[str, Any]:
+    return {
+        "id": member.member_id,
+        "name": words.name(member.member_id),
+        "told": member.told_ms,
+        "joined": member.joined_ms,
+        "fate": member.fate,
+        "gone": member.gone_ms,
+        "slowest": member.is_slowest,
     }
 
 

@@ -10,14 +10,27 @@ from schemas.history import (
     History,
     HistoryRecord,
     LeaderElected,
+    MemberDropped,
     MemberExpired,
+    MemberFenced,
+    MemberIdAssigned,
+    MemberJoined,
+    MemberLeft,
+    MemberRejoined,
+    MemberReplaced,
     OffsetsCommitted,
     OffsetsDeleted,
     OffsetsExpired,
     PendingMemberRemoved,
+    RebalanceStarted,
     RequestRefused,
 )
-from schemas.observed_history import OffsetsRemoved
+from schemas.observed_history import (
+    ConsumerMemberAway,
+    MemberGone,
+    MemberReconciled,
+    OffsetsRemoved,
+)
 
 
 def event_row(record: History, record_json: str) -> Event:
@@ -53,14 +66,22 @@ def event_row(record: History, record_json: str) -> Event:
 
 def _member_id(record: History) -> str | None:
     """The member that a record is about."""
-    if isinstance(record, LeaderElected):
-        return record.leader.member_id
-    member = getattr(record, "member", None)
-    if member is not None:
-        return str(member.member_id)
-    if isinstance(record, RequestRefused):
-        return record.cause.member_id or None
-    return getattr(record, "member_id", None) or None
+    match record:
+        case OffsetsCommitted() | PendingMemberRemoved() | MemberFenced():
+            return record.member_id or None
+        case RequestRefused():
+            return record.cause.member_id or None
+        case (
+            MemberIdAssigned() | MemberJoined() | MemberRejoined() | MemberReplaced() | MemberLeft() | MemberExpired()
+            | MemberDropped() | MemberGone() | ConsumerMemberAway() | MemberReconciled()
+        ):  # fmt: skip
+            return record.member.member_id
+        case RebalanceStarted():
+            return None if record.member is None else record.member.member_id
+        case LeaderElected():
+            return record.leader.member_id
+        case _:
+            return None
 
 
 def commit_rows(record: OffsetsCommitted) -> list[Commit]:
