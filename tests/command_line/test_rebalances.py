@@ -15,14 +15,16 @@ from tests.tables.story import story
 def test_a_rebalance_in_one_line() -> None:
     *_, last = rebalances(crash())
     assert headline(last) == (
-        "00:00:10 payments: generation 3 because b expired (last heard 10 s ago); waited 2 s for a-6f1b2c3d; done after 2.1 s"
+        "00:00:10 payments: generation 3 because b expired (last heard 10 s ago); waited 2 s for a-6f1b2c3d; done "
+        "after 2.1 s"
     )
 
 
 def test_who_was_waited_for_in_vain_is_named() -> None:
     *_, last = rebalances(long_wait())
     assert headline(last) == (
-        "00:00:00 payments: generation 3 because d joined; waited 10 s for a-6f1b2c3d and b, until b expired; done after 10 s"
+        "00:00:00 payments: generation 3 because d joined; waited 10 s for a-6f1b2c3d and b, until b expired; done "
+        "after 10 s"
     )
     assert "b           never  never: expired after 10 s" in list(explanation(last))
 
@@ -51,7 +53,8 @@ def test_the_chain_of_a_crash() -> None:
     assert steps == [
         "b is heard for the last time",
         "b (/127.0.0.1) expires: last heard 10 s ago, its time was 10 s",
-        "a rebalance starts, because b expired (last heard 10 s ago); it waits for a-6f1b2c3d, until 00:01:10 at the latest",
+        "a rebalance starts, because b expired (last heard 10 s ago); it waits for a-6f1b2c3d, until 00:01:10 at the "
+        "latest",
         "a-6f1b2c3d learns of it",
         "a-6f1b2c3d rejoins",
         "assignor range is chosen: range 1 vote",

@@ -73,7 +73,8 @@ class Report:
     def __str__(self) -> str:
         kills = ", ".join(f"{number} {kind}" for kind, number in sorted(self.kills.items()))
         return (
-            f"{self.kills.total()} kills ({kills}), {self.starts} starts, {self.events} events, {self.outputs} outputs as of an "
+            f"{self.kills.total()} kills ({kills}), {self.starts} starts, {self.events} events, "
+            f"{self.outputs} outputs as of an "
             f"undisturbed run, {self.repeated} written again, {self.duration_s:.0f} s"
         )
 

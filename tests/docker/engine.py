@@ -81,7 +81,8 @@ def wait_until_healthy(container: str) -> None:
     while (state := inspect(container))["Health"]["Status"] != "healthy":
         if not state["Running"] or time.monotonic() > deadline_s:
             raise EngineError(
-                f"{container} is {state['Status']}, {state['Health']['Status']}\n{docker('logs', '--tail', '50', container)}"
+                f"{container} is {state['Status']}, {state['Health']['Status']}\n"
+                f"{docker('logs', '--tail', '50', container)}"
             )
         time.sleep(0.5)
 

@@ -47,7 +47,8 @@ def _holds(target: Target, seed: int) -> bool:
         target.try_(data)
     except Exception:
         print(
-            f"{traceback.format_exc()}\ninput: {data[:2_000]!r}\nagain: python -m tests.fuzz --target {target.name} --seed {seed} --once\n",
+            f"{traceback.format_exc()}\ninput: {data[:2_000]!r}\n"
+            f"again: python -m tests.fuzz --target {target.name} --seed {seed} --once\n",
             flush=True,
         )
         return False

@@ -203,7 +203,8 @@ class Endurance:
     def live(self) -> list[str]:
         """From the first start to the audit; what was wrong."""
         say(
-            f"{sum(len(group.libraries) for group in self._groups)} consumers of {len({each for group in self._groups for each in group.libraries})} libraries start"
+            f"{sum(len(group.libraries) for group in self._groups)} consumers of "
+            f"{len({each for group in self._groups for each in group.libraries})} libraries start"
         )
         for group in self._groups:
             group.complete()
@@ -226,7 +227,8 @@ class Endurance:
             if time.monotonic() > told_at + 20:
                 told_at = time.monotonic()
                 say(
-                    f"{what}; {sum(len(group.read()) for group in self._groups)} records read, {len(self.history)} records of history"
+                    f"{what}; {sum(len(group.read()) for group in self._groups)} records read, "
+                    f"{len(self.history)} records of history"
                 )
             time.sleep(CHURN_INTERVAL_S)
 
@@ -296,10 +298,13 @@ class Endurance:
         reads = sum(len(group.read()) for group in self._groups)
         again = sum(len(group.read()) - len(set(group.read())) for group in self._groups)
         say(
-            f"{self._records.produced * len(self._groups)} records, {reads} reads, {again} of them again after a crash or a rebalance"
+            f"{self._records.produced * len(self._groups)} records, {reads} reads, "
+            f"{again} of them again after a crash or a rebalance"
         )
         say(
-            f"{sum(len(group.all) for group in self._groups)} consumers started, {sum(len(group.doings.closed) for group in self._groups)} closed, {sum(len(group.doings.killed) for group in self._groups)} killed"
+            f"{sum(len(group.all) for group in self._groups)} consumers started, "
+            f"{sum(len(group.doings.closed) for group in self._groups)} closed, "
+            f"{sum(len(group.doings.killed) for group in self._groups)} killed"
         )
         say(
             f"{found.rebalances.total()} rebalances: "

@@ -37,8 +37,11 @@ def encoded(message: Any, correlation_id: int = 7) -> bytes:
 
 
 def brokers(cls: Any, version: int, **more: Any) -> list[Any]:
-    return [cls(version=version, host=f"broker-{node}", port=9092 + node, rack="r" if node else None, **{**more, key: node})
-            for node in (0, 3, 1_000) for key in (["node_id"] if "node_id" in cls.fields else ["broker_id"])]  # fmt: skip
+    key = "node_id" if "node_id" in cls.fields else "broker_id"
+    return [
+        cls(version=version, host=f"broker-{node}", port=9092 + node, rack="r" if node else None, **more | {key: node})
+        for node in (0, 3, 1_000)
+    ]
 
 
 @pytest.mark.parametrize("version", range(14))

@@ -127,7 +127,8 @@ def test_a_killed_process_leaves_no_half_cache(ivy: FakeIvy, slow_process: subpr
 def test_no_network(ivy: FakeIvy) -> None:
     ivy.fail_with(
         ":: org.apache.kafka#kafka_2.13;4.3.1: not found\n"
-        "\tServer access error at url https://repository.example/a.pom (java.net.UnknownHostException: repository.example)\n"
+        "\tServer access error at url https://repository.example/a.pom (java.net.UnknownHostException: "
+        "repository.example)\n"
     )
     with pytest.raises(
         JarsError, match=r"cannot be reached \(java.net.UnknownHostException: repository.example\).*proxy"

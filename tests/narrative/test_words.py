@@ -40,7 +40,8 @@ def test_a_crash_in_sentences() -> None:
     lines = [sentences.line(record) for record in crash()]
     assert lines[19:] == [
         "00:00:10 payments: b (/127.0.0.1) expires: last heard 10 s ago, its time was 10 s",
-        "00:00:10 payments: a rebalance starts, because b expired (last heard 10 s ago); it waits for a-6f1b2c3d, until "
+        "00:00:10 payments: a rebalance starts, because b expired (last heard 10 s ago); it waits for a-6f1b2c3d, "
+        "until "
         "00:01:10 at the latest",
         "00:00:12 payments: a-6f1b2c3d rejoins",
         "00:00:12 payments: assignor range is chosen: range 1 vote",
@@ -56,7 +57,8 @@ def test_a_crash_in_sentences() -> None:
     [
         "a commits t-0 at 7 (back from 10)",
         'b leaves, saying "done"',
-        "Heartbeat of a is refused with ILLEGAL_GENERATION: the request speaks of generation 9, the group is in generation 1 "
+        "Heartbeat of a is refused with ILLEGAL_GENERATION: the request speaks of generation 9, the group is in "
+        "generation 1 "
         "(the group was Stable)",
         "static member s comes back as s2 in place of s1: it keeps its partitions, no rebalance",
         "s1 is fenced off static member s: the instance is s2 now",

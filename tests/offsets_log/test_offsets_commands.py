@@ -107,9 +107,8 @@ def test_out_of_the_topics_through_kafkas_tool_and_onto_a_cluster(
     assert of_one.read_text() == f"{topic},0,1\n{topic},1,5\n"
     assert from_csv(before.read_text()) == then
     write_as_replayed(tmp_path, outputs)
-    replayed = ("--replayed", str(tmp_path))
-    assert from_csv(call(config, "export", *replayed)) == now
-    assert from_csv(call(config, "export", *replayed, "--at", "2026-01-01T00:00:02Z")) == then
+    assert from_csv(call(config, "export", "--replayed", str(tmp_path))) == now
+    assert from_csv(call(config, "export", "--replayed", str(tmp_path), "--at", "2026-01-01T00:00:02Z")) == then
 
     # Kafka's own tool takes both forms of the file.
     target = Target(config.client_properties)

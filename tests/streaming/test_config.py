@@ -141,7 +141,8 @@ def test_what_is_misspelt_is_told_with_the_nearest_name_and_the_file(
 ) -> None:
     file = tmp_path / "settings.toml"
     file.write_text(
-        'checkpont = "x"\n"bootstrap-servers" = "x"\n[kafka]\n"secruity.protocol" = "SSL"\n[spark]\n"driver.memory" = "2g"\n'
+        'checkpont = "x"\n"bootstrap-servers" = "x"\n[kafka]\n"secruity.protocol" = "SSL"\n[spark]\n"driver.memory" = '
+        '"2g"\n'
     )
     with pytest.raises(ConfigError) as caught:
         StreamingConfig.load({}, file)

@@ -47,7 +47,8 @@ def by_key(rows: Iterable[AnyRow]) -> dict[tuple[object, ...], AnyRow]:
 def spans(group_id: str) -> list[tuple[object, ...]]:
     """(partition, member, from, to, why), seconds since the start of the story."""
     return [
-        (row.partition, row.member_id, (row.from_ms - START_MS) / 1000, row.to_ms and (row.to_ms - START_MS) / 1000, row.ended_by)
+        (row.partition, row.member_id, (row.from_ms - START_MS) / 1000, row.to_ms and (row.to_ms - START_MS) / 1000,
+         row.ended_by)
         for row in rows_of(Ownership, group_id)
     ]  # fmt: skip
 
