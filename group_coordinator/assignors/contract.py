@@ -1,4 +1,5 @@
-"""What an assignor is given and what it must answer. Source: Kafka's `ConsumerPartitionAssignor`."""
+"""An assignor gets the members and topics of a group and answers with an assignment. Source: Kafka's
+`ConsumerPartitionAssignor`."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from schemas.consumer_protocol import Subscription, TopicPartition
 
 
 class RebalanceProtocol(Enum):
-    """What members do with their partitions when a rebalance begins (KIP-429)."""
+    """Members revoke all their partitions when a rebalance begins, or only those that move (KIP-429)."""
 
     EAGER = "eager"
     """They give up all of them before they join."""
@@ -63,7 +64,7 @@ class Assignor(Protocol):
 
     @property
     def rebalance_protocol(self) -> RebalanceProtocol:
-        """What the assignor expects of members that rejoin."""
+        """The protocol that rejoining members must follow."""
 
     def assign(self, topics: Topics, members: Sequence[MemberSubscription]) -> GroupAssignment:
         """Give every partition of every subscribed topic to at most one subscriber.

@@ -17,7 +17,7 @@ _topic_partition = partial(tuple.__new__, TopicPartition)
 
 
 class Subscribers(Struct, frozen=True, kw_only=True):
-    """Who subscribes to each topic. Topics with the same subscribers are of one group."""
+    """The members that subscribe to each topic. Topics with the same subscribers are of one group."""
 
     groups: list[list[int]]
     """The members of each group; there is at least one, and no two groups have the same."""
@@ -74,14 +74,14 @@ class GroupLayout:
 
     @cached_property
     def topic_of_partition(self) -> list[int]:
-        """Of each partition its topic."""
+        """The topic of each partition."""
         owners: list[int] = []
         for number, topic in enumerate(self.metadata):
             owners += [number] * topic.partition_count
         return owners
 
     def subscribers(self, member_order: Iterable[int]) -> Subscribers:
-        """Who subscribes to each topic, in the given order of all members."""
+        """Return the subscribers of each topic, in the given order of all members."""
         order = list(member_order)
         places: list[list[int]] = [[] for _ in self._subscriptions]
         for place, member in enumerate(order):

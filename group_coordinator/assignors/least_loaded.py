@@ -1,4 +1,4 @@
-"""How many partitions each member holds, and who of a set of members holds the fewest: without walking all of them."""
+"""The member with the fewest partitions, among some members, is found without walking all of them."""
 
 from __future__ import annotations
 

@@ -10,12 +10,12 @@ Racks = frozenset[str]
 
 
 def member_racks(layout: GroupLayout) -> list[str | None]:
-    """Of each member its rack; an empty one counts as none."""
+    """Return the rack of each member; an empty one counts as none."""
     return [member.subscription.rack_id or None for member in layout.members]
 
 
 def partition_racks(layout: GroupLayout) -> list[Racks]:
-    """Of each partition the racks of its replicas, in sync or not."""
+    """Return for each partition the racks of its replicas, in sync or not."""
     known: dict[tuple[str | None, ...], Racks] = {}
     racks: list[Racks] = []
     for topic in layout.metadata:
@@ -29,7 +29,8 @@ def partition_racks(layout: GroupLayout) -> list[Racks]:
 
 
 def racks_matter(racks_of_members: Iterable[str | None], racks_of_partitions: Iterable[Racks]) -> bool:
-    """Whether racks can make a difference: some member is near some replica, and not every partition is everywhere.
+    """Return whether racks can make a difference: some member is near some replica, and not every partition is
+    everywhere.
 
     Source: Kafka's `AbstractPartitionAssignor.useRackAwareAssignment`.
     """

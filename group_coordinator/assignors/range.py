@@ -54,7 +54,7 @@ class _TopicShares:
         self._quota, self._extras_left = divmod(len(partitions), len(subscribers))
 
     def room(self, member: int) -> int:
-        """How many partitions the member may still take. It never grows."""
+        """Return how many partitions the member may still take. The number never grows."""
         return self._quota + (self._extras_left > 0) - len(self.taken.get(member, ()))
 
     def take(self, member: int, partitions: Sequence[int]) -> None:
@@ -68,7 +68,7 @@ class _TopicShares:
         return partition not in self._gone
 
     def completed(self) -> Iterable[tuple[int, Sequence[int]]]:
-        """All shares, after the members in order have taken the next free partitions, each up to its room."""
+        """Return all shares, after the members in order have taken the next free partitions, each up to its room."""
         if not self.taken:
             return self._plain_ranges()
         self._share_the_rest()

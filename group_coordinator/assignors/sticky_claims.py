@@ -1,4 +1,4 @@
-"""Which partitions members of a sticky group bring along, and who of them may count on which."""
+"""Members of a sticky group claim their previous partitions, and one claim of each partition counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_GENERATION = -1
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """What one member says that it owns, and since when."""
+    """The partitions that one member claims, and their generation."""
 
     partitions: Iterable[tuple[str, int]] = ()
     """Topic and partition, in the member's order; read once."""

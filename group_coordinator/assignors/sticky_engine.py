@@ -50,7 +50,7 @@ def assign_sticky(
 
 
 def same_subscriptions(layout: GroupLayout) -> bool:
-    """Whether all members list the same topics, unknown ones and empty lists included."""
+    """Return whether all members list the same topics, unknown ones and empty lists included."""
     lists = [layout.members[member].subscription.topics for member in layout.map_order]
     if not lists:
         return True

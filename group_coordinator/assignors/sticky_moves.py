@@ -11,10 +11,10 @@ from schemas.java_hash import java_string_hash
 
 
 class PartitionMoves:
-    """Who owns each partition now, and from where to where partitions have moved so far.
+    """The present owner of each partition, and all moves so far.
 
-    Source: `AbstractStickyAssignor.PartitionMovements`. A partition that moves on counts as moved from where it was
-    at first; back there, as not moved.
+    Source: `AbstractStickyAssignor.PartitionMovements`. A partition that moves on counts as moved from where it was at
+    first; back there, as not moved.
     """
 
     def __init__(self, layout: GroupLayout, owner: list[int], loads: Loads) -> None:

@@ -37,7 +37,7 @@ def assign_same_subscriptions(
 
 
 def _members_near(rack_of: Iterable[str | None], racks_of: list[Racks]) -> dict[Racks, int]:
-    """For each set of racks how many members sit on one of them."""
+    """Return for each set of racks how many members are on one of them."""
     members_on: dict[str, int] = {}
     for rack in rack_of:
         if rack is not None:
@@ -103,7 +103,7 @@ class _Filling:
             self._revoked_from[partition] = member
 
     def _by_number_then_topic(self) -> list[int]:
-        """For each partition its place when all are ordered by number inside the topic first, then by topic."""
+        """Return the place of each partition in the order by number inside the topic first, then by topic."""
         topics = len(self._layout.topic_names)
         places: list[int] = []
         for topic, metadata in enumerate(self._layout.metadata):
@@ -111,7 +111,7 @@ class _Filling:
         return places
 
     def unassigned(self) -> list[int]:
-        """What nobody keeps, by topic, then number."""
+        """Return the partitions without an owner, by topic, then number."""
         return sorted(set(range(self._layout.partition_total)).difference(*self.assigned))
 
     def share_by_racks(self, partitions: list[int], rack_of: list[str | None], racks_of: list[Racks]) -> list[int]:

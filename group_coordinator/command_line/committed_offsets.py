@@ -57,7 +57,7 @@ class OffsetsAsOf:
                 self._told_later.add(place)
 
     def offsets(self, now: CommittedOffsets) -> CommittedOffsets:
-        """What was committed at the moment; `now` is what is committed at the end of the history."""
+        """The offsets committed at the moment; `now` has those at the end of the history."""
         found: CommittedOffsets = {}
         unchanged = {
             (group_id, partition): offset
@@ -72,7 +72,7 @@ class OffsetsAsOf:
 
 
 def to_csv(offsets: CommittedOffsets, *, with_group: bool) -> str:
-    """All offsets, a line each, in order. Without the column for the group there may be one group only."""
+    """Return all offsets, a line each, in order. Without the column for the group there may be one group only."""
     assert with_group or len(offsets) == 1
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

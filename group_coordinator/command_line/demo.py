@@ -200,7 +200,7 @@ def _config(bootstrap_servers: str, directory: Path) -> StreamingConfig:
 
 
 def _gateway(config: StreamingConfig) -> Gateway:
-    """Where Kafka clients come in: at any free ports."""
+    """Kafka clients come in here, at any free ports."""
     from group_coordinator.gateway.server import Gateway  # it takes its time to import
 
     return Gateway(

@@ -1,4 +1,4 @@
-"""What the demo shows: on a terminal a table that changes, elsewhere plain lines."""
+"""The demo shows a table that changes on a terminal, and plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class DemoView:
     def show(
         self, elapsed_s: float, status: str, snapshots: Mapping[str, GroupSnapshot], records: Mapping[str, int]
     ) -> None:
-        """How things stand: the status line, the groups, and how many records each client has consumed."""
+        """Show the status line, the groups, and the number of records that each client has consumed."""
         if self._live is not None:
             table = _table(snapshots.values(), records)
             room = max(self._console.height - table.row_count - _OTHER_LINES, _EVENTS_SHOWN_AT_LEAST)

@@ -1,4 +1,4 @@
-"""What is doubtful about a log: said above everything that is told of it, and kept beside what was made of it."""
+"""The doubts about a log are printed above every report of it, and kept in a file beside its events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SUFFIX = ".doubts.json"
 
 
 def lines(doubts: Sequence[str]) -> Iterator[str]:
-    """For the top of a page; nothing where nothing is doubtful."""
+    """Return the doubts for the top of a page; nothing if there are none."""
     if doubts:
         yield HEADLINE
         yield from (f"  - {doubt}" for doubt in doubts)
@@ -22,7 +22,7 @@ def lines(doubts: Sequence[str]) -> Iterator[str]:
 
 
 def keep(path: Path, doubts: Sequence[str]) -> None:
-    """Beside a file of events: what is doubtful about the log that it was made of. An older note goes."""
+    """Write the doubts about a log into a file beside its events, in place of an older one."""
     note = path.with_name(path.name + _SUFFIX)
     if doubts:
         note.write_bytes(msgspec.json.format(msgspec.json.encode(doubts)) + b"\n")
@@ -31,7 +31,7 @@ def keep(path: Path, doubts: Sequence[str]) -> None:
 
 
 def kept(paths: Iterable[Path]) -> tuple[str, ...]:
-    """What was kept beside files of events. Raises CommandError for a note that cannot be read."""
+    """Return the doubts kept beside files of events. Raises CommandError for a note that cannot be read."""
     found: list[str] = []
     for path in paths:
         note = path.with_name(path.name + _SUFFIX)

@@ -1,4 +1,4 @@
-"""What may go wrong without being a defect of ours: told in a line, with an exit code, never with a traceback."""
+"""Errors that are no defects of ours are reported in a line, with an exit code, without a traceback."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _hidden: set[str] = set()
 
 
 def hide(values: Iterable[str]) -> None:
-    """From now on no message of `told` repeats these: values of properties, of which some are passwords.
+    """From now on no message of `told` has these values of properties, of which some are passwords.
 
     Libraries do repeat them.
     """

@@ -15,7 +15,7 @@ OWNER_ROWS_SHOWN = 40
 
 
 def explanation(rebalance: Rebalance, zone: tzinfo = UTC) -> Iterator[str]:
-    """All that there is to say about one rebalance."""
+    """Return all lines about one rebalance."""
     started = rebalance.started
     yield (
         f"Group {started.group_id}, rebalance to generation {rebalance.generation_id}, "
@@ -100,8 +100,7 @@ def _owner(member_id: str | None) -> str:
 
 
 def _has_moved(move: Move) -> bool:
-    """By the names that are shown: two lives of one member that read the same are told apart in the table of
-    members."""
+    """Compare by the names that are shown: the table of members tells equal names apart."""
     return _owner(move.before) != _owner(move.after)
 
 

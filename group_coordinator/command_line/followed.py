@@ -1,5 +1,4 @@
-"""How far the log of a broker could be followed, in sentences; and its settings, which a replay of the events needs
-too."""
+"""These sentences say how far a broker's log could be followed; its settings are kept for a replay of the events."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _SUFFIX = ".settings.json"
 
 
 def agreement(following: Following) -> str:
-    """How many of the broker's answers are those that come out here."""
+    """Return how many of the broker's answers are reproduced here."""
     compared = sum(group.compared for group in following.groups)
     differing = sum(len(group.differing) for group in following.groups)
     not_compared = Counter(following.set_aside)
@@ -37,7 +36,7 @@ def agreement(following: Following) -> str:
 
 
 def doubts(following: Following, zone: tzinfo) -> tuple[str, ...]:
-    """Where what is told may not be what the broker did."""
+    """Return where the report may differ from what the broker did."""
     found = [sentence for group in following.groups for sentence in _of_group(group, zone)]
     rest = len(found) - GROUPS_SHOWN
     shown = found[:GROUPS_SHOWN] + (
@@ -88,12 +87,13 @@ def _moment(time_ms: int, zone: tzinfo) -> str:
 
 
 def given_settings(settings: Settings) -> dict[str, int]:
-    """What flags say of the broker's settings. Those of files and of the environment are for a coordinator of ours."""
+    """Return the broker's settings as flags give them. Those of files and of the environment are for a coordinator of
+    ours."""
     return {name: getattr(settings.config, name) for name in SETTINGS if settings.sources[name] == "flag"}
 
 
 def other_settings(recorded: Mapping[str, int], given: Mapping[str, int]) -> tuple[str, ...]:
-    """What is to be said where events of a broker's log are replayed with settings that were not the broker's."""
+    """Return the warning about a replay of a broker's log with settings that were not the broker's."""
     return tuple(
         f"{name} = {value} is given, and the broker in whose log this was had {recorded[name]}: what is told is what if"
         for name, value in given.items()
@@ -107,7 +107,7 @@ def flags(values: Mapping[str, int]) -> str:
 
 
 def keep_settings(path: Path, values: Mapping[str, int]) -> None:
-    """Beside a file of events: the settings of the broker in whose log they were. An older note goes."""
+    """Write the broker's settings into a file beside its events, in place of an older one."""
     note = path.with_name(path.name + _SUFFIX)
     if values:
         note.write_bytes(msgspec.json.format(msgspec.json.encode(dict(values))) + b"\n")
@@ -116,7 +116,7 @@ def keep_settings(path: Path, values: Mapping[str, int]) -> None:
 
 
 def kept_settings(paths: Iterable[Path]) -> dict[str, int]:
-    """What was kept beside files of events. Raises CommandError for a note that cannot be read."""
+    """Return the settings kept beside files of events. Raises CommandError for a note that cannot be read."""
     found: dict[str, int] = {}
     for path in paths:
         note = path.with_name(path.name + _SUFFIX)

@@ -61,12 +61,12 @@ def gateway(
 
 
 def introduction(proxy: Gateway) -> Iterator[str]:
-    """What to do now that it listens."""
+    """Yields the first steps for users, once the gateway listens."""
     yield f"The gateway is ready: clients bootstrap at {proxy.bootstrap_servers}."
 
 
 def status(proxy: Gateway) -> str:
-    """How it is going, in a line."""
+    """Return the present state in a line."""
     metrics = proxy.metrics
     parts = [clients(proxy), words.count(sum(metrics.requests.values()), "group request"), _answers(metrics)]
     if metrics.in_doubt:

@@ -23,7 +23,7 @@ LogBounds = Mapping[tuple[str, int], Bounds]
 
 
 def list_lines(snapshots: list[GroupSnapshot]) -> Iterator[str]:
-    """All groups, a line each."""
+    """Yields all groups, a line each."""
     rows = [
         (each.group_id, each.state, len(each.members), each.generation_id, each.protocol_name or _NONE, _since(each))
         for each in snapshots
@@ -81,7 +81,7 @@ def partition_lines(snapshot: GroupSnapshot, offsets: Offsets, bounds: LogBounds
 
 
 def _lag(committed: OffsetCommitValue | None, log: Bounds | None) -> int | None:
-    """How many messages are still to be read; None when that cannot be known."""
+    """Return the number of messages that are still to be read; None if it cannot be known."""
     return None if committed is None or log is None else log.unread(committed.offset)
 
 
@@ -96,7 +96,7 @@ def owners_of(snapshot: GroupSnapshot) -> dict[tuple[str, int], tuple[str, str, 
 
 
 def _since(snapshot: GroupSnapshot) -> str:
-    """In real time: the group's clock lies behind it after a pause."""
+    """Return the real time: the group's clock lies behind it after a pause."""
     behind_ms = 0 if snapshot.timestamp_ms is None else snapshot.timestamp_ms - snapshot.time_ms
     since_ms = snapshot.state_since_ms + behind_ms
     return f"{words.day(since_ms)} {words.clock(since_ms)}"

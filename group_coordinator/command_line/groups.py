@@ -127,7 +127,7 @@ def _bounds(config: StreamingConfig, partitions: Collection[Partition]) -> dict[
 
 
 def _warn(snapshot: GroupSnapshot) -> None:
-    """What kafka-consumer-groups says before its table."""
+    """Print the line that kafka-consumer-groups prints before its table."""
     if snapshot.state in REBALANCING:
         say(f"Warning: Consumer group '{snapshot.group_id}' is rebalancing.", error=True)
         say(error=True)

@@ -115,7 +115,7 @@ def _say_counts(counts: LogCounts, letters: DeadLetters, wrote: ImportCounts, wr
 
 
 def nothing_to_tell(log: RequestLog, files: list[Path]) -> str:
-    """Why a log makes no events, in a sentence or some."""
+    """Return why a log makes no events, in a sentence or some."""
     counts = log.counts
     lines, damaged = words.count(counts.lines, "line"), counts.damaged_lines
     if not counts.group_requests:

@@ -189,7 +189,7 @@ class _Replayed:
 
 
 def _committed(records: Iterable[Pair]) -> CommittedOffsets:
-    """What is committed at the end of an offsets log."""
+    """Return the offsets committed at the end of an offsets log."""
     stored = StoredGroups()
     for key, value in records:
         try:

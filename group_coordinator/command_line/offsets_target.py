@@ -35,7 +35,7 @@ class Change(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """What an import would do."""
+    """The effects of an import."""
 
     changes: list[Change]
     problems: list[str]
@@ -69,7 +69,7 @@ class Target:
         return Plan(changes, problems)
 
     def committed(self, group_id: str) -> dict[Partition, int]:
-        """What a group has committed; a group that does not exist has nothing."""
+        """Return a group's committed offsets; a group that does not exist has none."""
         (future,) = self._admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group_id)], request_timeout=TIMEOUT_S
         ).values()
@@ -108,7 +108,7 @@ class Target:
         return refused
 
     def _why_not(self, group_id: str) -> str | None:
-        """Why the offsets of a group cannot be set."""
+        """Return why the offsets of a group cannot be set."""
         (future,) = self._admin.describe_consumer_groups([group_id], request_timeout=TIMEOUT_S).values()
         try:
             found = future.result()

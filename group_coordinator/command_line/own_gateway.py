@@ -34,7 +34,7 @@ class OwnGateway:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended by itself, or could not start."""
+        """True if the gateway has ended by itself, or could not start."""
         return self._failure is not None or (self._gateway is not None and not self._gateway.is_ready)
 
     def start(self, config: StreamingConfig, operations: Operations, voice: Voice) -> None:

@@ -24,14 +24,14 @@ Advance = Callable[[int, int], None]
 
 @contextmanager
 def bytes_progress(what: str) -> Iterator[Advance]:
-    """For files that are read."""
+    """Show the progress of reading files."""
     with _bar(what, DownloadColumn()) as advance:
         yield advance
 
 
 @contextmanager
 def count_progress(what: str) -> Iterator[Advance]:
-    """For things that are counted."""
+    """Show the progress of counted things."""
     with _bar(what, MofNCompleteColumn()) as advance:
         yield advance
 

@@ -1,4 +1,4 @@
-"""What `gateway` and `tap` do alike: stand between clients and brokers until somebody asks for the end."""
+"""The commands `gateway` and `tap` serve between clients and brokers until they are asked to stop."""
 
 from __future__ import annotations
 
@@ -52,5 +52,5 @@ def serve(
 
 
 def clients(proxy: ProxyServer) -> str:
-    """How many there are."""
+    """Return the number of connections, in words."""
     return words.count(proxy.metrics.connections_open, "connection")

@@ -67,7 +67,7 @@ class Format(StrEnum):
 
 
 class _Wanted(Struct, frozen=True, kw_only=True):
-    """What is to be written."""
+    """The outputs that were asked for."""
 
     out: Path | None
     kind: Format
@@ -231,7 +231,7 @@ class _Job:
             history_tables.write_in_process(self._for_tables or (), Path(self._wanted.tables), self._wanted.tables_kind)
 
     def take_history(self, history: Iterable[History]) -> None:
-        """What happened in a watched cluster is known already."""
+        """A watched cluster's history is already decided."""
         if self._to_topics is not None:
             raise CommandError("--to-topics is for what a coordinator decides; a dump is written to files.", WRONG_USE)
         self._for_tables = None if self._wanted.tables is None else []
@@ -303,7 +303,7 @@ class _Job:
             )
 
     def write_report(self, path: Path, title: str) -> None:
-        """What the dashboard would show, in one file."""
+        """Write the dashboard's pages into one file."""
         assert self._index is not None
         path.write_text(report_of_index(self._index, title), encoding="utf-8")
 
@@ -316,7 +316,7 @@ class _Job:
             )
 
     def written(self) -> str:
-        """What was done, in words."""
+        """Return the result, in words."""
         counts = ", ".join(f"{number} {name.replace('-', ' ')}" for name, number in sorted(self._counts.items()))
         where = (
             f", written to {self._out}/"
@@ -363,7 +363,7 @@ class _Job:
 
 @contextmanager
 def told_by_replay() -> Iterator[None]:
-    """What is wrong with a log, or with Spark, in a line."""
+    """Return what is wrong with a log, or with Spark, in a line."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

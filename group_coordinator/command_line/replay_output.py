@@ -1,4 +1,4 @@
-"""What a replay wrote, read again: the records in a directory of output files."""
+"""The records that a replay wrote are read again from its directory."""
 
 from __future__ import annotations
 

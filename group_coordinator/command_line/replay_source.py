@@ -1,5 +1,4 @@
-"""Where a replay's events come from: files of events, one topic, or the request log of a broker, which is made into
-events."""
+"""A replay reads files of events, one topic, or the request log of a broker, which is made into events."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ _FILE_SUFFIXES = (*_EVENT_SUFFIXES, ".log", ".gz")
 
 
 class ReplaySource(Struct, frozen=True, kw_only=True):
-    """Where the log lies: files of events, or one topic."""
+    """The log to replay: files of events, or one topic."""
 
     files: tuple[Path, ...] = ()
     topic: str | None = None

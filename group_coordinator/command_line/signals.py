@@ -1,4 +1,4 @@
-"""How a command is asked to end: SIGINT of Ctrl-C, SIGTERM of a supervisor, SIGHUP of a terminal that was closed.
+"""A command is asked to end by SIGINT (Ctrl-C), by SIGTERM of a supervisor, or by SIGHUP of a terminal that was closed.
 
 Supervisors and terminals send them to all processes of a command. Those that it started do not hear them
 (`streaming.session`, `streaming.tuning.worker_daemon`, `group_coordinator.embedded_kafka`): this process ends them in
@@ -48,14 +48,14 @@ def stop_requested() -> Iterator[threading.Event]:
 
 
 def interrupt_when_asked() -> None:
-    """For commands that end by themselves: SIGTERM and SIGHUP interrupt them as Ctrl-C does, so that they clean up."""
+    """SIGTERM and SIGHUP interrupt a command that ends by itself as Ctrl-C does, so that it cleans up."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if not _is_ignored_hangup(number):
             signal.signal(number, _interrupt)
 
 
 def was_interrupted() -> bool:
-    """Whether one of these signals has interrupted the command. What fails afterwards, fails by that."""
+    """Return whether one of these signals has interrupted the command. A later failure comes of that."""
     return _interrupted.is_set()
 
 
@@ -72,7 +72,7 @@ def _is_ignored_hangup(number: int) -> bool:
 
 
 def _speak_to_nobody() -> None:
-    """Where the terminal is gone, what is still said to it must not fail."""
+    """Once the terminal is gone, printing must not fail."""
     nobody = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2):
         if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):

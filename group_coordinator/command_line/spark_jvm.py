@@ -36,7 +36,7 @@ def quiet_start() -> Iterator[None]:
 
 
 def java_cause(problem: Exception) -> str:
-    """What Spark says of a failure, in a line or two: the innermost cause, where its JVM can still be asked."""
+    """Return Spark's message about a failure, in a line or two: the innermost cause, if its JVM still answers."""
     try:
         java = problem.java_exception  # type: ignore[attr-defined]
         while java.getCause() is not None:

@@ -1,4 +1,5 @@
-"""What a replay (or a demo) showed, in one page: groups, rebalances by cause, who went and why, what was slow. Pure."""
+"""The summary of a replay or a demo is one page: groups, rebalances by cause, departures with reasons, slow phases.
+Pure."""
 
 from __future__ import annotations
 
@@ -123,7 +124,7 @@ class Summary:
 
     @property
     def by_cause(self) -> Counter[RebalanceTrigger]:
-        """How many rebalances each cause had, over all groups."""
+        """The number of rebalances of each cause, over all groups."""
         return sum((each.rebalances for each in self.groups.values()), Counter())
 
     def lines(self, zone: tzinfo = UTC) -> Iterator[str]:

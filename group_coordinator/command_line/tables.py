@@ -1,4 +1,4 @@
-"""What all commands print with: plain aligned columns (that pipes can cut), and consoles that do not wrap them."""
+"""All commands print plain aligned columns (that pipes can cut), on consoles that do not wrap them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a long-running command speaks: lines on standard output, or, where the log is JSON, only lines of that log."""
+"""A long-running command prints lines on standard output, or only lines of its log if that is JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Voice:
 
     @contextmanager
     def failures_told(self) -> Iterator[None]:
-        """Where the log is JSON, a failure in here is a line of it, too. Ends the command with its exit code."""
+        """A failure in here becomes a line of a JSON log, too. Ends the command with its exit code."""
         try:
             yield
         except Exception as problem:

@@ -1,5 +1,4 @@
-"""What the dashboard's *What if* plays: a group's log of events, from the events topic or from where a replay read
-it."""
+"""The dashboard's *What if* plays a group's log of events, from the events topic or from the source of a replay."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ Log = tuple[GroupConfig, Iterable[Record]]
 
 
 class ReplayedLog(Struct, frozen=True, kw_only=True):
-    """What was replayed, as a replay notes it for later."""
+    """A replay notes its log for later."""
 
     files: tuple[str, ...] = ()
     """Files of events; absolute, or beside the note."""

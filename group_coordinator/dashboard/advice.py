@@ -1,4 +1,4 @@
-"""What to do about a refused request, by the rule that refused it."""
+"""The rule that refused a request gives the advice about it."""
 
 from __future__ import annotations
 
@@ -88,5 +88,5 @@ ADVICE: Mapping[str, str] = {
 
 
 def advice(rule: str) -> str:
-    """What to do; empty where nothing more is known than what the refusal says."""
+    """Return the advice; empty if the refusal already says all."""
     return ADVICE.get(rule, "")

@@ -86,7 +86,7 @@ def _document_routes(requests: _Requests) -> list[Route]:
 
 
 class _Requests:
-    """From a request to the document that it asks for. Raises NotFound, and ValueError for what is no such request."""
+    """A request leads to a document. Raises NotFound, and ValueError for a request that is none."""
 
     def __init__(self, documents: Documents, source: Source) -> None:
         self._documents = documents

@@ -43,7 +43,7 @@ class Documents:
         return self._clock() if self._clock is not None else self.index.last_ms
 
     def overview(self) -> dict[str, Any]:
-        """What the frame of the pages needs."""
+        """Return the data of the pages' frame."""
         index = self.index
         return {
             "now": self.now_ms,

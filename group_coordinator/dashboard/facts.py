@@ -1,4 +1,4 @@
-"""What the dashboard knows of one group at any time: small, and kept up to date record by record. Pure."""
+"""The dashboard's facts about one group are small, and kept up to date record by record. Pure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Moment(NamedTuple):
 
 
 def client_key(member: MemberIdentity) -> str:
-    """The same for all lives of one client: its static id, else client id and host."""
+    """Return the same key for all members that one client has been: its static id, else client id and host."""
     return member.group_instance_id or f"{member.client_id}@{member.client_host.lstrip('/')}"
 
 
@@ -121,7 +121,7 @@ class GroupFacts(GroupFold):
         return Moment(since_ms, STATES[state], generation_id, members)
 
     def moments(self) -> list[Moment]:
-        """All that is remembered, the oldest first."""
+        """Return all remembered moments, the oldest first."""
         found = self._transitions
         return [
             Moment(found[i], STATES[found[i + 1]], found[i + 2], found[i + 3]) for i in range(0, len(found), _WIDTH)

@@ -63,7 +63,7 @@ class Window:
         return [cast(Row, row) for row in self._rows if type(row) is kind]
 
     def rebalance(self, key: str) -> Told | None:
-        """By its key, `epoch-seq`."""
+        """Return a rebalance by its key, `epoch-seq`."""
         epoch, _, seq = key.partition("-")
         return self.told.get((int(epoch), int(seq))) if epoch.isdigit() and seq.isdigit() else None
 

@@ -33,7 +33,7 @@ SEVERITY: dict[VerdictKind, int] = {
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What is to be said of a group."""
+    """The judgement of a group."""
 
     kind: VerdictKind
     reason: str
@@ -123,8 +123,10 @@ def _empty(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSett
 
 
 def expires_ms(group: GroupFacts, settings: HealthSettings) -> int | None:
-    """When the first offset of an empty group expires (KIP-211): so long after its last member went, or, where it never
-    had one, after the commit."""
+    """Return when the first offset of an empty group expires (KIP-211).
+
+    The retention counts from when its last member left or, if it never had one, from the commit.
+    """
     if group.state != GroupState.EMPTY or not group.offsets:
         return None
     base_ms = group.state_since_ms if group.had_members else min(each.committed_ms for each in group.offsets.values())

@@ -49,7 +49,7 @@ class Told(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What there is of one group, to be read at leisure."""
+    """The kept records of one group."""
 
     facts_version: int
     life: Frozen
@@ -77,7 +77,7 @@ class _Group:
 
 
 class Index:
-    """What the dashboard knows."""
+    """The index has all that the dashboard knows."""
 
     def __init__(self, settings: DashboardSettings | None = None) -> None:
         self.settings = settings or DashboardSettings()
@@ -161,12 +161,12 @@ class Index:
     # ---------------------------------------------------------------------------------------------------------- reading
 
     def rows(self, now_ms: int) -> list[GroupRow]:
-        """All groups as they are now, by id."""
+        """Return all groups as they are now, by id."""
         with self._lock:
             return [self._row(self._groups[group_id], now_ms) for group_id in sorted(self._groups)]
 
     def rows_at(self, time_ms: int) -> list[dict[str, Any]]:
-        """All groups as they were at a time: state, generation and number of members of those that were there."""
+        """Return the groups as they were at a time: state, generation and number of members."""
         with self._lock:
             found = ((group_id, self._groups[group_id].facts.at(time_ms)) for group_id in sorted(self._groups))
             return [
@@ -194,7 +194,7 @@ class Index:
             return [self._row(self._groups[group_id], now_ms) for group_id in changed]
 
     def facts(self, group_id: str) -> GroupFacts | None:
-        """What a group is now. It goes on changing: read it under `lock`."""
+        """Return a group's present facts. They go on changing: read them under `lock`."""
         group = self._groups.get(group_id)
         return None if group is None else group.facts
 
@@ -241,7 +241,7 @@ class Index:
 
     @property
     def kept_bytes(self) -> int:
-        """What the records take in memory."""
+        """The memory that the records take."""
         return self._kept_bytes
 
     def __len__(self) -> int:

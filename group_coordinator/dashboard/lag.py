@@ -1,4 +1,4 @@
-"""How far groups are behind: in messages, and in seconds, from the ends of the logs as they were polled. Pure."""
+"""The lag of groups is computed in messages, and in seconds, from the ends of the logs as they were polled. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SAMPLES_MAX = 240
 
 
 class Lag(NamedTuple):
-    """How far one partition, or a whole group, is behind."""
+    """The lag of one partition, or of a whole group."""
 
     messages: int
     behind_ms: int | None
@@ -56,7 +56,7 @@ class EndOffsets:
                 highs[: SAMPLES_MAX // 2] = highs[keep]
 
     def samples(self, place: Partition) -> tuple[list[int], list[int]]:
-        """When it was polled, and what the end was."""
+        """Return the polled ends with their times."""
         return list(self._times.get(place, ())), list(self._highs.get(place, ()))
 
     def lag(self, place: Partition, committed: int, now_ms: int) -> Lag | None:
@@ -82,7 +82,8 @@ class EndOffsets:
         return Lag(messages, max(now_ms - passed_ms, 0), False, 0)
 
     def group_lag(self, offsets: Mapping[Partition, Committed], now_ms: int) -> Lag | None:
-        """All messages together, and the time of the partition that is furthest behind. None: no end is known."""
+        """Return all messages together, and the time of the partition that is furthest behind; None if no end is known.
+        """
         messages, behind_ms, at_least, beyond, known = 0, None, False, 0, False
         for place, committed in offsets.items():
             lag = self.lag(place, committed.offset, now_ms)

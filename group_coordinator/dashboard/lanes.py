@@ -35,7 +35,7 @@ class Lane(NamedTuple):
 
 
 class TopicsOverTime:
-    """Which topics the group was assigned when: a topic that it no longer reads has no gaps."""
+    """The times at which the group was assigned each topic: a topic that it no longer reads has no gaps."""
 
     def __init__(self) -> None:
         self._assigned: list[tuple[int, frozenset[str]]] = []
@@ -46,7 +46,7 @@ class TopicsOverTime:
             self._assigned.append((record.timestamp_ms, topics))
 
     def absences(self, topic: str, end_ms: int) -> list[Span]:
-        """When assignments were in force that did not have it."""
+        """Return when assignments without the topic were in force."""
         spans = []
         for number, (from_ms, topics) in enumerate(self._assigned):
             to_ms = self._assigned[number + 1][0] if number + 1 < len(self._assigned) else end_ms
@@ -104,7 +104,7 @@ def _gaps(owned: Sequence[Ownership], empty: list[Span], absent: list[Span], end
 
 
 def _without(span: Span, holes: list[Span]) -> list[Span]:
-    """What is left of a span."""
+    """Return the rest of a span."""
     parts, at_ms = [], span[0]
     for from_ms, to_ms in holes:
         if to_ms <= at_ms or from_ms >= span[1]:

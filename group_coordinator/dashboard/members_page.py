@@ -52,7 +52,7 @@ def last_heard(life: Iterable[History]) -> dict[str, int]:
 
 
 def member_documents(members: Sequence[Member], heard: Mapping[str, int]) -> list[dict[str, Any]]:
-    """What the page shows of each. `heard` is what `last_heard` gave."""
+    """Return the page's data of each member. `heard` is the result of `last_heard`."""
     return [
         {
             "id": row.member_id,

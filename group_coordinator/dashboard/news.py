@@ -1,4 +1,4 @@
-"""What is new, for everybody who looks: changed rows and new records, gathered a few times a second for all of them."""
+"""Changed rows and new records are gathered a few times a second, for all listeners at once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class News:
                 self._queues.remove(queue)
 
     def close(self) -> None:
-        """No more news: whoever listens is let go. In the thread of the server's loop."""
+        """Release all listeners. Runs in the thread of the server's loop."""
         self._closed = True
         for queue in list(self._queues):
             self._cut_off(queue)
@@ -58,7 +58,7 @@ class News:
                 self._send(item)
 
     def collect(self) -> list[Item]:
-        """What is new since the last call."""
+        """Return the changes since the last call."""
         documents = self._documents
         now_ms = documents.now_ms
         changed = [row for row in documents.index.take_changed(now_ms) if self._last_sent.get(row.id) != row]

@@ -22,7 +22,7 @@ STEPS_MAX = 400
 
 
 def rebalance_key(rebalance: Rebalance) -> str:
-    """How a rebalance is named in addresses."""
+    """Return a rebalance's name in addresses."""
     return f"{rebalance.started.epoch}-{rebalance.started.seq}"
 
 
@@ -110,7 +110,7 @@ def request(cause: Cause) -> dict[str, Any]:
 
 
 def votes(records: Iterable[History]) -> dict[str, Any] | None:
-    """How the assignor was chosen; None: it was not."""
+    """Return how the assignor was chosen; None if it was not."""
     chosen = [record for record in records if isinstance(record, ProtocolChosen)]
     if not chosen:
         return None

@@ -68,7 +68,7 @@ _SAFE = "!'()*-._~"
 
 
 def _of_group(kind: str, group_id: str) -> str:
-    """As JavaScript's `encodeURIComponent` has it (`static/data.js`): HTML would change a carriage return."""
+    """Encode as JavaScript's `encodeURIComponent` does (`static/data.js`): HTML would change a carriage return."""
     return f"{kind}/{quote(group_id, safe=_SAFE)}"
 
 

@@ -64,7 +64,7 @@ class RecordRing:
         return chunk
 
     def freeze(self) -> tuple[tuple[Chunk, ...], tuple[bytes, ...]]:
-        """What it has now, to be read by another thread."""
+        """Return the present records, for another thread."""
         return tuple(self.chunks), tuple(self.tail)
 
     def _compress(self) -> Chunk:

@@ -14,7 +14,7 @@ SPARK_MAX = 48
 
 
 class GroupRow(Struct, frozen=True, kw_only=True):
-    """What the list shows. Times are milliseconds since 1970; how long ago that is, the page says."""
+    """One row of the list. Times are milliseconds since 1970; the page computes how long ago that is."""
 
     id: str
     state: str

@@ -33,7 +33,7 @@ class RunningServer:
 
     @property
     def is_running(self) -> bool:
-        """Whether it serves in its thread."""
+        """True while the server runs in its thread."""
         return self._server.is_running
 
     def run(self) -> None:
@@ -90,7 +90,7 @@ def start_server(
     settings: DashboardSettings | None = None,
     what_if: ReplayFunction | None = None,
 ) -> RunningServer:
-    """The same in a thread; `port` 0: a free one. Raises SourceError."""
+    """Start a server in a thread; `port` 0 is a free one. Raises SourceError."""
     server = _prepare(source, host, port, token, settings, what_if)
     server.start()
     return server

@@ -1,4 +1,4 @@
-"""What bounds the dashboard, and when it calls a group unwell."""
+"""These settings bound the dashboard, and say when it calls a group unwell."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Where the dashboard's records come from: a directory that a replay wrote, or (`kafka_source`) the topics as they
-grow."""
+"""The dashboard's records come from a directory that a replay wrote, or (`kafka_source`) from the topics as they grow.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Note(Struct):
 
 
 def doubts_of(directory: Path) -> tuple[str, ...]:
-    """What a replay noted of its log's faults; a directory without its note has none."""
+    """Return the doubts that a replay noted about its log; a directory without such a note has none."""
     try:
         return msgspec.json.decode((directory / NOTE_FILE).read_bytes(), type=_Note).doubts
     except FileNotFoundError:
@@ -39,7 +39,7 @@ def doubts_of(directory: Path) -> tuple[str, ...]:
 
 
 class SourceError(RuntimeError):
-    """What was to be shown cannot be read. The message says what, and why."""
+    """The source cannot be read. The message says why."""
 
 
 class Source(Protocol):
@@ -60,7 +60,7 @@ class Source(Protocol):
         """The event at a place of the events topic, as a document: the very request. None: it is not to be had."""
 
     def progress(self) -> dict[str, Any]:
-        """How far it has come: `caught_up`, and for people `detail`."""
+        """Return the progress of reading: `caught_up`, and for people `detail`."""
 
 
 class EndedSource:
@@ -69,7 +69,7 @@ class EndedSource:
     is_live = False
 
     def stop(self) -> None:
-        """Nothing goes on."""
+        """Nothing runs, so nothing stops."""
 
     def read_request(self, partition: int, offset: int) -> Any:
         return None
@@ -79,7 +79,7 @@ class EndedSource:
 
 
 class ReplaySource(EndedSource):
-    """What `group-coordinator replay --out` wrote: `history` and `dead-letters`, as JSONL or Parquet."""
+    """The outputs of `group-coordinator replay --out`: `history` and `dead-letters`, as JSONL or Parquet."""
 
     def __init__(self, directory: Path) -> None:
         self.name = str(directory)

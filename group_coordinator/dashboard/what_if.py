@@ -1,4 +1,4 @@
-"""What if: the same log under other settings, beside what happened.
+"""The same log under other settings is shown beside what happened.
 
 The replay itself is the caller's; this compares.
 """
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """What is to be otherwise; None: as it was."""
+    """The changed settings; None leaves one as it was."""
 
     session_timeout_ms: int | None = None
     """Every member's session timeout."""
@@ -52,7 +52,7 @@ def summary(page: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _moves(page: Mapping[str, Any]) -> int:
-    """How often a partition went from one member to another one."""
+    """Return how often a partition moved from one member to another."""
     return sum(
         first[0] != second[0]
         for lane in page["lanes"]

@@ -130,7 +130,7 @@ class EmbeddedKafka:
 
     @property
     def log_file(self) -> Path:
-        """What the broker prints."""
+        """The broker's output."""
         return self.data_directory / "server.log"
 
     @property
@@ -140,7 +140,7 @@ class EmbeddedKafka:
 
     @property
     def running(self) -> bool:
-        """Whether the broker's process lives."""
+        """True while the broker's process runs."""
         return self._broker is not None and self._broker.poll() is None
 
     def check(self) -> None:
@@ -296,7 +296,7 @@ class EmbeddedKafka:
         return bool(metadata.brokers) and metadata.cluster_id == self.cluster_id
 
     def _log(self) -> str:
-        """What the broker has said since its last start."""
+        """Return the broker's output since its last start."""
         with self.log_file.open("rb") as log:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")
@@ -318,7 +318,7 @@ class EmbeddedKafka:
 
 
 def _telling_lines(log: str) -> list[str]:
-    """From the last error on, without stack frames; the end where there is no error."""
+    """Return the lines from the last error on, without stack frames; without an error, the last lines."""
     lines = [line for line in log.splitlines() if not line.startswith("\tat ")]
     errors = [number for number, line in enumerate(lines) if " ERROR " in line]
     start = errors[-1] if errors else max(0, len(lines) - _LOG_LINES_SHOWN)

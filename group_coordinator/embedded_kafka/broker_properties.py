@@ -38,7 +38,7 @@ _SMALL_SINGLE_NODE = {
 
 
 def server(host: str, port: int, controller_port: int, storage: Path, properties: Mapping[str, str]) -> dict[str, str]:
-    """All settings of a broker on `port` with its data in `storage`, the caller's `properties` applied last."""
+    """Return all settings of a broker on `port` with its data in `storage`; the caller's `properties` come last."""
     settings = {
         **_SMALL_SINGLE_NODE,
         "listeners": f"PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}",

@@ -1,4 +1,4 @@
-"""What a group is and was, from its history: one fold, and the views that show it.
+"""The history of a group tells what it is and was: one fold, and the views that show it.
 
 `fold.GroupFold` follows the records of one group. It drops repetitions, knows where a life of the group begins, and has
 each record read into the words of `view.HistoryView`, which are the same for every kind of group. `classic` says what

@@ -1,4 +1,4 @@
-"""What led to a rebalance: a chain of records, each of which was caused by the one before it.
+"""A rebalance has a chain of causes: each record was caused by the one before it.
 
 The core's chain of cause runs from record to record within one step (one request, one timer). What happened in earlier
 steps of a rebalance that was cut short is told by that rebalance: `RebalanceStarted.interrupts` names it.

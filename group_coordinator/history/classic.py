@@ -1,4 +1,4 @@
-"""What each record of a classic group's history means, in the words of every kind of group."""
+"""Each record of a classic group's history gets its meaning in the words of every kind of group."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class GroupFold(HistoryView):
         return True
 
     def is_new(self, record: History) -> bool:
-        """Whether the record was not there before. From now on it was."""
+        """Return whether the record is new. The next one at its place is not."""
         return take_place(self.seen, record.cause.partition, (record.epoch, record.seq))
 
     def follow(self, record: History) -> None:
@@ -67,7 +67,7 @@ class GroupFold(HistoryView):
             self.state_entered(record, meaning.state)
 
     def forget_life(self) -> None:
-        """What is followed is over: the next record begins another life."""
+        """This epoch of the group is over: the next record begins another one."""
         self.epoch, self.at_ms = NO_LIFE, 0
 
 

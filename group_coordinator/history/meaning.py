@@ -1,4 +1,4 @@
-"""What a type of record means to a view."""
+"""Each type of record has a meaning for a view."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schemas.history import HistoryRecord
 
 
 class Meaning(NamedTuple):
-    """What one type of record means."""
+    """The meaning of one type of record."""
 
     tell: Callable[[HistoryView, Any], None]
     """Says it to a view. The record is of the type that this is the meaning of."""

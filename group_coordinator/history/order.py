@@ -17,7 +17,7 @@ Key = TypeVar("Key")
 
 
 def take_place(last: MutableMapping[Key, Place], key: Key, place: Place) -> bool:
-    """Whether a record at this place is new for this key. If so it is the last one from now on."""
+    """Return whether a record at this place is new for this key; if so, it is the last one from now on."""
     if place <= last.get(key, NOWHERE):
         return False
     last[key] = place
@@ -25,5 +25,5 @@ def take_place(last: MutableMapping[Key, Place], key: Key, place: Place) -> bool
 
 
 def sort_key(record: HistoryRecord) -> tuple[int, int, int]:
-    """By this the records of a group are sorted."""
+    """Return the key by which the records of a group are sorted."""
     return record.cause.partition, record.epoch, record.seq

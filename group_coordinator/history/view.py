@@ -1,4 +1,4 @@
-"""What history can say of a group, whatever its kind."""
+"""A view hears of a group's history in the same words for every kind of group."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Removal = Literal["expired", "deleted", "unknown"]
 
 
 class JoinedMember(Protocol):
-    """What is known of a member that is in the group."""
+    """The known facts about a member that is in the group."""
 
     @property
     def member(self) -> MemberIdentity: ...

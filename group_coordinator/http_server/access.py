@@ -1,4 +1,4 @@
-"""Who may look: whoever has the token, or on loopback whoever is on this machine."""
+"""Access needs the token or, on loopback, a client on this machine."""
 
 from __future__ import annotations
 

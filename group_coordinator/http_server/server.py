@@ -69,14 +69,14 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """Where it listens, as this machine calls it."""
+        """The server's address, as this machine calls it."""
         host, port = self._listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
         return f"http://{shown}:{port}"
 
     @property
     def is_running(self) -> bool:
-        """Whether it serves in its thread."""
+        """True while the server runs in its thread."""
         return self._thread.is_alive()
 
     def run(self) -> None:

@@ -22,7 +22,7 @@ _SILENT = ("-Xlog:cds*=off", "-Xlog:class+path*=off")
 
 
 def class_archive(kind: Kind) -> Path:
-    """Where the archive is, or would be; its name tells of which Java and which jars.
+    """Return the path of the archive, whether it exists or not; its name depends on the Java and the jars.
 
     Raises JavaError, and JarsError or OSError without jars.
     """
@@ -34,7 +34,7 @@ def class_archive(kind: Kind) -> Path:
 
 
 def class_archive_options(kind: Kind) -> list[str]:
-    """What makes a JVM use the archive; nothing where there is none."""
+    """Return the JVM's options to use the archive; none if there is no archive."""
     try:
         archive = class_archive(kind)
     except (JavaError, JarsError, OSError):

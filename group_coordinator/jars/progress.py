@@ -1,4 +1,4 @@
-"""What people see while the jars are resolved: a bar on a terminal, plain lines elsewhere."""
+"""The resolving of jars shows a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class JarsError(RuntimeError):
 
 
 def spark_jars() -> list[Path]:
-    """What Spark needs by `spark.jars`: the Kafka connector and Delta. Resolves when the cache is empty.
+    """Return the value of `spark.jars`: the Kafka connector and Delta. Resolves when the cache is empty.
 
     Raises JarsError or java.JavaError.
     """
@@ -56,7 +56,7 @@ def tools_jars() -> list[Path]:
 
 
 def jars_directory() -> Path:
-    """Where the resolved jars lie, one directory for each configuration of `ivy.xml`. It need not exist yet."""
+    """Return the directory of the resolved jars, one for each configuration of `ivy.xml`. It need not exist yet."""
     root = os.environ.get("GROUP_COORDINATOR_CACHE")
     cache = Path(root).expanduser() if root else Path.home() / ".cache" / "group-coordinator"
     return cache.absolute() / f"jars-{hashlib.sha256(IVY_FILE.read_bytes()).hexdigest()[:12]}"
@@ -154,7 +154,7 @@ def _ivy_command(unfinished: Path) -> list[str]:
 
 
 def pyspark_jars_directory() -> Path:
-    """Where the jars of the PySpark wheel lie. Raises JarsError where they do not."""
+    """Return the directory of the jars of the PySpark wheel. Raises JarsError if there are none."""
     pyspark = importlib.util.find_spec("pyspark")
     directory = Path(pyspark.origin).parent / "jars" if pyspark and pyspark.origin else None
     if directory is None or not any(directory.glob("ivy-*.jar")):

@@ -1,4 +1,4 @@
-"""Where a partition's log begins and ends. Pure."""
+"""The bounds of a partition's log are its first and its next offset. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Bounds(NamedTuple):
     """The offset behind its last record."""
 
     def unread(self, committed: int) -> int:
-        """How many messages there are behind a committed offset.
+        """Return the number of messages behind a committed offset.
 
         What retention has removed is not to be read, and a log that was made anew is no negative lag.
         (kafka-consumer-groups counts the messages that are gone.)

@@ -1,4 +1,4 @@
-"""Why a topic cannot be read, as a sentence for the user."""
+"""A topic that cannot be read gives a sentence for the user."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class TopicFollower:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was asked to end."""
+        """True if the thread was asked to end."""
         return self._stopping.is_set()
 
     def stop(self) -> None:

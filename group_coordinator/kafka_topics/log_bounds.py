@@ -1,4 +1,4 @@
-"""Where the logs of many partitions begin and end, asked of all at once."""
+"""The bounds of many partitions' logs are asked for at once."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class TopicReader:
         return [(topic, number) for number in sorted(found.partitions)]
 
     def bounds(self, topic: str, number: int, timeout_s: float | None = None) -> Bounds:
-        """Where the log of a partition begins and ends now."""
+        """Return the present bounds of a partition's log."""
         timeout_s = self.timeout_s if timeout_s is None else timeout_s
         begin, end = self._consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=timeout_s)
         return Bounds(begin, end)
@@ -114,7 +114,7 @@ class TopicReader:
         self._consumer.assign([TopicPartition(*partition, offset) for partition, offset in positions.items()])
 
     def poll(self, timeout_s: float) -> list[Message]:
-        """What has come, errors and reached ends among it; waits for the first only, and for that at most so long.
+        """Return the new messages, errors and reached ends among them; the time is the longest wait for the first.
 
         While Kafka is away nothing comes; that is no error.
         """
@@ -171,13 +171,13 @@ def read_topic(
 
 
 def partition_count(client_properties: Mapping[str, str], topic: str) -> int:
-    """How many partitions a topic has. Raises TopicReadError."""
+    """Return the number of partitions of a topic. Raises TopicReadError."""
     with explaining(client_properties), TopicReader(client_properties, "reader") as reader:
         return len(reader.partitions(topic))
 
 
 def partition_of(message: Message) -> Partition:
-    """Where a record comes from."""
+    """Return the partition of a record."""
     topic, number = message.topic(), message.partition()
     assert topic is not None
     assert number is not None
@@ -191,7 +191,7 @@ def headers_of(message: Message) -> dict[str, str]:
 
 
 def offset_of(message: Message) -> int:
-    """Where a record lies in its partition."""
+    """Return the offset of a record."""
     offset = message.offset()
     assert offset is not None
     return offset

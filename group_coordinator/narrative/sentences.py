@@ -98,7 +98,7 @@ def sentence(record: History, zone: tzinfo = UTC) -> str:
 
 
 def because(started: RebalanceStarted) -> str:
-    """Why a rebalance started, with what makes the case plain: when a member was last heard, what it said."""
+    """Return why a rebalance started, with the evidence: when a member was last heard, and its request."""
     who = member(started.member) if started.member is not None else "a member"
     said = _said(started.cause)
     match started.trigger:

@@ -84,7 +84,7 @@ def ranges(partitions: Iterable[int]) -> str:
 
 
 def owned(topics: tuple[AssignedTopic, ...] | None) -> str:
-    """What a member holds: `payments 0-2, 5; refunds 1`."""
+    """Return a member's partitions: `payments 0-2, 5; refunds 1`."""
     if topics is None:
         return "something that is no consumer assignment"
     return "; ".join(f"{each.topic} {ranges(each.partitions)}" for each in topics if each.partitions) or "nothing"

@@ -134,11 +134,11 @@ class GatewayHealth:
         self._is_ready = is_ready
 
     def not_live(self) -> list[str]:
-        """Why the process is to be restarted; empty: it is not."""
+        """Return why the process must be restarted; empty if it need not be."""
         return []
 
     def not_ready(self) -> list[str]:
-        """Why clients should not come; empty: they can."""
+        """Return why clients should not come; empty if they can."""
         return [] if self._is_ready() else ["it does not listen, or has given up"]
 
 

@@ -1,5 +1,4 @@
-"""What happens in groups, as lines of the process's log: rebalances, expiries and the like, each with its group's
-id."""
+"""Changes of groups become lines of the process's log: rebalances, expiries and the like, each with its group's id."""
 
 from __future__ import annotations
 

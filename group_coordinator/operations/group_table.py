@@ -41,7 +41,7 @@ class _Group(NamedTuple):
 
 
 class Recently:
-    """How often something happened to each group in the last ten minutes, by the minute."""
+    """A count for each group over the last ten minutes, by the minute."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -103,7 +103,7 @@ class GroupTable:
                 what.add(group_id)
 
     def values(self) -> Iterator[Value]:
-        """All gauges of groups."""
+        """Return all gauges of groups."""
         with self._lock:
             yield from [Value(GROUPS, (state,), self._states[state]) for state in STATES]
             yield Value(MEMBERS, (), self._members)

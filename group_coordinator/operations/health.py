@@ -1,5 +1,4 @@
-"""Whether the process lives, and whether it does its work: for probes over HTTP, and as a file for those without a
-network."""
+"""Probes ask whether the process lives and works, over HTTP, or by a file if they have no network."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ START_LIMIT_S = 900.0
 
 
 class Probes(Protocol):
-    """What probes ask; each answer is a list of reasons, empty when all is well."""
+    """Each probe answers with a list of reasons, empty when all is well."""
 
     def not_live(self) -> list[str]: ...
 
@@ -60,22 +59,22 @@ class Health:
         self._sign(self._ticks_s, shard)
 
     def stands_still(self, shard: int, why: str | None) -> None:
-        """Why the ticker of this shard lets its clock stand still; None: it goes on."""
+        """Return why the ticker of this shard lets its clock stand still; None if it goes on."""
         if why is None:
             self._standstills.pop(shard, None)
         else:
             self._standstills[shard] = why
 
     def since_batch_s(self, shard: int) -> float:
-        """How long ago the shard's last batch ended or, before the first, the process began."""
+        """Return the time since the shard's last batch or, before the first, since the start of the process."""
         return self._since(self._batches_s[shard])
 
     def since_tick_s(self, shard: int) -> float:
-        """How long ago the shard's last tick was taken or, before the first, the process began."""
+        """Return the time since the shard's last tick or, before the first, since the start of the process."""
         return self._since(self._ticks_s[shard])
 
     def not_live(self) -> list[str]:
-        """Why the process is to be restarted; empty: it is not."""
+        """Return why the process must be restarted; empty if it need not be."""
         if self._polled_s is None:
             starting_s = self._since(None)
             return [f"the app has been starting for {starting_s:.0f} s"] if starting_s > START_LIMIT_S else []
@@ -84,7 +83,7 @@ class Health:
         return [f"the app has not looked at its queries for {self._since(self._polled_s):.0f} s"]
 
     def not_ready(self) -> list[str]:
-        """Why no answers are to be expected; empty: they are."""
+        """Return why no answers can be expected; empty if they can."""
         reasons = self.not_live()
         for shard, batch_s in self._batches_s.items():
             if batch_s is None:

@@ -47,7 +47,7 @@ class Metric(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Value(NamedTuple):
-    """What a gauge shows for these labels."""
+    """The value of a gauge for these labels."""
 
     metric: Metric
     labels: tuple[str, ...]
@@ -72,7 +72,7 @@ def _histogram(name: str, meaning: str, buckets: tuple[float, ...], *labels: str
 
 
 def _literals(kind: type, field: str) -> Iterator[tuple[str, ...]]:
-    """What a field of a history record can be, as values of one label."""
+    """Return the possible values of a history record's field, as values of one label."""
     return ((value,) for value in get_args(get_type_hints(kind)[field]))
 
 

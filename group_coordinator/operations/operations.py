@@ -1,4 +1,4 @@
-"""All of it in one object: the endpoint, what it shows, and the thread that reads what it counts."""
+"""One object has the endpoint, its metrics, and the thread that reads the topics that it counts."""
 
 from __future__ import annotations
 

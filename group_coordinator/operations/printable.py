@@ -1,4 +1,4 @@
-"""What is printed on a terminal or in a log, made harmless: group ids, client ids and reasons are words of strangers.
+"""Group ids, client ids and reasons come from strangers; they are made harmless before they reach a terminal or a log.
 
 A terminal obeys control characters (its title changes, the screen is cleared), a line end in an id makes a line of its
 own, and some characters turn the direction of the text. Each character that Python does not call printable is written
@@ -14,13 +14,12 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same for a text of several lines; those behind the first are indented, so that none can be taken for
-    another message."""
+    """Return a text of several lines; those behind the first are indented, so that none looks like another message."""
     return "\n  ".join(printable(line) for line in text.split("\n"))
 
 
 def _escape(character: str) -> str:
-    """As JSON writes it, so that what was JSON is JSON afterwards."""
+    """Escape as JSON does, so that JSON remains JSON."""
     short = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character)
     if short is not None:
         return short

@@ -1,4 +1,4 @@
-"""Which records were counted before: the sink is at least once, so a task that is tried again writes its records
+"""Repeated records are not counted again: the sink is at least once, so a task that is retried writes its records
 again."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ GROUPS_REMEMBERED = 100_000
 
 
 class Remembered(OrderedDict[Hashable, Any]):
-    """What was used last, at most so much of it.
+    """The most recently used items, up to a number.
 
     An ordered dictionary gives up its first key at once; a plain one looks for it among the places of all that were
     deleted.
@@ -41,7 +41,7 @@ class Repeats:
         self._last: dict[tuple[str, int], Remembered] = {}
 
     def is_new(self, topic: str, partition: int, group_id: str, epoch: int, seq: int) -> bool:
-        """Whether this record was not seen before; it is seen from now on."""
+        """Return whether this record has not been seen before, and note it."""
         last = self._last.get((topic, partition))
         if last is None:
             last = self._last[topic, partition] = Remembered(self._most)

@@ -103,7 +103,7 @@ class Tally:
 
 
 class _HistoryCounts(HistoryView):
-    """What happens in groups, counted."""
+    """The counts of changes in groups."""
 
     def __init__(self, metrics: m.Metrics, groups: GroupTable) -> None:
         self._metrics, self._groups = metrics, groups

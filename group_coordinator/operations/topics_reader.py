@@ -74,14 +74,14 @@ class TopicsReader:
         return self._ends.get((self._topics.events, shard))
 
     def values(self) -> Iterator[Value]:
-        """How far behind this reader is."""
+        """Return how far this reader is behind."""
         lags = dict.fromkeys(self._take, 0)
         for place, position in list(self._positions.items()):
             lags[place[0]] += max(0, self._ends.get(place, 0) - position)
         yield from (Value(READER_LAG, (topic,), lag) for topic, lag in lags.items())
 
     def _note_ends(self) -> None:
-        """From what the last fetches said, which costs no request."""
+        """Note the ends that the last fetches reported, which costs no request."""
         for place in self._positions:
             end = self._follower.reader.last_known_end(*place)
             if end is not None:

@@ -1,4 +1,4 @@
-"""What led to a rebalance, in words: one line for its row."""
+"""A rebalance's row has its cause in words, in one line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def chain_text(chain: Chain[str], end: str) -> str:
 
 
 def cause_text(record: HistoryRecord) -> str:
-    """What a record that may lead to a rebalance says, in a few words."""
+    """Return the cause that a record gives, in a few words."""
     match record:
         case GroupCreated():
             return "the group was created"

@@ -55,7 +55,7 @@ class StateError(ValueError):
 
 
 class _Head(Struct, array_like=True):
-    """What nearly every record needs; the first three are those of `GroupFold`."""
+    """Nearly every record needs these values; the first three are those of `GroupFold`."""
 
     seen: dict[int, Place] = field(default_factory=dict)
     epoch: int = NO_LIFE
@@ -67,7 +67,7 @@ class _Head(Struct, array_like=True):
 
 
 class _Body(Struct, array_like=True):
-    """What only records about members need; large in a large group."""
+    """Only records about members need these values; they are large in a large group."""
 
     members: dict[str, Member] = field(default_factory=dict)
     held: ByMember = field(default_factory=dict)
@@ -123,7 +123,7 @@ class GroupTables(GroupFold):
         return [*self._state.members.values(), *self._ownership.rows(group_id, self.epoch), *running]
 
     def pack(self) -> tuple[bytes, bytes]:
-        """What must be kept until the next records come; take the rows before.
+        """Return the state to keep until the next records come; take the rows before.
 
         Two blobs: commits leave the second as it is.
         """
@@ -322,7 +322,7 @@ def row_key(row: AnyRow) -> tuple[object, ...]:
 
 
 def fold(records: Iterable[History]) -> Iterator[AnyRow]:
-    """All rows of a whole history: of any number of groups, in any order, with repetitions."""
+    """Yields all rows of a whole history: of any number of groups, in any order, with repetitions."""
     for _, history in groupby(in_order(records), key=attrgetter("group_id")):
         tables = GroupTables()
         for record in history:

@@ -1,4 +1,4 @@
-"""How the tables lie in their directory."""
+"""The tables lie in directories of their own."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class MemberRows:
             self._changed(replace(member, ended_ms=at_ms, ended_by="unknown", lived_ms=lived_ms, last_seq=seq))
 
     def keeps_partitions(self, member_id: str, protocol_name: str | None) -> bool:
-        """Whether the member keeps what it owns when it rejoins.
+        """Return whether the member keeps its partitions when it rejoins.
 
         `protocol_name`: the one in force, if it is not known.
         """

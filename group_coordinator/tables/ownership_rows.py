@@ -63,7 +63,7 @@ class OwnershipRows:
         at_ms: int,
         rebalance: int | None,
     ) -> None:
-        """What one member owns from now on; others keep what they have."""
+        """This member owns these partitions from now on; others keep theirs."""
         before = self.held.pop(member_id, {})
         for each in topics:
             had = before.get(each.topic, {})
@@ -80,7 +80,7 @@ class OwnershipRows:
             self._end(record, member_id, topics, ended_by, at_ms, rebalance)
 
     def release_all(self, record: HistoryRecord, ended_by: OwnershipEnd, at_ms: int) -> None:
-        """Nobody owns anything any more."""
+        """All partitions lose their owners."""
         for member_id in list(self.held):
             self.release(record, member_id, ended_by, at_ms, None)
 
@@ -99,7 +99,7 @@ class OwnershipRows:
         self.held.clear()
 
     def rows(self, group_id: str, epoch: int) -> Iterator[Ownership]:
-        """What is owned now."""
+        """Return the present ownership."""
         for member_id, topics in self.held.items():
             for topic, partitions in topics.items():
                 for partition, held in partitions.items():

@@ -142,7 +142,7 @@ def refusal_row(record: RequestRefused) -> Refusal:
 
 
 def expiry_rows(record: HistoryRecord) -> list[Expiry]:
-    """What a record says has expired or was deleted; nothing for most."""
+    """Return the rows about what a record says has expired or was deleted; most records give none."""
     match record:
         case OffsetsExpired() | OffsetsDeleted() | OffsetsRemoved():
             reason = _REMOVED[type(record)]

@@ -36,7 +36,7 @@ def fold_stream(history: DataFrame) -> DataFrame:
 
 
 def fold_batch(history: DataFrame) -> DataFrame:
-    """The same of whole histories, lazily: each row once, in its last version."""
+    """Fold whole histories, lazily: each row once, in its last version."""
     return history.select(*_FOLDED).groupBy("key").applyInPandas(_fold_whole, ROWS_SCHEMA)
 
 

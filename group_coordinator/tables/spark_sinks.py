@@ -1,9 +1,9 @@
-"""Where rows go: Delta tables or Parquet directories. Both take the same batch twice without a trace of it.
+"""Rows go to Delta tables or Parquet directories. Both take the same batch twice without a trace of it.
 
 Delta: rows that only get added are appended, rows that change are merged by their key; each write carries the number of
-its batch in the table's transaction log (`txnVersion`), and one that is there already is skipped.
-Parquet: a batch owns the directories `day=.../batch=<number>` and replaces them; a changed row is another version, and
-readers take the one with the largest `last_seq`. Nothing is ever rewritten.
+its batch in the table's transaction log (`txnVersion`), and one that is there already is skipped. Parquet: a batch owns
+the directories `day=.../batch=<number>` and replaces them; a changed row is another version, and readers take the one
+with the largest `last_seq`. Nothing is ever rewritten.
 """
 
 from __future__ import annotations
@@ -125,7 +125,8 @@ class ParquetSink:
         self._directory = directory
 
     def prepare(self) -> None:
-        """Nothing: directories are made by the first rows, and readers give columns that a file lacks as null."""
+        """Nothing is prepared: the first rows make the directories, and readers give columns that a file lacks as null.
+        """
 
     def write(self, table: Table, rows: DataFrame, days: Sequence[int], batch_id: int) -> None:
         (
