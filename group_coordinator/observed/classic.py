@@ -182,11 +182,10 @@ class ClassicGroup:
             self._rebalances.skip_to(event.old_generation_id)
         self._rebalances.complete("interrupted")
         member, caused_by = self._cause_of(event)
+        said = event.client_reason or (None if member is None else self._members.said.get(member.member_id))
         initial = self._tell.generation_id == 0 or self._is_empty
         self._is_empty = False
-        self._rebalances.start(
-            event.trigger, member, event.reason, said=event.client_reason, initial=initial, caused_by=caused_by
-        )
+        self._rebalances.start(event.trigger, member, event.reason, said=said, initial=initial, caused_by=caused_by)
 
     def _cause_of(self, event: told.RebalancePrepared) -> tuple[MemberIdentity | None, int | None]:
         """Whose doing a rebalance is, and the record that led to it."""
@@ -257,6 +256,7 @@ class ClassicGroup:
             return
         self._is_known = True
         self._tell.generation_id = generation_id
+        self._members.are_unknown = True
         self._tell.say(RecordingGap, certainty="not_known", reason=BEFORE)
 
     def _empty(self, generation_id: int) -> None:

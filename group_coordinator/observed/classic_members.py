@@ -8,6 +8,7 @@ from typing import Literal
 from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember
 from group_coordinator.observed.teller import Teller
 from schemas.history import (
+    GroupRecorded,
     MemberDropped,
     MemberExpired,
     MemberIdAssigned,
@@ -36,10 +37,15 @@ class ClassicMembers:
         """Ids that were given out and not used yet."""
         self.led: dict[str, int] = {}
         """Member -> the record of its coming or going that a rebalance may follow."""
+        self.said: dict[str, str | None] = {}
+        """Member -> the reason that it gave when it left."""
+        self.are_unknown = False
+        """Nothing is known of the group's past: members may be there that nothing was told of."""
 
     def forget(self) -> None:
         """Another life of the group begins."""
-        self.present, self.owners, self._given_ids, self.led = {}, set(), set(), {}
+        self.present, self.owners, self._given_ids, self.led, self.said = {}, set(), set(), {}, {}
+        self.are_unknown = False
 
     def identity(self, member_id: str, instance_id: str | None = None) -> MemberIdentity:
         """Who a member is, as far as any evidence says."""
@@ -79,6 +85,7 @@ class ClassicMembers:
         )
 
     def leave(self, member_id: str, said: str | None = None) -> None:
+        self.said[member_id] = said
         if member_id in self._given_ids:
             self._given_ids.discard(member_id)
             self.led[member_id] = self._tell.say(PendingMemberRemoved, member_id=member_id, reason="left", said=said)
@@ -124,8 +131,24 @@ class ClassicMembers:
     def become(self, generation: StoredGeneration, at_ms: int | None = None) -> None:
         """The members are those of the generation: others have come or gone without a word."""
         self.lose([each for each in self.present if each not in generation.members], at_ms)
+        if self.are_unknown:
+            self.are_unknown = False
+            self._find(generation, at_ms)
         for member_id in generation.members:
             self.join(member_id, at_ms=at_ms, is_told=False)
+
+    def _find(self, generation: StoredGeneration, at_ms: int | None) -> None:
+        """Members of which nothing was told are in the group; since when is not known."""
+        found = {each: member for each, member in generation.members.items() if each not in self.present}
+        self.present |= {each: member.identity for each, member in found.items()}
+        if found:
+            self._tell.say(
+                GroupRecorded,
+                at_ms=at_ms,
+                leader_id=generation.leader_id or "",
+                protocol_name=generation.protocol_name or "",
+                members=tuple(member.recorded(generation.protocol_name) for member in found.values()),
+            )
 
     def _remove(self, member_id: str) -> MemberIdentity:
         identity = self.identity(member_id)

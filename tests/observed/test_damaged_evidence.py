@@ -1,0 +1,90 @@
+"""Evidence with gaps: what is shown is less, and never wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from group_coordinator.narrative import sentences
+from group_coordinator.observed.broker_lines import BrokerLine
+from group_coordinator.observed.cluster import observe
+from group_coordinator.observed.offsets_log import Entry, LogRecord
+from group_coordinator.tables.fold import fold
+from group_coordinator.tables.rows import Ownership
+from schemas.history import GroupRecorded, MemberJoined, RebalanceStarted, RecordingGap
+from tests.observed.recorded import entries, lines, quiet_polls
+
+NAMES = ["old-2.8", "old-3.9", "three-brokers", "connect", "migration", "migration-refused", "transactions"]
+DAMAGES = ["a gap in the logs", "lines missing", "a compacted past", "begun in the middle"]
+
+
+def damaged(damage: str, name: str, random: Random) -> tuple[Sequence[Entry], Sequence[BrokerLine]]:
+    """What is left of a recording."""
+    records, told = entries(name), lines(name)
+    times = sorted(each.timestamp_ms for each in records)
+    since_ms = times[int(random.uniform(0.1, 0.8) * len(times))]
+    match damage:
+        case "a gap in the logs":
+            gap = range(since_ms, since_ms + random.randrange(1_000, 30_000))
+            return records, [each for each in told if each.time_ms not in gap]
+        case "lines missing":
+            return records, [each for each in told if random.random() > 0.3]
+        case "a compacted past":
+            return compacted(records, since_ms), told
+        case _:
+            after = [each for each in records if each.timestamp_ms >= since_ms]
+            return after, [each for each in told if each.time_ms >= since_ms]
+
+
+def compacted(records: Sequence[Entry], until_ms: int) -> list[Entry]:
+    """Of what is older, the last record of each key."""
+    last: dict[tuple[object, ...], int] = {}
+    for record in records:
+        if isinstance(record, LogRecord) and record.timestamp_ms < until_ms:
+            last[record.partition, record.name, str(record.key)] = record.offset
+    return [
+        each
+        for each in records
+        if not isinstance(each, LogRecord)
+        or each.timestamp_ms >= until_ms
+        or last[each.partition, each.name, str(each.key)] == each.offset
+    ]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", NAMES)
+def test_nobody_owns_what_it_does_not_have(damage: str, name: str) -> None:
+    history = observe(*damaged(damage, name, Random(f"{damage} {name}")), {}).history
+    owned = [row for row in fold(history) if isinstance(row, Ownership)]
+    for record in history:
+        assert sentences.sentence(record)
+    for poll in quiet_polls(name):
+        shown = {
+            (f"{row.topic}-{row.partition}", row.member_id)
+            for row in owned
+            if row.group_id == poll.group_id
+            and row.from_ms <= poll.at_ms
+            and (row.to_ms is None or row.to_ms > poll.at_ms)
+        }
+        if poll.group["protocol_type"] != "connect":  # an admin client does not know tasks
+            assert shown <= poll.owners
+
+
+def test_a_past_that_is_not_in_the_evidence_is_not_invented() -> None:
+    """The logs begin between two generations: members that were there before are found, and have not joined."""
+    name = "three-brokers"
+    told = lines(name)
+    first = {each.event.group_id: each.time_ms for each in reversed(told)}
+    history = observe((), [each for each in told if each.time_ms > first[each.event.group_id] + 8_000], {}).history
+    gaps = {each.group_id for each in history if isinstance(each, RecordingGap)}
+    assert gaps
+    for group_id in gaps:
+        of_group = [each for each in history if each.group_id == group_id]
+        known = [type(each) for each in of_group[: of_group.index(next(filter(_is_gap, of_group)))]]
+        assert not {RebalanceStarted, MemberJoined, GroupRecorded} & set(known)
+
+
+def _is_gap(record: object) -> bool:
+    return isinstance(record, RecordingGap)
