@@ -10,7 +10,6 @@ must come to the same assignment; what they have not finished after `PATIENCE_SE
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from zlib import crc32
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from benchmarks.arguments import command_parser
 from benchmarks.document import table, write_section
 from benchmarks.jvm import JvmError, Mismatch, run_driver
 from group_coordinator.assignors import ASSIGNORS, Assignor, GroupAssignment, MemberSubscription, TopicMetadata
@@ -184,9 +184,7 @@ def _growth(smallest: Figures, largest: Figures) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.assignors", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser("assignors", __doc__)
     parser.add_argument("--jvm", action="store_true", help="run Kafka's assignors, too")
     parser.add_argument("--quick", action="store_true", help="only the two smallest sizes")
     parser.add_argument("--runs", type=int, default=2, help="of each, unless it takes longer than a second")

@@ -9,7 +9,6 @@ In the first minutes much of it is the JVM's compiler; the broker is left out of
 
 from __future__ import annotations
 
-import argparse
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
+from benchmarks.arguments import command_parser
 from benchmarks.document import Printed, table
 from benchmarks.process_times import CpuTimes, cpu_times
 from group_coordinator.embedded_kafka.broker import free_port
@@ -79,9 +79,7 @@ def measure(process: subprocess.Popen[bytes], seconds: float) -> Counter[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.at_rest", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser("at_rest", __doc__)
     parser.add_argument(
         "--warm", type=float, default=180, metavar="SECONDS", help="how long it runs before it is measured (180)"
     )

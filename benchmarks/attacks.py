@@ -10,7 +10,6 @@ Memory is that of the coordinator's processes (driver, JVM, Python workers) with
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import multiprocessing
 import os
@@ -29,6 +28,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from msgspec import Struct
 
+from benchmarks.arguments import command_parser
 from benchmarks.document import Printed, table
 from benchmarks.process_times import cpu_times
 from benchmarks.soak.measures import resident_mib
@@ -372,7 +372,7 @@ async def run(names: list[str], after_s: float, say: Printed) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.attacks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_parser("attacks", __doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ATTACKS)}; all without")
     parser.add_argument("--after", type=float, default=60, metavar="SECONDS", help="how long to wait before memory is looked at last (60)")
     parser.add_argument("--write", action="store_true", help="into docs/performance.md")

@@ -1,18 +1,18 @@
 """What a small batch costs, by settings: CPU of the JVM and of Python, whole triggers and their phases.
 
-    python -m benchmarks.batch_cost [--variants NAME ...] [--touched 20] [--rounds 2] [--batches 55] [--java-options OPTIONS]
-        [--each] [--write]
+    python -m benchmarks.batch_cost [--variants NAME ...] [--touched 20] [--rounds 2] [--batches 55]
+        [--java-options OPTIONS] [--each] [--write]
 
-The same log for all: batches of five heartbeats of each of 20 groups and a tick, Kafka to Kafka, in one Spark session. The variants
-take turns, backwards and forwards, so that the JVM's compiler and other users of the machine touch all alike. CPU is the figure to look
-at: of the JVM, and of Python together with the `chmod` that Hadoop starts for each file of a *copy* with Spark's own files. A snapshot of
-all of the state every 50 batches, as the app has it, falls once into the default's 55, one every 10 five times, one every 100 never.
-`--each` prints every round, for long runs: what the JVM's compiler brings in time.
+The same log for all: batches of five heartbeats of each of 20 groups and a tick, Kafka to Kafka, in one Spark session.
+The variants take turns, backwards and forwards, so that the JVM's compiler and other users of the machine touch all
+alike. CPU is the figure to look at: of the JVM, and of Python together with the `chmod` that Hadoop starts for each
+file of a *copy* with Spark's own files. A snapshot of all of the state every 50 batches, as the app has it, falls once
+into the default's 55, one every 10 five times, one every 100 never. `--each` prints every round, for long runs: what
+the JVM's compiler brings in time.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -28,6 +28,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from benchmarks import rivals, with_state
+from benchmarks.arguments import command_parser
 from benchmarks.batches import KEEP_REPORTS, PHASES, median_ms, start, whole_batches
 from benchmarks.beating_groups import config
 from benchmarks.document import Printed
@@ -96,7 +97,9 @@ def frames(log: Log) -> DataFrame:
 
     grouped = requests_of(log.events()).groupBy("key")
     return producer_records(
-        grouped.applyInPandasWithState(of_frames, OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.EventTimeTimeout)
+        grouped.applyInPandasWithState(
+            of_frames, OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.EventTimeTimeout
+        )
     )
 
 
@@ -121,8 +124,12 @@ VARIANTS = {
     "a snapshot every 100 batches": Variant(coordinator, {_SNAPSHOT_EVERY: "100"}),
     "identity": Variant(lambda log: producer_records(rivals.identity(log.events(), "copied"))),
     "identity, state worker": Variant(lambda log: producer_records(rivals.lean_identity(log.events(), "copied"))),
-    "identity, transformWithState": Variant(lambda log: producer_records(with_state.identity_of_rows(log.events(), "copied"))),
-    "identity, transformWithStateInPandas": Variant(lambda log: producer_records(with_state.identity_of_frames(log.events(), "copied"))),
+    "identity, transformWithState": Variant(
+        lambda log: producer_records(with_state.identity_of_rows(log.events(), "copied"))
+    ),
+    "identity, transformWithStateInPandas": Variant(
+        lambda log: producer_records(with_state.identity_of_frames(log.events(), "copied"))
+    ),
 }
 
 
@@ -162,7 +169,10 @@ def median_of(costs: list[Cost]) -> Cost:
         jvm_ms=median(lambda each: each.jvm_ms),
         python_ms=median(lambda each: each.python_ms),
         trigger_ms=median(lambda each: each.trigger_ms),
-        phases_ms={phase: median(lambda each, phase=phase: each.phases_ms[phase]) for phase in PHASES},  # type: ignore[misc]
+        phases_ms={
+            phase: median(lambda each, phase=phase: each.phases_ms[phase])  # type: ignore[misc]
+            for phase in PHASES
+        },
     )
 
 
@@ -172,10 +182,19 @@ def show(say: Printed, name: str, cost: Cost) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.batch_cost", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="NAME", help=f"of {', '.join(VARIANTS)}")
+    parser = command_parser("batch_cost", __doc__)
+    parser.add_argument(
+        "--variants",
+        nargs="+",
+        choices=VARIANTS,
+        default=list(VARIANTS),
+        metavar="NAME",
+        help=f"of {', '.join(VARIANTS)}",
+    )
     parser.add_argument("--touched", type=int, default=20, help="groups that a batch touches")
-    parser.add_argument("--rounds", type=int, default=2, help="how often each is run, after a first time that is left out")
+    parser.add_argument(
+        "--rounds", type=int, default=2, help="how often each is run, after a first time that is left out"
+    )
     parser.add_argument("--batches", type=int, default=55)
     parser.add_argument("--java-options", default="", help="of the driver's JVM")
     parser.add_argument("--each", action="store_true", help="print every round")

@@ -9,7 +9,6 @@ checksum of everything that the core puts out.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from time import thread_time_ns
@@ -18,6 +17,7 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
+from benchmarks.arguments import command_parser
 from benchmarks.workloads import Workload, commits, heartbeats, joins, mixed, outputs_of, run_core
 
 FILE = Path(__file__).with_name("committed.json")
@@ -97,9 +97,7 @@ def _loop() -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.committed", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser("committed", __doc__)
     parser.add_argument("--write", action="store_true", help="make what is measured now the committed figures")
     arguments = parser.parse_args()
     measured = measure_all()

@@ -20,6 +20,7 @@ from pathlib import Path
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from benchmarks.arguments import command_parser
 from benchmarks.document import table, write_section
 from benchmarks.jvm import JvmError, Mismatch, run_driver
 from benchmarks.workloads import Workload, all_workloads, best_rate, run_core, run_with_decoding, written
@@ -138,9 +139,7 @@ def _named(part: str, workloads: list[Workload], parser: argparse.ArgumentParser
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.core", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser("core", __doc__)
     parser.add_argument("--jvm", action="store_true", help="run Kafka's classes, too")
     parser.add_argument("--quick", action="store_true", help="short workloads, a tenth of the time")
     parser.add_argument("--json", type=Path, help="write the figures there")

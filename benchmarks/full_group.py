@@ -10,7 +10,6 @@ group with one offset.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 from collections.abc import Iterable
@@ -19,6 +18,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from benchmarks.arguments import command_parser
 from benchmarks.batches import KEEP_REPORTS, start
 from benchmarks.beating_groups import config
 from benchmarks.document import Printed
@@ -98,11 +98,7 @@ class FullGroup:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.full_group",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("full_group", __doc__)
     parser.add_argument(
         "--bytes", type=int, nargs="+", default=[GroupConfig().group_offsets_max_bytes], help="of the full groups"
     )

@@ -1,18 +1,18 @@
 """What idle groups cost: the time of a batch that touches 100 groups, with few and with many groups in state.
 
-    python -m benchmarks.idle_groups [--groups 100 100000] [--touched 100] [--batches 55] [--rounds 2] [--buckets 0 1024 8192] [--write]
+    python -m benchmarks.idle_groups [--groups 100 100000] [--touched 100] [--batches 55] [--rounds 2]
+        [--buckets 0 1024 8192] [--write]
 
-The real query, Kafka to Kafka, in the app's session. Every group has a commit of one partition. The numbers of groups take turns: in
-each round every one of them gets the same batches, after a start on its checkpoint with nothing in memory. Ratios are to the
-first number of groups. The batches are enough for a snapshot of the whole state in each round, which is uploaded while they run
-(Spark does so once a minute; here every `MAINTENANCE`): what that costs is in the worst batch, and so is what else happened on the
-machine. The start: from the query's start to the end of its first batch, the median of the rounds. Bytes of state are those of the two
-blobs of a group, as the core encodes them.
+The real query, Kafka to Kafka, in the app's session. Every group has a commit of one partition. The numbers of groups
+take turns: in each round every one of them gets the same batches, after a start on its checkpoint with nothing in
+memory. Ratios are to the first number of groups. The batches are enough for a snapshot of the whole state in each
+round, which is uploaded while they run (Spark does so once a minute; here every `MAINTENANCE`): what that costs is in
+the worst batch, and so is what else happened on the machine. The start: from the query's start to the end of its first
+batch, the median of the rounds. Bytes of state are those of the two blobs of a group, as the core encodes them.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -24,6 +24,7 @@ from confluent_kafka import Producer
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
+from benchmarks.arguments import command_parser
 from benchmarks.batches import KEEP_REPORTS, Report, start
 from benchmarks.beating_groups import beginnings, config
 from benchmarks.document import Printed
@@ -61,7 +62,9 @@ class Held:
     def __init__(self, spark: SparkSession, settings: StreamingConfig, groups: int, checkpoint: Path) -> None:
         self._spark, self._settings, self._checkpoint = spark, settings, checkpoint
         self._report = ensure_topics(admin_client(settings.bootstrap_servers), settings.topic_settings)
-        self._producer = Producer({**settings.client_properties, "linger.ms": 20, "log_level": 0, "queue.buffering.max.messages": 1_000_000})
+        self._producer = Producer(
+            {**settings.client_properties, "linger.ms": 20, "log_level": 0, "queue.buffering.max.messages": 1_000_000}
+        )
         self._batches = 0
         self._times_ms: list[float] = []
         self._starts_ms: list[float] = []
@@ -100,7 +103,10 @@ class Held:
         self._producer.flush()
 
     def _run(self, size: int) -> tuple[list[Report], float]:
-        """Take what there is, so many events a batch. The reports of batches with events, and the time until the first had ended."""
+        """Take what there is, so many events a batch.
+
+        The reports of batches with events, and the time until the first had ended.
+        """
         settings = self._settings
         ahead_ms = settings.group.tick_ahead_bound_ms
         events = events_stream(
@@ -119,7 +125,9 @@ class Held:
 def _commit(group_id: str, number: int, partitions: int = 1) -> bytes:
     topic = OffsetCommitRequestTopic(
         name="orders",
-        partitions=tuple(OffsetCommitRequestPartition(partition_index=each, committed_offset=number) for each in range(partitions)),
+        partitions=tuple(
+            OffsetCommitRequestPartition(partition_index=each, committed_offset=number) for each in range(partitions)
+        ),
     )
     return encode_request_event(
         "OffsetCommit",
@@ -139,7 +147,9 @@ def _forget_state(spark: SparkSession) -> None:
 
 def state_bytes(values: list[bytes]) -> int:
     """Of a group after these events."""
-    coordinator = GroupCoordinator("group-000000", GroupConfig(group_initial_rebalance_delay_ms=0), partition=0, group=None)
+    coordinator = GroupCoordinator(
+        "group-000000", GroupConfig(group_initial_rebalance_delay_ms=0), partition=0, group=None
+    )
     for offset, value in enumerate(values):
         coordinator.handle(RequestEvent(offset, START_MS, START_MS, *decode_request_event("group-000000", value)))
     group = coordinator.group
@@ -151,29 +161,44 @@ def show(say: Printed, buckets: int, groups: int, found: Figure, first: Figure) 
     def with_ratio(of: Callable[[Figure], float]) -> str:
         return f"{of(found):9,.0f} {of(found) / of(first):6.2f}"
 
-    times = " ".join(map(with_ratio, (lambda each: each.batch_ms, lambda each: each.worst_ms, lambda each: each.start_ms)))
+    times = " ".join(
+        map(with_ratio, (lambda each: each.batch_ms, lambda each: each.worst_ms, lambda each: each.start_ms))
+    )
     say(f"{buckets:8,} {groups:16,} {times} {found.checkpoint_bytes / 1e6:11.1f} {found.fill_s:12.1f}")
 
 
+def say_state_sizes(say: Printed) -> None:
+    one, many = (state_bytes([_commit("group-000000", 1_000_000, partitions)]) for partitions in (1, 101))
+    with_member = state_bytes([value for _, value in beginnings(1)])
+    say(
+        f"state of a group: {one} bytes with a committed partition, {(many - one) / 100:.0f} more for each further "
+        f"one; {with_member} with a member"
+    )
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.idle_groups", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_parser("idle_groups", __doc__)
     parser.add_argument("--groups", type=int, nargs="+", default=[100, 100_000], help="groups in state")
     parser.add_argument("--touched", type=int, default=100, help="groups that each batch touches")
     parser.add_argument("--batches", type=int, default=55, help="of each number of groups in a round")
     parser.add_argument("--rounds", type=int, default=2, help="that are measured; before them there is one more")
-    parser.add_argument("--buckets", type=int, nargs="+", default=[0, 1_024, 8_192], help="bucket counts to try; 0: a group is a key")
+    parser.add_argument(
+        "--buckets", type=int, nargs="+", default=[0, 1_024, 8_192], help="bucket counts to try; 0: a group is a key"
+    )
     parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
     arguments = parser.parse_args()
     say = Printed()
-    one, many = (state_bytes([_commit("group-000000", 1_000_000, partitions)]) for partitions in (1, 101))
-    with_member = state_bytes([value for _, value in beginnings(1)])
-    say(f"state of a group: {one} bytes with a committed partition, {(many - one) / 100:.0f} more for each further one; {with_member} with a member")
+    say_state_sizes(say)
     own = {**KEEP_REPORTS, "spark.sql.streaming.stateStore.maintenanceInterval": MAINTENANCE}
     with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as scratch:
 
         def held(name: str, groups: int, buckets: int) -> Held:
             settings = config(
-                bootstrap_servers=kafka.bootstrap_servers, topic_prefix=name, responses_partitions=1, group_buckets=buckets, spark=own
+                bootstrap_servers=kafka.bootstrap_servers,
+                topic_prefix=name,
+                responses_partitions=1,
+                group_buckets=buckets,
+                spark=own,
             )
             prepare_session(spark, settings, SMALL_BATCHES)
             return Held(spark, settings, groups, Path(scratch) / name)

@@ -3,15 +3,15 @@
     python -m benchmarks.latency [--rates 2 50 1000] [--seconds 12] [--rounds 2] [--compiling 20]
         [--spark NAME=VALUE ...] [--shuffle-partitions 1] [--json FILE] [--write]
 
-Heartbeats of stable groups, evenly spread over time, go through the running app (ticker, checkpoint, everything) and through queries
-that only copy, in one Spark session and on one broker: one with Spark's own settings, and a tuned one, which writes the files of its
-checkpoint and reads the end of a log as the app does. First all run for a while unmeasured, since an app that has just begun is slow, and so is
-a copy; then they take turns. Percentiles of milliseconds, and ratios to the copies.
+Heartbeats of stable groups, evenly spread over time, go through the running app (ticker, checkpoint, everything) and
+through queries that only copy, in one Spark session and on one broker: one with Spark's own settings, and a tuned one,
+which writes the files of its checkpoint and reads the end of a log as the app does. First all run for a while
+unmeasured, since an app that has just begun is slow, and so is a copy; then they take turns. Percentiles of
+milliseconds, and ratios to the copies.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import threading
@@ -28,6 +28,7 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from benchmarks import rivals
+from benchmarks.arguments import command_parser, write_figures
 from benchmarks.beating_groups import beat, beginnings, config
 from benchmarks.document import Printed
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
@@ -59,7 +60,9 @@ class Figure(Struct, frozen=True):
         return self.p50_ms / base.p50_ms, self.p99_ms / base.p99_ms
 
 
-def measure(settings: StreamingConfig, events: str, answers: str, id_of: Callable[[Any], bytes], rate: int, seconds: float) -> list[float]:
+def measure(
+    settings: StreamingConfig, events: str, answers: str, id_of: Callable[[Any], bytes], rate: int, seconds: float
+) -> list[float]:
     """Milliseconds of each request, in order; the first ones, `WARM_UP_S` long, are left out."""
     consumer = Consumer({**settings.client_properties, "group.id": "benchmark", "fetch.wait.max.ms": 5})
     _, end = consumer.get_watermark_offsets(TopicPartition(answers, 0), timeout=TIMEOUT_S)
@@ -121,7 +124,9 @@ def coordinating(settings: StreamingConfig, spark: SparkSession) -> Iterator[Non
 
 
 @contextmanager
-def copying(settings: StreamingConfig, spark: SparkSession, source: str, target: str, checkpoint: Path, *, tuned: bool) -> Iterator[None]:
+def copying(
+    settings: StreamingConfig, spark: SparkSession, source: str, target: str, checkpoint: Path, *, tuned: bool
+) -> Iterator[None]:
     query = (
         rivals.copy(spark, settings, source, target, tuned=tuned, begin="latest")
         .writeStream.format("kafka")
@@ -136,8 +141,19 @@ def copying(settings: StreamingConfig, spark: SparkSession, source: str, target:
         query.stop()
 
 
+def _copied_request_id(message: Any) -> bytes:
+    return str(json.loads(message.value())["request_id"]).encode()
+
+
 def figures(
-    spark: SparkSession, settings: StreamingConfig, directory: Path, *, rates: list[int], seconds: float, rounds: int, compiling_s: float
+    spark: SparkSession,
+    settings: StreamingConfig,
+    directory: Path,
+    *,
+    rates: list[int],
+    seconds: float,
+    rounds: int,
+    compiling_s: float,
 ) -> Iterator[list[Figure]]:
     """Of all queries, for each rate."""
     topics = settings.topic_settings.topics
@@ -155,13 +171,17 @@ def figures(
         nonlocal number
         number += 1
         with copying(settings, spark, "copy.in", "copy.out", directory / f"copy-{number}", tuned=tuned):
-            return measure(settings, "copy.in", "copy.out", lambda message: json.loads(message.value())["request_id"].encode(), rate, seconds)
+            return measure(settings, "copy.in", "copy.out", _copied_request_id, rate, seconds)
 
     def of_coordinator(rate: int, seconds: float) -> list[float]:
         with coordinating(settings, spark):
             return measure(settings, topics.events, topics.responses, lambda message: message.key(), rate, seconds)
 
-    queries: dict[str, Callable[[int, float], list[float]]] = {rivals.COPY: of_copy, rivals.TUNED_COPY: partial(of_copy, tuned=True), "coordinator": of_coordinator}
+    queries: dict[str, Callable[[int, float], list[float]]] = {
+        rivals.COPY: of_copy,
+        rivals.TUNED_COPY: partial(of_copy, tuned=True),
+        "coordinator": of_coordinator,
+    }
     for run in queries.values():
         run(COMPILING_RATE, compiling_s)
     for rate in rates:
@@ -172,8 +192,16 @@ def figures(
         yield [figure(name, rate, found) for name, found in times.items()]
 
 
+def show(say: Printed, rows: list[Figure]) -> None:
+    """All queries at one rate."""
+    bases = [next(each for each in rows if each.query == name) for name in (rivals.COPY, rivals.TUNED_COPY)]
+    for each in rows:
+        compared = " ".join("{:8.2f} {:6.2f}".format(*each.ratios_to(base)) for base in bases)
+        say(f"{each.query:26} {each.rate:10,} {each.p50_ms:6.0f} {each.p99_ms:6.0f} {each.max_ms:7.0f} {compared}")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.latency", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_parser("latency", __doc__)
     parser.add_argument("--rates", type=int, nargs="+", default=[2, 50, 1_000], help="requests each second")
     parser.add_argument("--seconds", type=float, default=12.0, help="how long each is measured in a round")
     parser.add_argument("--rounds", type=int, default=2)
@@ -195,7 +223,10 @@ def main() -> None:
         spark = open_session(settings)
         try:
             say(f"{'':51} {'copy = 1':>14} {'tuned = 1':>15}")
-            say(f"{'query':26} {'requests/s':>10} {'p50':>6} {'p99':>6} {'max ms':>7} {'p50':>7} {'p99':>6} {'p50':>8} {'p99':>6}")
+            say(
+                f"{'query':26} {'requests/s':>10} {'p50':>6} {'p99':>6} {'max ms':>7} {'p50':>7} {'p99':>6} "
+                f"{'p50':>8} {'p99':>6}"
+            )
             found_figures = figures(
                 spark,
                 settings,
@@ -207,14 +238,11 @@ def main() -> None:
             )
             for of_rate in found_figures:
                 found += of_rate
-                rivals_found = [next(each for each in of_rate if each.query == name) for name in (rivals.COPY, rivals.TUNED_COPY)]
-                for each in of_rate:
-                    compared = " ".join("{:8.2f} {:6.2f}".format(*each.ratios_to(base)) for base in rivals_found)
-                    say(f"{each.query:26} {each.rate:10,} {each.p50_ms:6.0f} {each.p99_ms:6.0f} {each.max_ms:7.0f} {compared}")
+                show(say, of_rate)
         finally:
             spark.stop()
     if arguments.json:
-        arguments.json.write_text(json.dumps([{name: getattr(each, name) for name in Figure.__struct_fields__} for each in found], indent=1))
+        write_figures(arguments.json, found)
     if arguments.write:
         say.write_section("latency")
 

@@ -1,19 +1,20 @@
 """Sustained throughput of the whole query, Kafka to Kafka, against queries that decide nothing.
 
-    python -m benchmarks.query [--touched 20 1000 10000] [--beats 10] [--batches 4] [--rounds 2] [--buckets 1024] [--json FILE] [--write]
+    python -m benchmarks.query [--touched 20 1000 10000] [--beats 10] [--batches 4] [--rounds 2]
+        [--buckets 1024] [--json FILE] [--write]
 
 Every batch brings `beats` heartbeats of each of the touched groups. Compared are, on the same topic and in one Spark
-session: the coordinator with a group as the key of the state, the coordinator with buckets of groups, the same topology around
-a function that passes rows on (called as Spark calls it, with pandas frames; and as it calls ours, see `streaming.tuning.state_worker`),
-and Spark's plain copy without Python (`rivals.copy`), as it is and with the files of its checkpoint written as ours are. They take
-turns, forwards and backwards, but for the one round with ten thousand groups. Figures are the medians of whole triggers, and the
-shares of their phases. All but the copies must write one record for each request; a copy writes the ticks, too.
+session: the coordinator with a group as the key of the state, the coordinator with buckets of groups, the same topology
+around a function that passes rows on (called as Spark calls it, with pandas frames; and as it calls ours, see
+`streaming.tuning.state_worker`), and Spark's plain copy without Python (`rivals.copy`), as it is and with the files of
+its checkpoint written as ours are. They take turns, forwards and backwards, but for the one round with ten thousand
+groups. Figures are the medians of whole triggers, and the shares of their phases. All but the copies must write one
+record for each request; a copy writes the ticks, too.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks import rivals
+from benchmarks.arguments import command_parser, write_figures
 from benchmarks.batches import PHASES, Report, median_ms, start, whole_batches
 from benchmarks.beating_groups import Event, beat, beginnings, config
 from benchmarks.document import Printed
@@ -88,7 +90,9 @@ def _log(touched: int, beats: int, batches: int, size: int) -> Iterator[tuple[by
 
 
 def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Namespace, touched: int) -> Iterator[Figure]:
-    settings = config(bootstrap_servers=kafka.bootstrap_servers, topic_prefix=f"touched-{touched}", responses_partitions=1)
+    settings = config(
+        bootstrap_servers=kafka.bootstrap_servers, topic_prefix=f"touched-{touched}", responses_partitions=1
+    )
     admin = admin_client(kafka.bootstrap_servers)
     report = ensure_topics(admin, settings.topic_settings)
     copied = f"{settings.topic_prefix}.copied"
@@ -123,26 +127,30 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
                 running = start(queries[name](), settings.sink_options, scratch)
                 running.awaitTermination()
             measured = whole_batches(running, size)[before:]
-            expected, written = size if name in (rivals.COPY, rivals.TUNED_COPY) else size - 1, [each["sink"]["numOutputRows"] for each in measured]
+            expected = size if name in (rivals.COPY, rivals.TUNED_COPY) else size - 1
+            written = [each["sink"]["numOutputRows"] for each in measured]
             if set(written) != {expected}:
                 raise RuntimeError(f"{name} wrote {written} records in its batches, not {expected} in each")
             reports[name] += measured
     for name, measured in reports.items():
+        phases_ms = {phase: median_ms(measured, phase) for phase in PHASES}
         yield Figure(
-            query=name,
-            touched=touched,
-            events=size,
-            batches=len(measured),
-            trigger_ms=median_ms(measured),
-            phases_ms={phase: median_ms(measured, phase) for phase in PHASES},
-        )
+            query=name, touched=touched, events=size, batches=len(measured), trigger_ms=median_ms(measured),
+            phases_ms=phases_ms,
+        )  # fmt: skip
 
 
 def show(say: Printed, rows: list[Figure]) -> None:
     """All queries of one number of touched groups. The phases of a trigger are for the terminal alone."""
     say(f"\n{rows[0].touched:,} groups touched by each of {rows[0].batches} batches")
-    say(f"{'query':27} {'events':>7} {'trigger ms':>11} {'events/s':>9} {'time, identity = 1':>19} {'copy = 1':>9} {'tuned = 1':>14}")
-    rivals_ms = [next(each.trigger_ms for each in rows if each.query == name) for name in ("identity", rivals.COPY, rivals.TUNED_COPY)]
+    say(
+        f"{'query':27} {'events':>7} {'trigger ms':>11} {'events/s':>9} {'time, identity = 1':>19} {'copy = 1':>9} "
+        f"{'tuned = 1':>14}"
+    )
+    rivals_ms = [
+        next(each.trigger_ms for each in rows if each.query == name)
+        for name in ("identity", rivals.COPY, rivals.TUNED_COPY)
+    ]
     for each in rows:
         to_identity, to_copy, to_tuned = (each.trigger_ms / ms for ms in rivals_ms)
         say(
@@ -154,10 +162,19 @@ def show(say: Printed, rows: list[Figure]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.query", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--touched", type=int, nargs="+", default=[20, 1_000, 10_000], help="groups that each batch touches")
-    parser.add_argument("--beats", type=int, default=10, help="heartbeats of each group in a batch (half of it at 10,000 groups)")
-    parser.add_argument("--batches", type=int, default=4, help="that are measured in a round (half of them at 10,000 groups, five times as many below 100)")
+    parser = command_parser("query", __doc__)
+    parser.add_argument(
+        "--touched", type=int, nargs="+", default=[20, 1_000, 10_000], help="groups that each batch touches"
+    )
+    parser.add_argument(
+        "--beats", type=int, default=10, help="heartbeats of each group in a batch (half of it at 10,000 groups)"
+    )
+    parser.add_argument(
+        "--batches",
+        type=int,
+        default=4,
+        help="that are measured in a round (half of them at 10,000 groups, five times as many below 100)",
+    )
     parser.add_argument("--rounds", type=int, default=2, help="of all queries (one at 10,000 groups)")
     parser.add_argument("--buckets", type=int, nargs="*", default=[1_024], help="bucket counts to try")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
@@ -178,7 +195,7 @@ def main() -> None:
         finally:
             spark.stop()
     if arguments.json:
-        arguments.json.write_text(json.dumps([{name: getattr(each, name) for name in Figure.__struct_fields__} for each in found], indent=1))
+        write_figures(arguments.json, found)
     if arguments.write:
         say.write_section("query")
 

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.arguments import command_parser
 from benchmarks.day_log import BEATS_A_DAY, write_log
 from benchmarks.document import Printed
 from benchmarks.process_times import cpu_times
@@ -111,9 +112,7 @@ def measure_a_day(say: Printed, file: Path, share: float, cores: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.replay", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser("replay", __doc__)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--day-share", type=float, default=0.005, help="0: none of it")

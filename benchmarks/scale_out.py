@@ -4,15 +4,15 @@
         [--rounds 2] [--write]
 
 Shards are partitions of the events topic with a query each, in one app (`local[*]`); the groups are divided among them.
-Executors have one core each, of a standalone cluster on this machine, for one shard with two shuffle partitions. Rates count
-from the first whole batch of heartbeats to the end of the last query; ratios are to the first line of each part. The JVM and the
-brokers run on the same cores: on two of them both parts show what it costs to divide the work, and little of what it brings. Before
-anything is measured the JVM does the same work once; the numbers of shards then take turns.
+Executors have one core each, of a standalone cluster on this machine, for one shard with two shuffle partitions. Rates
+count from the first whole batch of heartbeats to the end of the last query; ratios are to the first line of each part.
+The JVM and the brokers run on the same cores: on two of them both parts show what it costs to divide the work, and
+little of what it brings. Before anything is measured the JVM does the same work once; the numbers of shards then take
+turns.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -24,6 +24,7 @@ from typing import Any
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
+from benchmarks.arguments import command_parser
 from benchmarks.beating_groups import config
 from benchmarks.document import Printed
 from benchmarks.query import fill
@@ -58,7 +59,9 @@ def together(rates: Sequence[Rate]) -> Rate:
 def rate(spark: SparkSession, settings: StreamingConfig, touched: int, beats: int, batches: int) -> Rate:
     """Fill the topic, run a query for each shard to its end, and look at their reports."""
     report = ensure_topics(admin_client(settings.bootstrap_servers), settings.topic_settings)
-    sizes = [fill(settings, touched // settings.shards, beats, batches, partition=shard) for shard in range(settings.shards)]
+    sizes = [
+        fill(settings, touched // settings.shards, beats, batches, partition=shard) for shard in range(settings.shards)
+    ]
     prepare_session(spark, settings, SMALL_BATCHES)
     with tempfile.TemporaryDirectory() as scratch:
         queries = [
@@ -83,7 +86,10 @@ def rate(spark: SparkSession, settings: StreamingConfig, touched: int, beats: in
         ]
         for query in queries:
             query.awaitTermination()
-        spans = [_span([dict(each) for each in query.recentProgress], size, before) for query, (size, before) in zip(queries, sizes, strict=True)]
+        spans = [
+            _span([dict(each) for each in query.recentProgress], size, before)
+            for query, (size, before) in zip(queries, sizes, strict=True)
+        ]
     events, begins, ends = zip(*spans, strict=True)
     return Rate(sum(events), max(ends) - min(begins))
 
@@ -113,7 +119,10 @@ def session(settings: StreamingConfig) -> Iterator[SparkSession]:
 def cluster(executors: int) -> Iterator[dict[str, Any]]:
     """Settings for a cluster of so many executors, on which our packages are installed."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "192m"}
-    with tempfile.TemporaryDirectory() as scratch, Cluster(Path(scratch), environment).running(workers=executors) as running:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        Cluster(Path(scratch), environment).running(workers=executors) as running,
+    ):
         spark = {
             "spark.driver.host": "127.0.0.1",
             "spark.executor.cores": "1",
@@ -124,11 +133,14 @@ def cluster(executors: int) -> Iterator[dict[str, Any]]:
 
 
 def show(say: Printed, label: str, found: Rate, base: Rate) -> None:
-    say(f"{label:24} {found.events:8,} {found.seconds:8.1f} {found.events_per_second:10,.0f} {found.events_per_second / base.events_per_second:7.2f}")
+    say(
+        f"{label:24} {found.events:8,} {found.seconds:8.1f} {found.events_per_second:10,.0f} "
+        f"{found.events_per_second / base.events_per_second:7.2f}"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale_out", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_parser("scale_out", __doc__)
     parser.add_argument("--shards", type=int, nargs="*", default=[1, 2, 4])
     parser.add_argument("--executors", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--touched", type=int, default=1_000, help="groups that a batch of all shards touches")
@@ -155,7 +167,12 @@ def main() -> None:
             with session(settings("local")) as spark:
                 rounds = []
                 for number in range(arguments.rounds + 1):
-                    rounds.append([rate(spark, settings(f"shards-{shards}-{number}", shards=shards), *work) for shards in arguments.shards])
+                    rounds.append(
+                        [
+                            rate(spark, settings(f"shards-{shards}-{number}", shards=shards), *work)
+                            for shards in arguments.shards
+                        ]
+                    )
                 for shards, found in zip(arguments.shards, zip(*rounds[1:], strict=True), strict=True):
                     yield f"{shards} shard{'s' * (shards > 1)}", together(found)
 

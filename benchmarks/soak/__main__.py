@@ -22,6 +22,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
 
+from benchmarks.arguments import command_parser
 from benchmarks.soak.crowd import Crowd, Pace
 from benchmarks.soak.measures import Measures, Sample, SampleFile, read_samples
 from benchmarks.soak.report import TooFewSamples, curves, lines, plot, problems
@@ -65,9 +66,7 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser("soak", __doc__)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--groups", type=int, default=1_000)
     parser.add_argument("--members", type=int, default=10, help="of each group")
