@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode
 
@@ -47,7 +47,7 @@ class Access:
                 await self._app(scope, receive, send)
             else:
                 await _answer(send, 403, f"This {self._name} answers to localhost only.")
-        elif self._is_token(_bearer(headers)) or _same(_cookie(headers), self._cookie):
+        elif self._is_token(_bearer(headers)) or any(map(self._is_of_token, _cookies(headers))):
             await self._app(scope, receive, send)
         else:
             await self._first_visit(scope, send)
@@ -70,6 +70,10 @@ class Access:
     def _is_token(self, given: str) -> bool:
         return _same(given, self._token)
 
+    def _is_of_token(self, cookie: str) -> bool:
+        """The token's hash, or the token itself, which the cookies of older releases have."""
+        return _same(cookie, self._cookie) or self._is_token(cookie)
+
 
 def _same(given: str, wanted: str | None) -> bool:
     return wanted is not None and hmac.compare_digest(
@@ -82,13 +86,12 @@ def _bearer(headers: dict[str, str]) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _cookie(headers: dict[str, str]) -> str:
-    """Ours among the cookies. Others of the same host, whatever their form, are none of our business."""
+def _cookies(headers: dict[str, str]) -> Iterator[str]:
+    """Those of our name. Cookies know no ports, so others of the same host may have any form, and this name too."""
     for each in headers.get("cookie", "").split(";"):
         name, _, value = each.partition("=")
         if name.strip() == COOKIE:
-            return value.strip()
-    return ""
+            yield value.strip()
 
 
 async def _answer(send: Send, status: int, text: str, headers: list[tuple[bytes, bytes]] | None = None) -> None:

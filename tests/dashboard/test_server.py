@@ -97,6 +97,7 @@ def test_elsewhere_the_token_is_needed() -> None:
 OTHER_COOKIES = [
     "a=1; b/c=2", "a@b=1", "x[y]=1", "a,b=1", "\xff=1", 'a="unclosed', "=", "expires=1", "k{}=1", "a=b c",
     "path=/; secure", "a=;;; ;", "$Version=1", '"', "group_coordinator_dashboard_2=x", "a=\x01", "x" * 4_000,
+    "group_coordinator_dashboard=x", "group_coordinator_dashboard",
 ]  # fmt: skip
 
 
@@ -117,6 +118,17 @@ def test_cookies_of_others_lock_nobody_out(other: str, token: str) -> None:
         scope = {**visit, "query_string": b"", "headers": [(b"cookie", cookies)]}
         assert _request(access, scope)[0] == 200, cookies
     assert _request(access, {**visit, "query_string": b"", "headers": [(b"cookie", other.encode("latin-1"))]})[0] == 401
+
+
+def test_a_cookie_of_an_older_release_has_the_token_itself() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    access = Access(app, name="dashboard", token="a-token", local_only=False)
+    for value, status in (("a-token", 200), ("b-token", 401), ("", 401)):
+        cookie = f"b/c=2; group_coordinator_dashboard={value}".encode()
+        visit = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [(b"cookie", cookie)]}
+        assert _request(access, visit)[0] == status
 
 
 @pytest.mark.parametrize(
