@@ -159,5 +159,7 @@ def _forget(step: Step, topic: str, partition: int) -> OffsetChange:
 
 def chunks(changes: list[OffsetChange]) -> list[tuple[OffsetChange, ...]]:
     """The changes, so many at a time as one history record tells of."""
+    if len(changes) <= CHANGES_PER_RECORD_MAX:  # nearly always
+        return [tuple(changes)] if changes else []
     starts = range(0, len(changes), CHANGES_PER_RECORD_MAX)
     return [tuple(changes[start : start + CHANGES_PER_RECORD_MAX]) for start in starts]

@@ -36,13 +36,16 @@ def offset_commit(step: Step, kind: GroupKind, request: OffsetCommitRequest) -> 
         return
     _require_few_records(step, request)
     kind.validate_offset_commit(step, request)
-    commit = _Commit(step, request)
-    topics = tuple([commit.topic(topic) for topic in request.topics])
-    for chunk in chunks(commit.changes):
+    expire_timestamp_ms = _expire_timestamp_ms(step, request)
+    answers: list[OffsetCommitResponseTopic] = []
+    changes: list[OffsetChange] = []
+    for topic in request.topics:
+        answers.append(_commit_topic(step, topic, expire_timestamp_ms, changes))
+    for chunk in chunks(changes):
         step.append_history(
             OffsetsCommitted(*step.history_fields(), member_id=request.member_id or None, offsets=chunk)
         )
-    step.respond(OffsetCommitResponse(topics=topics))
+    step.respond(OffsetCommitResponse(topics=tuple(answers)))
 
 
 def _require_few_records(step: Step, request: OffsetCommitRequest) -> None:
@@ -62,90 +65,80 @@ def _require_few_records(step: Step, request: OffsetCommitRequest) -> None:
         )
 
 
-class _Commit:
-    """One request's way into the group, partition by partition."""
+def _commit_topic(
+    step: Step, topic: OffsetCommitRequestTopic, expire_timestamp_ms: int | None, changes: list[OffsetChange]
+) -> OffsetCommitResponseTopic:
+    """Store or refuse each partition, in order: each finds the room that those before it left. Returns the answer."""
+    group, name, topic_id = step.require_group(), topic.name, topic.topic_id
+    # By how many bytes the group's offsets may grow. Below 0 in a group that is larger than it may be now: it only shrinks.
+    room = room_before = step.config.group_offsets_max_bytes - group.size_of_offsets()
+    has_name = 0 < len(name) <= TOPIC_NAME_MAX_CHARACTERS
+    stored, keys = group.offsets.of_topic(name), offset_commit_keys(step.group_id, name) if has_name else b""
+    timestamp_ms, now_ms, log_offset = step.timestamp_ms, step.now_ms, step.offset
+    record, pack, version = step.append_record, INT32.pack, step.config.offset_commit_value_version
+    # A commit with an expiry of its own is written as version 1, the only one that can say so.
+    expires = NO_TIMESTAMP if expire_timestamp_ms is None else expire_timestamp_ms
+    answers = []
+    changes_before, added = len(changes), 0
+    for partition in topic.partitions:
+        number, metadata = partition.partition_index, partition.committed_metadata or ""
+        previous = stored.get(number)
+        # Most often nothing but the number changes.
+        growth = 0 if previous is not None and metadata == previous.metadata else _growth(step, name, previous, metadata)
+        if not has_name or metadata or growth > room:
+            refusal = _refusal(step, topic, number, metadata, has_room=growth <= max(room, 0))
+            if refusal is not None:
+                step.record_refusal(refusal)
+                answers.append(OffsetCommitResponsePartition(number, refusal.error_code))
+                continue
+        offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
+        value = encode_offset_commit(version, offset, leader_epoch, metadata, timestamp_ms, expires, topic_id)
+        record(keys + pack(number), value)
+        stored[number] = CommittedOffset(
+            offset, leader_epoch, metadata, timestamp_ms, now_ms, expire_timestamp_ms, topic_id, log_offset
+        )
+        answers.append(OffsetCommitResponsePartition(number))
+        room -= growth
+        if previous is None:
+            added += 1
+            changes.append(OffsetChange(name, number, offset, None, leader_epoch, metadata))
+        else:
+            changes.append(OffsetChange(name, number, offset, previous.offset, leader_epoch, metadata))
+    if len(changes) > changes_before:
+        group.offsets.put_topic(name, stored)
+        note_commits(step, name, added, expire_timestamp_ms)
+    if room != room_before:
+        group.grow_offsets(room_before - room)
+    return OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=tuple(answers))
 
-    def __init__(self, step: Step, request: OffsetCommitRequest) -> None:
-        group = step.require_group()
-        self._turn = step
-        self._offsets = group.offsets
-        self._expire_timestamp_ms = _expire_timestamp_ms(step, request)
-        self._metadata_max_bytes = step.config.offset_metadata_max_bytes
-        self._room = step.config.group_offsets_max_bytes - group.size_of_offsets()
-        """By how many bytes the group's offsets may grow. Below 0 in a group that is larger than it may be now: it only shrinks."""
-        self.changes: list[OffsetChange] = []
 
-    def topic(self, topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
-        """Store or refuse each partition, in order: each finds the room that those before it left. Returns the answer."""
-        step, name, room = self._turn, topic.name, self._room
-        expire_timestamp_ms, topic_id = self._expire_timestamp_ms, topic.topic_id
-        has_name = 0 < len(name) <= TOPIC_NAME_MAX_CHARACTERS
-        stored, keys = self._offsets.of_topic(name), offset_commit_keys(step.group_id, name) if has_name else b""
-        timestamp_ms, now_ms, log_offset, changes = step.timestamp_ms, step.now_ms, step.offset, self.changes
-        changes_before, added = len(changes), 0
-        record, pack, version = step.append_record, INT32.pack, step.config.offset_commit_value_version
-        # A commit with an expiry of its own is written as version 1, the only one that can say so.
-        expires = NO_TIMESTAMP if expire_timestamp_ms is None else expire_timestamp_ms
-        answers = []
-        for partition in topic.partitions:
-            number, metadata = partition.partition_index, partition.committed_metadata or ""
-            previous = stored.get(number)
-            # Most often nothing but the number changes.
-            growth = (
-                0 if previous is not None and metadata == previous.metadata else self._growth(name, previous, metadata)
-            )
-            if not has_name or metadata or growth > room:
-                refusal = self._refusal(topic, number, metadata, has_room=growth <= max(room, 0))
-                if refusal is not None:
-                    step.record_refusal(refusal)
-                    answers.append(OffsetCommitResponsePartition(number, refusal.error_code))
-                    continue
-            offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
-            value = encode_offset_commit(version, offset, leader_epoch, metadata, timestamp_ms, expires, topic_id)
-            record(keys + pack(number), value)
-            stored[number] = CommittedOffset(
-                offset, leader_epoch, metadata, timestamp_ms, now_ms, expire_timestamp_ms, topic_id, log_offset
-            )
-            answers.append(OffsetCommitResponsePartition(number))
-            room -= growth
-            if previous is None:
-                added += 1
-                changes.append(OffsetChange(name, number, offset, None, leader_epoch, metadata))
-            else:
-                changes.append(OffsetChange(name, number, offset, previous.offset, leader_epoch, metadata))
-        if len(changes) > changes_before:
-            self._offsets.put_topic(name, stored)
-            note_commits(step, name, added, expire_timestamp_ms)
-        if room != self._room:
-            step.require_group().grow_offsets(self._room - room)
-            self._room = room
-        return OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=tuple(answers))
+def _growth(step: Step, topic: str, previous: CommittedOffset | None, metadata: str) -> int:
+    """Return by how many bytes the group's offsets grow."""
+    if previous is not None:
+        return utf8_bytes(metadata) - utf8_bytes(previous.metadata)
+    return offset_bytes(utf8_bytes(step.group_id) + utf8_bytes(topic), metadata)
 
-    def _growth(self, topic: str, previous: CommittedOffset | None, metadata: str) -> int:
-        """Return by how many bytes the group's offsets grow."""
-        if previous is not None:
-            return utf8_bytes(metadata) - utf8_bytes(previous.metadata)
-        return offset_bytes(utf8_bytes(self._turn.group_id) + utf8_bytes(topic), metadata)
 
-    def _refusal(
-        self, topic: OffsetCommitRequestTopic, partition: int, metadata: str, *, has_room: bool
-    ) -> Refusal | None:
-        """Return why this one partition is refused; None if it is not."""
-        where = f"{topic.name:.249}-{partition}"
-        if not 0 < len(topic.name) <= TOPIC_NAME_MAX_CHARACTERS:
-            return Refusal(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                "no_topic_name",
-                f"a topic's name has 1 to {TOPIC_NAME_MAX_CHARACTERS} characters, this one has {len(topic.name)}",
-            )
-        if _utf16_units(metadata) > self._metadata_max_bytes:
-            detail = f"metadata of {where} is longer than offset.metadata.max.bytes ({self._metadata_max_bytes})"
-            return Refusal(ErrorCode.OFFSET_METADATA_TOO_LARGE, "metadata_too_long", detail)
-        if not has_room:
-            most = self._turn.config.group_offsets_max_bytes
-            detail = f"with {where} the group's offsets would take more than group_offsets_max_bytes ({most})"
-            return Refusal(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "too_many_offsets", detail)
-        return None
+def _refusal(
+    step: Step, topic: OffsetCommitRequestTopic, partition: int, metadata: str, *, has_room: bool
+) -> Refusal | None:
+    """Return why this one partition is refused; None if it is not."""
+    where = f"{topic.name:.249}-{partition}"
+    if not 0 < len(topic.name) <= TOPIC_NAME_MAX_CHARACTERS:
+        return Refusal(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "no_topic_name",
+            f"a topic's name has 1 to {TOPIC_NAME_MAX_CHARACTERS} characters, this one has {len(topic.name)}",
+        )
+    metadata_max_bytes = step.config.offset_metadata_max_bytes
+    if _utf16_units(metadata) > metadata_max_bytes:
+        detail = f"metadata of {where} is longer than offset.metadata.max.bytes ({metadata_max_bytes})"
+        return Refusal(ErrorCode.OFFSET_METADATA_TOO_LARGE, "metadata_too_long", detail)
+    if not has_room:
+        most = step.config.group_offsets_max_bytes
+        detail = f"with {where} the group's offsets would take more than group_offsets_max_bytes ({most})"
+        return Refusal(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "too_many_offsets", detail)
+    return None
 
 
 def _utf16_units(text: str) -> int:
