@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from coordinator_state import timers
 from coordinator_state.group import Group
@@ -14,7 +14,7 @@ REASON_MAX_CHARACTERS = 255
 """Kafka shortens the reasons of clients to this (KIP-800)."""
 
 
-class Subject(NamedTuple):
+class Subject(Struct, frozen=True, gc=False):
     """The member that a timer, or one entry of a batch, is about."""
 
     member_id: str | None

@@ -72,15 +72,19 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
     @property
     def rebalance_timeout_ms(self) -> int:
         """The longest that any member grants; 0 without members."""
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        return max([member.rebalance_timeout_ms for member in self.members.values()], default=0)
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
         """Return whether a member with these protocols may join."""
         if self.state is states.EMPTY:
             return bool(protocol_type) and bool(protocols)
-        return self.protocol_type == protocol_type and any(
-            self.protocol_counts.get(name, 0) == len(self.members) for name, _ in protocols
-        )
+        if self.protocol_type != protocol_type:
+            return False
+        counts, size = self.protocol_counts, len(self.members)
+        for name, _ in protocols:  # noqa: SIM110 (`any` takes five times as long)
+            if counts.get(name, 0) == size:
+                return True
+        return False
 
     # ------------------------------------------------------------------------------------------------------- changes
 
@@ -230,17 +234,18 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
         )
 
     def snapshot(self, group: Group, seq: int) -> GroupSnapshot:
+        protocol_name, is_consumer = self.protocol_name, self.protocol_type == CONSUMER
         return GroupSnapshot(
             group_id=group.group_id,
             epoch=group.epoch,
             seq=seq,
             time_ms=group.now_ms,
             timestamp_ms=group.timestamp_ms,
-            state=self.state.value,
+            state=str(self.state),
             state_since_ms=self.state_since_ms,
             generation_id=self.generation_id,
             protocol_type=self.protocol_type,
-            protocol_name=self.protocol_name,
+            protocol_name=protocol_name,
             leader_id=self.leader_id,
             members=tuple([
                 SnapshotMember(
@@ -250,9 +255,9 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
                     client_host=member.client_host,
                     session_timeout_ms=member.session_timeout_ms,
                     rebalance_timeout_ms=member.rebalance_timeout_ms,
-                    metadata=member.metadata_of(self.protocol_name),
+                    metadata=member.metadata_of(protocol_name),
                     assignment=member.assignment,
-                    partitions=assigned_topics(self.protocol_type == CONSUMER, member.assignment),
+                    partitions=assigned_topics(is_consumer, member.assignment),
                 )
                 for member in self.members.values()
             ]),

@@ -24,7 +24,6 @@ from coordinator_state.classic.rebalance import (
     maybe_complete_join,
     park_join,
     prepare_rebalance,
-    rebalance_or_complete,
     still_votes_for_the_same,
 )
 from coordinator_state.errors import Refusal, require_group_id
@@ -76,7 +75,7 @@ def join_group(step: Step, request: JoinGroupRequest) -> None:
     if not request.member_id:
         _join_anonymous(step, group, request, protocols)
     elif request.member_id in group.pending_join:
-        _join_pending(step, request, protocols)
+        _join_pending(step, group, request, protocols)
     else:
         _rejoin(step, group, request, protocols)
 
@@ -109,7 +108,8 @@ def _protocols(request: JoinGroupRequest) -> Protocols:
     """The protocols in order of preference; a name listed twice counts once (in Kafka it wedges the group)."""
     protocols: dict[str, bytes] = {}
     for protocol in request.protocols:
-        protocols.setdefault(protocol.name, protocol.metadata)
+        if protocol.name not in protocols:
+            protocols[protocol.name] = protocol.metadata
     return tuple(protocols.items())
 
 
@@ -117,13 +117,10 @@ def _require_room(step: Step, group: ClassicGroup, request: JoinGroupRequest) ->
     """`group.max.size`. Kafka takes a member that finds no room out of the group, without a completion check."""
     most = step.config.group_max_size
     member = group.members.get(request.member_id)
-    match group.state:
-        case states.EMPTY | states.DEAD:
-            has_room = True
-        case states.PREPARING_REBALANCE:
-            has_room = (member is not None and member.awaiting_join is not None) or group.awaiting_join_count < most
-        case states.COMPLETING_REBALANCE | states.STABLE:
-            has_room = member is not None or len(group.members) < most
+    if group.state is states.PREPARING_REBALANCE:
+        has_room = group.awaiting_join_count < most or (member is not None and member.awaiting_join is not None)
+    else:  # an Empty group has no members
+        has_room = len(group.members) < most or member is not None
     if has_room:
         return
     if member is not None:
@@ -180,7 +177,7 @@ def _join_anonymous(step: Step, group: ClassicGroup, request: JoinGroupRequest, 
         )
         step.respond(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
     else:
-        _add(step, request, protocols, member_id)
+        _add(step, group, request, protocols, member_id)
 
 
 def member_uuid(request_id: str) -> str:
@@ -190,7 +187,7 @@ def member_uuid(request_id: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
 
 
-def _join_pending(step: Step, request: JoinGroupRequest, protocols: Protocols) -> None:
+def _join_pending(step: Step, group: ClassicGroup, request: JoinGroupRequest, protocols: Protocols) -> None:
     if request.group_instance_id is not None:
         raise Refusal(
             ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -198,10 +195,10 @@ def _join_pending(step: Step, request: JoinGroupRequest, protocols: Protocols) -
             "a handed-out member id cannot be used together with an instance id",
             echo_member_id=False,
         )
-    _add(step, request, protocols, request.member_id)
+    _add(step, group, request, protocols, request.member_id)
 
 
-def _add(step: Step, request: JoinGroupRequest, protocols: Protocols, member_id: str) -> None:
+def _add(step: Step, group: ClassicGroup, request: JoinGroupRequest, protocols: Protocols, member_id: str) -> None:
     envelope = step.request_event().envelope
     member = Member(
         member_id=member_id,
@@ -222,8 +219,11 @@ def _add(step: Step, request: JoinGroupRequest, protocols: Protocols, member_id:
             subscribed_topics=first_subscription(request.protocol_type, protocols),
         )
     )
-    add_member(step, member, request.protocol_type)
-    rebalance_or_complete(step, "member_joined", f"member {member_id} joins", member)
+    add_member(step, group, member, request.protocol_type)
+    if group.state is states.PREPARING_REBALANCE:
+        maybe_complete_join(step, group)
+    else:
+        prepare_rebalance(step, "member_joined", f"member {member_id} joins", member)
 
 
 def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
@@ -274,10 +274,10 @@ def _replace_static(
     if stays:
         _answer_without_rebalance(step, group, member, old_leader_id)
         return
-    park_join(step, member)
+    park_join(step, group, member)
     reason = f"static member {request.group_instance_id} came back as {member_id}"
     if group.state is states.PREPARING_REBALANCE:
-        maybe_complete_join(step)
+        maybe_complete_join(step, group)
     else:
         prepare_rebalance(step, "static_member_replaced", reason, member)
 
@@ -320,7 +320,7 @@ def _rejoin(step: Step, group: ClassicGroup, request: JoinGroupRequest, protocol
     match group.state:
         case states.PREPARING_REBALANCE:
             _update_and_park(step, group, member, request, protocols)
-            maybe_complete_join(step)
+            maybe_complete_join(step, group)
         case states.COMPLETING_REBALANCE if same:
             step.respond(join_response(group, member.member_id, join_response_members(group) if leads else ()))
         case states.STABLE if same and not leads:
@@ -359,4 +359,4 @@ def _update_and_park(
         )
     )
     group.update_member(member, protocols, request.session_timeout_ms, rebalance_timeout_ms)
-    park_join(step, member)
+    park_join(step, group, member)

@@ -36,7 +36,7 @@ def leave_group(step: Step, request: LeaveGroupRequest) -> None:
                 None if isinstance(last, str) else last,
             )
         else:
-            maybe_complete_join(step)
+            maybe_complete_join(step, group)
     step.respond(_response(step, results))
 
 

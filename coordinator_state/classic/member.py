@@ -34,7 +34,7 @@ def identity_bytes(identity: Member | MemberIdentity) -> int:
     return MEMBER_OVERHEAD_BYTES + (len(names) if names.isascii() else utf8_bytes(names))
 
 
-class Member(Struct, array_like=True):
+class Member(Struct, array_like=True, gc=False):
     """One member of a group."""
 
     member_id: str
@@ -93,10 +93,10 @@ class Rebalance(Struct, array_like=True):
     """The record that a later one of this rebalance follows from."""
 
     def waited_for(self) -> tuple[Waited, ...]:
-        return tuple(
+        return tuple([
             Waited(member_id=member_id, told_ms=told_ms, joined_ms=joined_ms)
             for member_id, (told_ms, joined_ms) in self.waited.items()
-        )
+        ])
 
     def slowest(self) -> str | None:
         """The member that rejoined last."""

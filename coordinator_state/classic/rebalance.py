@@ -35,15 +35,6 @@ this: a timeout of 0 would extend it for ever without time passing."""
 # ------------------------------------------------------------------------------------------------------------ starting
 
 
-def rebalance_or_complete(step: Step, trigger: RebalanceTrigger, reason: str, member: Member | None) -> None:
-    """A member came, changed or went: start a rebalance, or see whether the running one is complete."""
-    group = classic(step)
-    if group.state is states.PREPARING_REBALANCE:
-        maybe_complete_join(step)
-    else:
-        prepare_rebalance(step, trigger, reason, member)
-
-
 def prepare_rebalance(step: Step, trigger: RebalanceTrigger, reason: str, member: Member | None) -> None:
     """Go to PreparingRebalance (from Empty, CompletingRebalance or Stable)."""
     group = classic(step)
@@ -57,10 +48,10 @@ def prepare_rebalance(step: Step, trigger: RebalanceTrigger, reason: str, member
     group.pending_sync.clear()
     step.cancel(timers.SYNC)
     initial = group.state is states.EMPTY
-    timeout_ms = group.rebalance_timeout_ms
+    timeout_ms = rebalance_timeout_ms = group.rebalance_timeout_ms
     if initial:
         timeout_ms = step.config.group_initial_rebalance_delay_ms
-        group.initial_join = (timeout_ms, max(group.rebalance_timeout_ms - timeout_ms, 0))
+        group.initial_join = (timeout_ms, max(rebalance_timeout_ms - timeout_ms, 0))
         step.arm(timers.JOIN, timeout_ms)
     transition_to(step, states.PREPARING_REBALANCE)
     waiting = [each.member_id for each in group.members.values() if each.awaiting_join is None]
@@ -85,9 +76,8 @@ def prepare_rebalance(step: Step, trigger: RebalanceTrigger, reason: str, member
             step.arm(timers.JOIN, timeout_ms)
 
 
-def park_join(step: Step, member: Member) -> None:
+def park_join(step: Step, group: ClassicGroup, member: Member) -> None:
     """Park the JoinGroup of this step. One that is already parked is superseded, and told so (Kafka leaves it unanswered)."""
-    group = classic(step)
     if member.awaiting_join is not None and not step.is_copy_of(member.awaiting_join):
         answer_join_error(step, member.awaiting_join, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
     group.park_join(member, step.park())
@@ -107,9 +97,8 @@ def note_rebalance_known(step: Step, member_id: str) -> None:
 # --------------------------------------------------------------------------------------------------------- join phase
 
 
-def maybe_complete_join(step: Step) -> None:
+def maybe_complete_join(step: Step, group: ClassicGroup) -> None:
     """Complete the join phase if all are there. An initial rebalance waits for its delay whatever happens."""
-    group = classic(step)
     if group.state is states.PREPARING_REBALANCE and group.previous_state is not states.EMPTY and group.all_joined:
         complete_join(step)
 
@@ -179,14 +168,11 @@ def _begin_sync_phase(step: Step) -> None:
     record_join_phase(step)
     everybody = join_response_members(group)
     for member in group.members.values():
-        if member.awaiting_join is not None:
-            parked = member.awaiting_join
+        parked = member.awaiting_join
+        if parked is not None:
             group.park_join(member, None)
-            step.respond_to_parked(
-                "JoinGroup",
-                parked,
-                join_response(group, member.member_id, everybody if member.member_id == group.leader_id else ()),
-            )
+            members = everybody if member.member_id == group.leader_id else ()
+            step.respond_to_parked("JoinGroup", parked, join_response(group, member.member_id, members))
         await_sync(step, group, member)
     step.arm(timers.SYNC, group.rebalance_timeout_ms)
 
@@ -304,14 +290,13 @@ def sync_response(group: ClassicGroup, member: Member) -> SyncGroupResponse:
 # ------------------------------------------------------------------------------------------------------------ members
 
 
-def add_member(step: Step, member: Member, protocol_type: str) -> None:
+def add_member(step: Step, group: ClassicGroup, member: Member, protocol_type: str) -> None:
     """Take a new member in and park its JoinGroup."""
-    group = classic(step)
     if group.state is states.PREPARING_REBALANCE and group.previous_state is states.EMPTY:
         group.new_member_added = True
     group.add_member(member, protocol_type)
     group.remove_pending(member.member_id)
-    park_join(step, member)
+    park_join(step, group, member)
     step.arm(timers.session(member.member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)
 
 

@@ -39,33 +39,32 @@ def sync_group(step: Step, request: SyncGroupRequest) -> None:
     member = require_member(group, request.member_id, request.group_instance_id)
     require_generation(group, request.generation_id)
     _require_protocol(group, request)
-    match group.state:
-        case states.PREPARING_REBALANCE:
-            note_rebalance_known(step, member.member_id)
-            step.respond(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-        case states.COMPLETING_REBALANCE:
-            _park(step, group, member)
-            _has_synced(step, group, member)
-            if member.member_id == group.leader_id:
-                _receive_assignments(step, group, request)
-        case states.STABLE:
-            _has_synced(step, group, member)
-            step.respond(sync_response(group, member))
-        case states.EMPTY | states.DEAD:
-            raise AssertionError(f"a group in state {group.state} has a member")
+    if group.state is states.STABLE:
+        _has_synced(step, group, member)
+        step.respond(sync_response(group, member))
+    elif group.state is states.COMPLETING_REBALANCE:
+        _park(step, group, member)
+        _has_synced(step, group, member)
+        if member.member_id == group.leader_id:
+            _receive_assignments(step, group, request)
+    else:
+        assert group.state is states.PREPARING_REBALANCE, f"a group in state {group.state} has a member"
+        note_rebalance_known(step, member.member_id)
+        step.respond(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
 
 def _require_protocol(group: ClassicGroup, request: SyncGroupRequest) -> None:
-    for what, asked, actual in (
-        ("type", request.protocol_type, group.protocol_type),
-        ("name", request.protocol_name, group.protocol_name),
-    ):
-        if asked is not None and asked != actual:
-            raise Refusal(
-                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                "protocol_differs",
-                f"the request names protocol {what} {asked!r:.100}, the group has {actual!r:.100}",
-            )
+    _require_same("type", request.protocol_type, group.protocol_type)
+    _require_same("name", request.protocol_name, group.protocol_name)
+
+
+def _require_same(what: str, asked: str | None, actual: str | None) -> None:
+    if asked is not None and asked != actual:
+        raise Refusal(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            "protocol_differs",
+            f"the request names protocol {what} {asked!r:.100}, the group has {actual!r:.100}",
+        )
 
 
 def _park(step: Step, group: ClassicGroup, member: Member) -> None:
@@ -92,17 +91,16 @@ def _receive_assignments(step: Step, group: ClassicGroup, request: SyncGroupRequ
     for each in group.members.values():
         group.set_assignment(each, given.get(each.member_id, b""))
     append_group_metadata(step)
+    is_consumer = group.protocol_type == CONSUMER
     step.cause_seq = step.append_history(
         AssignmentReceived(
             *step.history_fields(),
             rebalance=group.rebalance.seq if group.rebalance is not None else None,
             leader_id=request.member_id,
-            assignments=tuple(
-                MemberAssignment(
-                    member_id=each.member_id, topics=assigned_topics(group.protocol_type == CONSUMER, each.assignment)
-                )
+            assignments=tuple([
+                MemberAssignment(member_id=each.member_id, topics=assigned_topics(is_consumer, each.assignment))
                 for each in group.members.values()
-            ),
+            ]),
         )
     )
     transition_to(step, states.STABLE)

@@ -11,16 +11,20 @@ def vote(group: ClassicGroup) -> dict[str, tuple[str, ...]]:
     votes: dict[str, list[str]] = {}
     counts, size = group.protocol_counts, len(group.members)
     for member in group.members.values():
-        choice = next(name for name, _ in member.protocols if counts[name] == size)
-        votes.setdefault(choice, []).append(member.member_id)
+        for name, _ in member.protocols:
+            if counts[name] == size:
+                votes.setdefault(name, []).append(member.member_id)
+                break
     return {name: tuple(voters) for name, voters in votes.items()}
 
 
 def winner(votes: dict[str, tuple[str, ...]]) -> tuple[str, bool]:
     """The protocol with most votes, and whether a tie was settled: by Kafka's order, that of a Java hash map."""
-    most = max(len(voters) for voters in votes.values())
-    best = [name for name in java_map_order(votes) if len(votes[name]) == most]
-    return best[0], len(best) > 1
+    most = max(map(len, votes.values()))
+    best = [name for name, voters in votes.items() if len(voters) == most]
+    if len(best) == 1:
+        return best[0], False
+    return next(name for name in java_map_order(votes) if name in best), True
 
 
 def selected_protocol(group: ClassicGroup) -> str:
