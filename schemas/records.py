@@ -56,7 +56,6 @@ _OFFSET_AND_EPOCH = Layout(">hqi")
 _PLAIN_COMMIT = Layout(">hqiBqB")
 """Version 4 without metadata and topic id: version, offset, epoch, length of the metadata, timestamp, tags."""
 _TIMESTAMP_AND_EXPIRY = Layout(">qq")
-_TWO_TIMEOUTS = Layout(">ii")
 
 
 class OffsetCommitKey(Struct, frozen=True):
@@ -131,7 +130,12 @@ def encode_key(key: Key) -> bytes:
     """`EncodeError` for names longer than 32,767 bytes."""
     if isinstance(key, OffsetCommitKey):
         return encode_offset_commit_key(key.group_id, key.topic, key.partition)
-    return INT16.pack(GROUP_METADATA_TYPE) + encode_string(key.group_id)
+    return encode_group_metadata_key(key.group_id)
+
+
+def encode_group_metadata_key(group_id: str) -> bytes:
+    """The key of a classic group, from its part. `EncodeError` as `encode_key`."""
+    return INT16.pack(GROUP_METADATA_TYPE) + encode_string(group_id)
 
 
 def encode_offset_commit_key(group_id: str, topic: str, partition: int) -> bytes:
@@ -237,19 +241,20 @@ def encode_group_metadata(
     """Write the bytes of `encode_group_metadata_value` from the parts; the members come from `encode_member_metadata`.
     """
     flexible = version >= _FLEXIBLE_VERSION
-    parts = [
-        INT16.pack(version),
-        encode_string(protocol_type, flexible),
-        pack(INT32, generation),
-        encode_nullable_string(protocol, flexible),
-        encode_nullable_string(leader, flexible),
-    ]
-    if version >= 2:
-        parts.append(pack(INT64, current_state_timestamp_ms))
-    parts.append(encode_count(len(members), flexible))
-    parts += members
-    if flexible:
-        parts.append(_NO_TAGS)
+    try:
+        parts = (
+            INT16.pack(version),
+            encode_string(protocol_type, flexible),
+            INT32.pack(generation),
+            encode_nullable_string(protocol, flexible),
+            encode_nullable_string(leader, flexible),
+            INT64.pack(current_state_timestamp_ms) if version >= 2 else b"",
+            encode_count(len(members), flexible),
+            *members,
+            _NO_TAGS if flexible else b"",
+        )
+    except struct.error as error:
+        raise EncodeError(str(error)) from None
     return b"".join(parts)
 
 
@@ -266,18 +271,20 @@ def encode_member_metadata(
 ) -> bytes:
     """One member, as `encode_group_metadata` takes it."""
     flexible = version >= _FLEXIBLE_VERSION
-    parts = (
-        encode_string(member_id, flexible),
-        encode_nullable_string(group_instance_id, flexible) if version >= 3 else b"",
-        encode_string(client_id, flexible),
-        encode_string(client_host, flexible),
-        pack(_TWO_TIMEOUTS, rebalance_timeout_ms, session_timeout_ms)
-        if version >= 1
-        else pack(INT32, session_timeout_ms),
-        encode_blob(subscription, flexible),
-        encode_blob(assignment, flexible),
-        _NO_TAGS if flexible else b"",
-    )
+    try:
+        parts = (
+            encode_string(member_id, flexible),
+            encode_nullable_string(group_instance_id, flexible) if version >= 3 else b"",
+            encode_string(client_id, flexible),
+            encode_string(client_host, flexible),
+            INT32.pack(rebalance_timeout_ms) if version >= 1 else b"",
+            INT32.pack(session_timeout_ms),
+            encode_blob(subscription, flexible),
+            encode_blob(assignment, flexible),
+            _NO_TAGS if flexible else b"",
+        )
+    except struct.error as error:
+        raise EncodeError(str(error)) from None
     return b"".join(parts)
 
 

@@ -324,7 +324,8 @@ def encode_nullable_string(text: str | None, compact: bool = False) -> bytes:
 
 def encode_blob(data: bytes, compact: bool = False) -> bytes:
     """Kafka's `bytes`."""
-    return encode_count(len(data), compact) + data
+    size = len(data)
+    return (encode_unsigned_varint(size + 1) if compact else INT32.pack(size)) + data
 
 
 def encode_nullable_blob(data: bytes | None, compact: bool = False) -> bytes:

@@ -21,7 +21,7 @@ from coordinator_state.timers import TimerCause
 from schemas.error_codes import ErrorCode
 from schemas.history import GroupSnapshot, MemberIdentity, SnapshotMember
 from schemas.messages import DescribedGroup, DescribedGroupMember
-from schemas.records import GroupMetadataKey, encode_key
+from schemas.records import encode_group_metadata_key
 
 CONSUMER = "consumer"
 """The protocol type whose metadata and assignments are those of the consumer protocol."""
@@ -264,7 +264,7 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
         )
 
     def tombstone_keys(self, group_id: str) -> tuple[bytes, ...]:
-        return (encode_key(GroupMetadataKey(group_id)),)
+        return (encode_group_metadata_key(group_id),)
 
     def timer_cause(self, name: str) -> TimerCause:
         member_id = timers.member_of(name)

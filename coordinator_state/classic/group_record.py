@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coordinator_state.classic.context import classic
 from coordinator_state.step import Step
-from schemas.records import GroupMetadataKey, encode_group_metadata, encode_key, encode_member_metadata
+from schemas.records import encode_group_metadata, encode_group_metadata_key, encode_member_metadata
 
 GROUP_METADATA_VALUE_VERSION = 3
 """Every Kafka from 2.3 to 4.3 writes 3."""
@@ -13,6 +13,7 @@ GROUP_METADATA_VALUE_VERSION = 3
 def append_group_metadata(step: Step) -> None:
     """Append the group as it is: hard state only."""
     group, version = classic(step), GROUP_METADATA_VALUE_VERSION
+    protocol_name = group.protocol_name
     members = [
         encode_member_metadata(
             version,
@@ -22,12 +23,12 @@ def append_group_metadata(step: Step) -> None:
             member.client_host,
             member.rebalance_timeout_ms,
             member.session_timeout_ms,
-            member.metadata_of(group.protocol_name),
+            member.metadata_of(protocol_name),
             member.assignment,
         )
         for member in group.members.values()
     ]
     value = encode_group_metadata(
-        version, group.protocol_type or "", group.generation_id, group.protocol_name, group.leader_id, group.state_since_ms, members
+        version, group.protocol_type or "", group.generation_id, protocol_name, group.leader_id, group.state_since_ms, members
     )
-    step.append_record(encode_key(GroupMetadataKey(step.group_id)), value)
+    step.append_record(encode_group_metadata_key(step.group_id), value)

@@ -54,17 +54,18 @@ def sync_group(step: Step, request: SyncGroupRequest) -> None:
 
 
 def _require_protocol(group: ClassicGroup, request: SyncGroupRequest) -> None:
-    _require_same("type", request.protocol_type, group.protocol_type)
-    _require_same("name", request.protocol_name, group.protocol_name)
+    if request.protocol_type not in (None, group.protocol_type):
+        raise _protocol_differs("type", request.protocol_type, group.protocol_type)
+    if request.protocol_name not in (None, group.protocol_name):
+        raise _protocol_differs("name", request.protocol_name, group.protocol_name)
 
 
-def _require_same(what: str, asked: str | None, actual: str | None) -> None:
-    if asked is not None and asked != actual:
-        raise Refusal(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            "protocol_differs",
-            f"the request names protocol {what} {asked!r:.100}, the group has {actual!r:.100}",
-        )
+def _protocol_differs(what: str, asked: str | None, actual: str | None) -> Refusal:
+    return Refusal(
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        "protocol_differs",
+        f"the request names protocol {what} {asked!r:.100}, the group has {actual!r:.100}",
+    )
 
 
 def _park(step: Step, group: ClassicGroup, member: Member) -> None:
@@ -84,7 +85,7 @@ def _has_synced(step: Step, group: ClassicGroup, member: Member) -> None:
 def _receive_assignments(step: Step, group: ClassicGroup, request: SyncGroupRequest) -> None:
     """The leader's assignments: members that it does not list get nothing, ids that are no members are ignored."""
     given = {assignment.member_id: assignment.assignment for assignment in request.assignments}
-    growth = sum(len(given.get(each.member_id, b"")) - len(each.assignment) for each in group.members.values())
+    growth = sum([len(given.get(each.member_id, b"")) - len(each.assignment) for each in group.members.values()])
     if group.members_bytes + growth > step.config.group_max_bytes:
         _fail(step, group)
         return
