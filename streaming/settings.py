@@ -63,22 +63,15 @@ class LoadedSettings:
 
 
 _C = TypeVar("_C", bound=LoadedSettings)
+_Places = tuple[tuple[Source, Mapping[str, Any]], ...]
 
 
 def load(kind: type[_C], flags: Mapping[str, Any], file: Path | None) -> tuple[_C, dict[str, Source]]:
     """Return the settings, and where each of them comes from. Raises `ConfigError` with all mistakes."""
     known, problems = settings_of(kind), list[str]()
     in_file = {} if file is None else read_file(file)
-    places: tuple[tuple[Source, Mapping[str, Any]], ...] = (
-        ("file", in_file), ("environment", _environment(known, problems)), ("flag", flags)
-    )  # fmt: skip
-    given: dict[str, Any] = {}
-    sources: dict[str, Source] = dict.fromkeys(known, "default")
-    for source, place in places:
-        for name in known.keys() & place.keys():
-            before, value = given.get(name), place[name]
-            given[name] = before | value if isinstance(before, dict) and isinstance(value, dict) else value
-            sources[name] = source
+    places: _Places = (("file", in_file), ("environment", _environment(known, problems)), ("flag", flags))
+    given, sources = _merged(known, places)
     values: dict[str, Any] = {}
     for name in (name for name in known if name in given):
         value, wrong = _read(name, known[name].type, given[name])
@@ -98,6 +91,18 @@ def load(kind: type[_C], flags: Mapping[str, Any], file: Path | None) -> tuple[_
     return config, sources
 
 
+def _merged(known: Mapping[str, Setting], places: _Places) -> tuple[dict[str, Any], dict[str, Source]]:
+    """Return the given values, and where each comes from. A later place overrides an earlier one; tables are joined."""
+    given: dict[str, Any] = {}
+    sources: dict[str, Source] = dict.fromkeys(known, "default")
+    for source, place in places:
+        for name in (name for name in known if name in place):
+            before, value = given.get(name), place[name]
+            given[name] = before | value if isinstance(before, dict) and isinstance(value, dict) else value
+            sources[name] = source
+    return given, sources
+
+
 def _with_file(sentence: str, tables: Collection[str], file: Path | None) -> str:
     """Return a sentence, with the file's name where it is about one of these tables, which the file has."""
     return f"{file}: {sentence}" if re.split(r"\W", sentence, maxsplit=1)[0] in tables else sentence
@@ -106,7 +111,8 @@ def _with_file(sentence: str, tables: Collection[str], file: Path | None) -> str
 def read_file(file: Path) -> dict[str, Any]:
     """The settings in a file, unchecked. Raises ConfigError when it is none, or no TOML."""
     if not file.is_file():
-        raise ConfigError([f"The settings file {file} does not exist." if not file.exists() else f"{file} is no settings file."])
+        problem = f"{file} is no settings file." if file.exists() else f"The settings file {file} does not exist."
+        raise ConfigError([problem])
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
@@ -182,7 +188,13 @@ def _whole_number(value: Any) -> int | None:
     return None
 
 
-_FORMS = {dict: "a table", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number", NoneType: "nothing"}
+_FORMS = {
+    dict: "a table", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number",
+    NoneType: "nothing",
+}  # fmt: skip
+
+
+_DOTS = 'a name with dots stands in quotes, as in "sasl.mechanism" = "PLAIN".'
 
 
 def _problems_of_table(name: str, table: Any) -> list[str]:
@@ -190,9 +202,8 @@ def _problems_of_table(name: str, table: Any) -> list[str]:
     if not isinstance(table, dict):
         return [f"{name} is {_form(table)}, but must be a table of names and texts."]
     return [
-        f'{name}.{only_a_name(each)} is a table, but must be a text: a name with dots stands in quotes, as in "sasl.mechanism" = "PLAIN".'
-        if isinstance(value, dict)
-        else f"{name}.{only_a_name(each)} is {_form(value)}, but must be a text: put it in quotes."
+        f"{name}.{only_a_name(each)} is {_form(value)}, but must be a text: "
+        + (_DOTS if isinstance(value, dict) else "put it in quotes.")
         for each, value in table.items()
         if not isinstance(value, str)
     ]
