@@ -8,8 +8,9 @@ Other lines are placed by their times.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -31,6 +32,7 @@ class TimedLine(Struct, frozen=True, kw_only=True, gc=False):
 
 Item = Fact | TimedLine
 Value = dict[str, object] | None
+Members = tuple[dict[str, object], ...]
 
 
 def timed(lines: Sequence[BrokerLine], skews: Mapping[int | None, Skew]) -> list[TimedLine]:
@@ -59,8 +61,8 @@ def _skew(skews: Mapping[int | None, Skew], line: BrokerLine) -> int:
 def in_order(facts: Sequence[Fact], lines: Sequence[TimedLine]) -> list[Item]:
     """One group's facts, by offset, and lines, by time, put together."""
     times = list(accumulate((fact.timestamp_ms for fact in facts), max))
-    stored = [(place, fact) for place, fact in enumerate(facts) if isinstance(fact, LogRecord)]
-    anchors = [_anchor(stored, line) for line in lines]
+    index = _index(facts)
+    anchors = [_anchor(index, line) for line in lines]
     latest = _not_after(anchors, len(facts))
     before: list[list[TimedLine]] = [[] for _ in range(len(facts) + 1)]
     earliest = 0
@@ -100,70 +102,99 @@ def _not_after(anchors: Sequence[int | None], end: int) -> list[int]:
     return places[::-1]
 
 
-Stored = Sequence[tuple[int, LogRecord]]
-"""The records that are no commits, each with its place among the facts."""
-
-_TELLING = (
-    told.AssignmentTaken,
-    told.GroupEmptied,
-    told.StaticMemberReplaced,
-    told.GroupDeleted,
-    told.GroupExpired,
-    told.EpochBumped,
-    told.TargetComputed,
-    told.MemberDeparted,
-    told.MemberFencedOut,
-)
-"""Lines that tell of a record, and stand before it."""
 _FOLLOWING = (told.RebalancePrepared,)
-"""Lines that may tell of a record before them."""
+"""Lines that may tell of a record before them; the others that tell of a record stand before it."""
+
+Token = tuple[str, object]
+"""What a line and the record that it tells of have in common."""
 
 
-def _anchor(stored: Stored, line: TimedLine) -> int | None:
-    """The place of a line that tells of a record; of several records, the nearest in time is meant."""
-    event = line.line.event
-    if not isinstance(event, _TELLING + _FOLLOWING):
-        return None
-    behind = isinstance(event, _FOLLOWING)
-    fitting = [
-        (abs(record.timestamp_ms - line.at_ms), place + behind)
-        for number, (place, record) in enumerate(stored)
-        if _tells_of(event, record, stored[number - 1][1] if number else None)
-    ]
-    return min(fitting)[1] if fitting else None
+class _Stored(NamedTuple):
+    """A record that lines may tell of."""
+
+    place: int
+    timestamp_ms: int
+    members: Members
 
 
-def _tells_of(event: told.LineEvent, record: LogRecord, before: LogRecord | None) -> bool:
-    if record.name == _GROUP_METADATA:
-        return _tells_of_classic(event, record.value, None if before is None else before.value)
+def _index(facts: Sequence[Fact]) -> dict[Token, list[_Stored]]:
+    """The records that are no commits, by what lines say of them."""
+    index: dict[Token, list[_Stored]] = {}
+    generation: object = None
+    for place, fact in enumerate(facts):
+        if not isinstance(fact, LogRecord):
+            continue
+        members = fact.value.get("members") if fact.value else None
+        stored = _Stored(place, fact.timestamp_ms, members if isinstance(members, tuple) else ())
+        for token in _tokens(fact, generation):
+            index.setdefault(token, []).append(stored)
+        if fact.name == _GROUP_METADATA:
+            generation = None if fact.value is None else fact.value["generation"]
+    return index
+
+
+def _tokens(record: LogRecord, generation_before: object) -> Iterator[Token]:
     value = record.value
-    match event:
-        case told.EpochBumped():
-            return value is not None and value.get("epoch") == event.epoch and record.name.endswith("GroupMetadata")
-        case told.TargetComputed():
-            return value is not None and value.get("assignment_epoch") == event.epoch
-        case told.MemberDeparted() | told.MemberFencedOut():
-            is_member = record.name.endswith("MemberMetadata")
-            return value is None and is_member and record.key["member_id"] == event.member_id
-    return False
+    if record.name == _GROUP_METADATA:
+        yield from _tokens_of_classic(value, generation_before)
+    elif value is None:
+        if record.name.endswith("MemberMetadata"):
+            yield "member gone", record.key["member_id"]
+    elif "assignment_epoch" in value:
+        yield "target", value["assignment_epoch"]
+    elif record.name.endswith("GroupMetadata"):
+        yield "epoch", value["epoch"]
 
 
-def _tells_of_classic(event: told.LineEvent, value: Value, before: Value) -> bool:
+def _tokens_of_classic(value: Value, generation_before: object) -> Iterator[Token]:
     if value is None:
-        return isinstance(event, told.GroupDeleted | told.GroupExpired)
+        yield "group gone", None
+        return
     members = value["members"]
     assert isinstance(members, tuple)
+    # A group that is converted to a classic one is written, and then rebalances.
+    yield "converted", value["generation"]
+    if not members:
+        yield "empty", value["generation"]
+    elif value["generation"] != generation_before:  # a static member's return writes the same generation again
+        yield "assigned", value["generation"]
+    for instance_id in {each.get("group_instance_id"): None for each in members}:
+        if instance_id is not None:
+            yield "instance", instance_id
+
+
+def _token(event: told.LineEvent) -> Token | None:
     match event:
         case told.AssignmentTaken():
-            # A static member's return writes the same generation again.
-            begins = before is None or before.get("generation") != value["generation"]
-            return bool(members) and value["generation"] == event.generation_id and begins
+            return "assigned", event.generation_id
         case told.GroupEmptied():
-            return not members and value["generation"] == event.generation_id
+            return "empty", event.generation_id
         case told.StaticMemberReplaced():
-            ids = [each["member_id"] for each in members if each.get("group_instance_id") == event.group_instance_id]
-            return bool(ids) and event.old_member_id not in ids and event.member_id in (None, *ids)
-        case told.RebalancePrepared():
-            # A group that is converted to a classic one is written, and then rebalances.
-            return event.trigger == "group_converted" and value["generation"] == event.old_generation_id
-    return False
+            return "instance", event.group_instance_id
+        case told.GroupDeleted() | told.GroupExpired():
+            return "group gone", None
+        case told.EpochBumped():
+            return "epoch", event.epoch
+        case told.TargetComputed():
+            return "target", event.epoch
+        case told.MemberDeparted() | told.MemberFencedOut():
+            return "member gone", event.member_id
+        case told.RebalancePrepared() if event.trigger == "group_converted":
+            return "converted", event.old_generation_id
+    return None
+
+
+def _anchor(index: Mapping[Token, Sequence[_Stored]], line: TimedLine) -> int | None:
+    """The place of a line that tells of a record; of several records, the nearest in time is meant."""
+    event = line.line.event
+    token = _token(event)
+    found = index.get(token, ()) if token is not None else ()
+    if isinstance(event, told.StaticMemberReplaced):
+        found = [each for each in found if _has_replaced(event, each.members)]
+    fitting = [(abs(each.timestamp_ms - line.at_ms), each.place) for each in found]
+    return min(fitting)[1] + isinstance(event, _FOLLOWING) if fitting else None
+
+
+def _has_replaced(event: told.StaticMemberReplaced, members: Members) -> bool:
+    ids = [each["member_id"] for each in members if each.get("group_instance_id") == event.group_instance_id]
+    return event.old_member_id not in ids and event.member_id in (None, *ids)
