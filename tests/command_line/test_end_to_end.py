@@ -53,7 +53,8 @@ def test_the_demo_tells_its_story_and_leaves_nothing_behind(tmp_path: Path, kafk
     history = re.search(r"explain --group payments --from (\S+)$", text, re.MULTILINE)
     assert history is not None
     explained = subprocess.run(
-        [sys.executable, "-m", "group_coordinator.command_line.main", "explain", "--group", "payments", "--from", history[1]],
+        [sys.executable, "-m", "group_coordinator.command_line.main", "explain", "--group", "payments",
+         "--from", history[1]],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "Why: " in explained.stdout

@@ -25,7 +25,8 @@ NOTHING: dict[str, bytes] = {
     "other times": b"yesterday DEBUG Completed request:{} (kafka.request.logger)\n",
     "nested": b"[2026-11-21 12:45:15,885] DEBUG Completed request:" + b"[" * 100_000 + b"]" * 100_000 + b"}\n",
     "UTF-16": "[2026-11-21 12:45:15,885] DEBUG Completed request:{}\n".encode("utf-16"),
-    "Kafka before 2.8": b"[2026-11-21 12:45:15,885] DEBUG Completed request:RequestHeader(apiKey=HEARTBEAT) -- {},response:{} (kafka.request.logger)\n",
+    "Kafka before 2.8": b"[2026-11-21 12:45:15,885] DEBUG Completed request:RequestHeader(apiKey=HEARTBEAT) -- {},"
+    b"response:{} (kafka.request.logger)\n",
     "a broken gzip": CHURN.read_bytes()[:30],
     "fetches only": b"".join(
         line for line in gzip.decompress(CHURN.read_bytes()).splitlines(keepends=True) if b'"FETCH"' in line

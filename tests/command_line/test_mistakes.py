@@ -32,7 +32,8 @@ CONTENTS = {
     "gzip that is cut": gzip.compress(os.urandom(1_000))[:500],
     "Parquet that is none": b"PAR1" + bytes(20) + b"PAR1",
     "a record": b'{"partition":0,"offset":1,"timestamp_ms":1,"key":"g","value":"x"}\n',
-    "a record beyond all numbers": b'{"partition":99999999999999999999,"offset":1e400,"timestamp_ms":1,"key":"g","value":"x"}\n',
+    "a record beyond all numbers": b'{"partition":99999999999999999999,"offset":1e400,"timestamp_ms":1,'
+    b'"key":"g","value":"x"}\n',
 }
 SUFFIXES = (".log", ".jsonl", ".jsonl.gz", ".parquet", ".gz")
 

@@ -91,7 +91,8 @@ def test_franz_gos_own_tests_of_groups(gateway: Gateway, programs: Path, tmp_pat
         "KGO_TEST_RECORDS": str(RECORDS),
     }
     done = subprocess.run(
-        [str(test), "-test.run", "^(TestGroupETL|TestGroupSimple|TestIssue434|TestAddRemovePartitions)$", "-test.v", "-test.timeout", "150s"],
+        [str(test), "-test.run", "^(TestGroupETL|TestGroupSimple|TestIssue434|TestAddRemovePartitions)$", "-test.v",
+         "-test.timeout", "150s"],
         env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=180,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4_000:]

@@ -177,8 +177,16 @@ def test_at_the_bound_of_its_skew_it_stands_still_and_asks_until_the_difference_
     assert ticker.standstill is None
 
 
-@given(st.lists(st.tuples(st.integers(0, 5_000), st.sampled_from((0, 0, 0, -7_200_000, -4_000, -100, 100, 4_000, 7_200_000)),
-                          st.sampled_from((0, 0, 0, -7_200_000, -4_000, 100, 4_000, 7_200_000))), max_size=60))  # fmt: skip
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 5_000),
+            st.sampled_from((0, 0, 0, -7_200_000, -4_000, -100, 100, 4_000, 7_200_000)),
+            st.sampled_from((0, 0, 0, -7_200_000, -4_000, 100, 4_000, 7_200_000)),
+        ),
+        max_size=60,
+    )
+)
 def test_whatever_clocks_are_set_to_hardly_a_tick_is_invalid_and_none_that_is_moves_the_clock(
     happenings: list[tuple[int, int, int]],
 ) -> None:

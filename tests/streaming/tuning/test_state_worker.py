@@ -57,8 +57,9 @@ INFO = pa.struct(
      ("numRows", pa.int32()), ("isLastChunk", pa.bool_())]
 )  # fmt: skip
 OUTPUT = StructType(
-    [StructField("group_key", BinaryType()), StructField("topic", StringType()), StructField("partition", IntegerType()),
-     StructField("key", BinaryType()), StructField("value", BinaryType()), StructField("headers", StringType())]
+    [StructField("group_key", BinaryType()), StructField("topic", StringType()),
+     StructField("partition", IntegerType()), StructField("key", BinaryType()),
+     StructField("value", BinaryType()), StructField("headers", StringType())]
 )  # fmt: skip
 pickler: Any = CPickleSerializer()
 
@@ -78,7 +79,8 @@ def from_the_jvm(calls: list[Call], state: dict[Key, tuple[bytes, ...]], key_typ
                 "removed": False, "timeoutTimestamp": 0 if value is None else 7,
             }  # fmt: skip
             infos.append(
-                {"properties": json.dumps(properties), "keyRowAsUnsafe": repr(key).encode(), "startOffset": len(rows), "numRows": len(chunk),
+                {"properties": json.dumps(properties), "keyRowAsUnsafe": repr(key).encode(),
+                 "startOffset": len(rows), "numRows": len(chunk),
                  "object": None if value is None else pickler.dumps(value), "isLastChunk": number + 1 >= len(chunks)}
             )  # fmt: skip
             rows += [
