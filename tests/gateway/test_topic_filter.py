@@ -362,9 +362,8 @@ def test_what_may_be_written_is_written_beside_what_may_not(version: int, step: 
     cls = ProduceResponse.TopicProduceResponse
     answers = [
         cls(version=version, name=name, partition_responses=[
-            cls.PartitionProduceResponse(
-                version=version, index=0, error_code=code, base_offset=4, record_errors=[], error_message=None
-            )
+            cls.PartitionProduceResponse(version=version, index=0, error_code=code, base_offset=4,
+                                         record_errors=[], error_message=None)
         ])
         for name, code in ((HONEST, 0), (masked[0], 3), (masked[1], 3))
     ]  # fmt: skip
