@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from benchmarks.arguments import command_parser
 from benchmarks.workloads import Workload, commits, heartbeats, joins, mixed, outputs_of, run_core
+from schemas.events import encode_json
 
 FILE = Path(__file__).with_name("committed.json")
 SLOWER_THAN_COMMITTED = 1.5
@@ -59,7 +60,7 @@ def measure(workload: Workload, seconds: float = 0.15) -> CommittedWorkload:
         round_ns = min(round_ns, loop / _LOOP_ROUNDS)
     outputs = outputs_of(workload)
     return CommittedWorkload(
-        share=round_ns / event_ns, outputs=len(outputs), checksum=crc32(msgspec.msgpack.encode(outputs))
+        share=round_ns / event_ns, outputs=len(outputs), checksum=crc32(b"".join(map(encode_json, outputs)))
     )
 
 
