@@ -10,7 +10,7 @@ from group_coordinator.jars.resolving import JarsError
 
 
 def _tell(kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:
-    """Of what a machine lacks, each benchmark says no more than that."""
+    """Each benchmark says once what the machine lacks."""
     if isinstance(problem, JavaError | JarsError):
         print(problem, file=sys.stderr)
     else:

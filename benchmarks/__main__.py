@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Benchmark(Struct, frozen=True):
-    """How a module of this package is called."""
+    """The arguments of one module of this package."""
 
     quick: tuple[str, ...] | None
     """None: it has no quick form."""

@@ -53,7 +53,7 @@ class Figures(Struct, kw_only=True):
 
     @property
     def factors(self) -> tuple[float, float] | None:
-        """How many times as long as Kafka's ours takes: first, and after a change."""
+        """Return the ratios of our times to Kafka's: first, and after a change."""
         return self.kafka_ms and (self.first_ms / self.kafka_ms[0], self.change_ms / self.kafka_ms[1])
 
 
@@ -84,7 +84,7 @@ def measure(assignor: Assignor, kind: str, members: int, partitions: int, runs: 
 
 
 def with_kafka(figures: list[Figures], sizes: Sequence[tuple[int, int]], runs: int) -> Iterator[Figures]:
-    """The same with Kafka's times.
+    """Add Kafka's times.
 
     Raises `Mismatch` if Kafka's assignment is another one, `JvmError` if it cannot run.
     """
@@ -103,7 +103,7 @@ def with_kafka(figures: list[Figures], sizes: Sequence[tuple[int, int]], runs: i
 
 
 def checksum(assignment: GroupAssignment) -> int:
-    """Of all partitions of all members, in their order."""
+    """Return the checksum of all partitions of all members, in their order."""
     result = 0
     for member_id in sorted(assignment):
         names = (f" {topic}-{partition}" for topic, partition in assignment[member_id])

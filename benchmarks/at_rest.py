@@ -52,7 +52,7 @@ def speak(port: int, stop: threading.Event) -> None:
 
 
 def kind_of(process: int, driver: int) -> str:
-    """Which of `KINDS`."""
+    """Return the process's kind, one of `KINDS`."""
     if process == driver:
         return "driver"
     command = Path(f"/proc/{process}/cmdline").read_bytes()

@@ -91,7 +91,7 @@ class Target:
         return int(total)
 
     def kill(self) -> None:
-        """As a power cut: the broker goes as well."""
+        """Kill the processes as a power cut does: the broker goes as well."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
@@ -104,7 +104,7 @@ class Target:
 
 
 def create_topics(servers: str) -> None:
-    """What the commits are of."""
+    """Create the topics of the commits."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     for created in admin.create_topics([NewTopic("payments", 1, 1)]).values():
         created.result(60)
@@ -313,7 +313,7 @@ ATTACKS: dict[str, Callable[[Target], Awaitable[str]]] = {
 
 
 class Seen(Struct, frozen=True):
-    """What one attack did to others."""
+    """The effects of one attack on others."""
 
     attack: str
     seconds: float

@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from benchmarks import rivals, with_state
+from benchmarks import baselines, with_state
 from benchmarks.arguments import command_parser
 from benchmarks.batches import KEEP_REPORTS, PHASES, median_ms, start, whole_batches
 from benchmarks.beating_groups import config
@@ -50,7 +50,7 @@ _STATE = "org.apache.spark.sql.execution.streaming.state"
 
 
 class Log(Struct, frozen=True):
-    """What all variants read and write."""
+    """All variants read and write these topics."""
 
     spark: SparkSession
     settings: StreamingConfig
@@ -76,7 +76,7 @@ class Variant(Struct, frozen=True):
 
 
 class Cost(Struct, frozen=True):
-    """Of a batch, in milliseconds."""
+    """The cost of a batch, in milliseconds."""
 
     jvm_ms: float
     python_ms: float
@@ -104,15 +104,15 @@ def frames(log: Log) -> DataFrame:
 
 
 def copy(log: Log, *, tuned: bool = False) -> DataFrame:
-    return rivals.copy(log.spark, log.settings, log.report.topics.events, "copied", tuned=tuned, at_once=log.size)
+    return baselines.copy(log.spark, log.settings, log.report.topics.events, "copied", tuned=tuned, at_once=log.size)
 
 
 _SPARKS_WAY = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 _SNAPSHOT_EVERY = "spark.sql.streaming.stateStore.minDeltasForSnapshot"
 _TWO = {"spark.sql.shuffle.partitions": "2"}
 VARIANTS = {
-    rivals.COPY: Variant(copy),
-    rivals.TUNED_COPY: Variant(partial(copy, tuned=True)),
+    baselines.COPY: Variant(copy),
+    baselines.TUNED_COPY: Variant(partial(copy, tuned=True)),
     "coordinator": Variant(coordinator),
     "with two shuffle partitions": Variant(coordinator, _TWO),
     "with generated code": Variant(coordinator, _SPARKS_WAY),
@@ -122,8 +122,8 @@ VARIANTS = {
     ),
     "a snapshot every 10 batches": Variant(coordinator, {_SNAPSHOT_EVERY: "10"}),
     "a snapshot every 100 batches": Variant(coordinator, {_SNAPSHOT_EVERY: "100"}),
-    "identity": Variant(lambda log: producer_records(rivals.identity(log.events(), "copied"))),
-    "identity, state worker": Variant(lambda log: producer_records(rivals.lean_identity(log.events(), "copied"))),
+    "identity": Variant(lambda log: producer_records(baselines.identity(log.events(), "copied"))),
+    "identity, state worker": Variant(lambda log: producer_records(baselines.patched_identity(log.events(), "copied"))),
     "identity, transformWithState": Variant(
         lambda log: producer_records(with_state.identity_of_rows(log.events(), "copied"))
     ),

@@ -29,5 +29,5 @@ def whole_batches(query: StreamingQuery, size: int) -> list[Report]:
 
 
 def median_ms(reports: Sequence[Report], phase: str = "triggerExecution") -> float:
-    """Of a phase, or of the whole trigger."""
+    """Return the median time of a phase, or of the whole trigger."""
     return statistics.median(float(each["durationMs"].get(phase, 0)) for each in reports)

@@ -28,7 +28,7 @@ _LOOP_ROUNDS = 2_000
 
 
 class CommittedWorkload(Struct, kw_only=True):
-    """What is expected of one workload."""
+    """The expected figures of one workload."""
 
     share: float
     """Events in the CPU time of one round of the loop."""

@@ -27,7 +27,7 @@ from benchmarks.workloads import Workload, all_workloads, best_rate, run_core, r
 
 
 class Figures(Struct, kw_only=True):
-    """What was measured with one workload, in events per second."""
+    """The measured rates of one workload, in events per second."""
 
     name: str
     core: float
@@ -36,7 +36,7 @@ class Figures(Struct, kw_only=True):
 
     @property
     def factor(self) -> float | None:
-        """How many times as long as Kafka the core takes."""
+        """The ratio of the core's time to Kafka's."""
         return None if self.kafka is None else self.kafka / self.core
 
     @property

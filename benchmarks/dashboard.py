@@ -80,7 +80,7 @@ def large() -> list[bytes]:
 
 
 def write_templates(path: Path) -> None:
-    """In a process of its own: what the worlds need is not the dashboard's memory."""
+    """Runs in a process of its own: the worlds' memory is not the dashboard's."""
     path.write_bytes(msgspec.json.encode([[each.decode() for each in values] for values in (template(), large())]))
 
 

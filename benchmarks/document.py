@@ -19,7 +19,7 @@ def write_section(name: str, text: str) -> None:
 
 
 class Printed:
-    """What a benchmark prints, kept for the page."""
+    """The output of a benchmark, kept for the page."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []

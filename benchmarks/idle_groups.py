@@ -45,7 +45,7 @@ MAINTENANCE = "5s"
 
 
 class Figure(Struct, frozen=True):
-    """Of one number of groups."""
+    """The figures of one number of groups."""
 
     fill_s: float
     batch_ms: float
@@ -146,7 +146,7 @@ def _forget_state(spark: SparkSession) -> None:
 
 
 def state_bytes(values: list[bytes]) -> int:
-    """Of a group after these events."""
+    """Return the size of a group's state after these events."""
     coordinator = GroupCoordinator(
         "group-000000", GroupConfig(group_initial_rebalance_delay_ms=0), partition=0, group=None
     )

@@ -27,7 +27,7 @@ from confluent_kafka.admin import NewTopic
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
-from benchmarks import rivals
+from benchmarks import baselines
 from benchmarks.arguments import command_parser, write_figures
 from benchmarks.beating_groups import beat, beginnings, config
 from benchmarks.document import Printed
@@ -56,7 +56,7 @@ class Figure(Struct, frozen=True):
     max_ms: float
 
     def ratios_to(self, base: Figure) -> tuple[float, float]:
-        """Of the median, and of the p99."""
+        """Return the ratios of the median and of the p99."""
         return self.p50_ms / base.p50_ms, self.p99_ms / base.p99_ms
 
 
@@ -128,7 +128,7 @@ def copying(
     settings: StreamingConfig, spark: SparkSession, source: str, target: str, checkpoint: Path, *, tuned: bool
 ) -> Iterator[None]:
     query = (
-        rivals.copy(spark, settings, source, target, tuned=tuned, begin="latest")
+        baselines.copy(spark, settings, source, target, tuned=tuned, begin="latest")
         .writeStream.format("kafka")
         .options(**settings.sink_options, checkpointLocation=str(checkpoint))
         .start()
@@ -155,7 +155,7 @@ def figures(
     rounds: int,
     compiling_s: float,
 ) -> Iterator[list[Figure]]:
-    """Of all queries, for each rate."""
+    """Measure all queries at each rate."""
     topics = settings.topic_settings.topics
     admin = admin_client(settings.bootstrap_servers)
     ensure_topics(admin, settings.topic_settings)
@@ -178,8 +178,8 @@ def figures(
             return measure(settings, topics.events, topics.responses, lambda message: message.key(), rate, seconds)
 
     queries: dict[str, Callable[[int, float], list[float]]] = {
-        rivals.COPY: of_copy,
-        rivals.TUNED_COPY: partial(of_copy, tuned=True),
+        baselines.COPY: of_copy,
+        baselines.TUNED_COPY: partial(of_copy, tuned=True),
         "coordinator": of_coordinator,
     }
     for run in queries.values():
@@ -194,7 +194,7 @@ def figures(
 
 def show(say: Printed, rows: list[Figure]) -> None:
     """All queries at one rate."""
-    bases = [next(each for each in rows if each.query == name) for name in (rivals.COPY, rivals.TUNED_COPY)]
+    bases = [next(each for each in rows if each.query == name) for name in (baselines.COPY, baselines.TUNED_COPY)]
     for each in rows:
         compared = " ".join("{:8.2f} {:6.2f}".format(*each.ratios_to(base)) for base in bases)
         say(f"{each.query:26} {each.rate:10,} {each.p50_ms:6.0f} {each.p99_ms:6.0f} {each.max_ms:7.0f} {compared}")

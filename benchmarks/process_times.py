@@ -23,7 +23,7 @@ class Used(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Of one process, since it began."""
+    """The times of one process since its start."""
 
     parent: int
     began: int
@@ -45,7 +45,7 @@ class CpuTimes(NamedTuple):
     times: dict[int, Times]
 
     def since(self, before: CpuTimes) -> Used:
-        """What was used in between; nothing of what nobody waited for."""
+        """Return the CPU time used in between; children that nobody waited for do not count."""
         own_ms = self.times[self.process].own_ms - before.times[self.process].own_ms
         all_ms = sum(now.sum_ms - before.sum_of(process, now.began) for process, now in self.times.items())
         return Used(own_ms, all_ms - own_ms - self._used_before(before))
@@ -56,7 +56,8 @@ class CpuTimes(NamedTuple):
         return times.sum_ms if times and times.began == began else 0.0
 
     def _used_before(self, before: CpuTimes) -> float:
-        """What children that have ended since used before: a parent that waited for them has it in its sum now."""
+        """Return the earlier CPU time of children that have ended since: a parent that waited for them has it in its
+        sum now."""
         used_ms = 0.0
         for process in before.times.keys() - self.times.keys():
             then = before.times[process]
@@ -67,7 +68,7 @@ class CpuTimes(NamedTuple):
 
 
 def cpu_times(process: int) -> CpuTimes:
-    """Of a process that runs."""
+    """Return the CPU times of a running process."""
     table = _table()
     family = [process]
     for parent in family:  # it grows on the way

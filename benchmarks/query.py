@@ -6,8 +6,8 @@
 Every batch brings `beats` heartbeats of each of the touched groups. Compared are, on the same topic and in one Spark
 session: the coordinator with a group as the key of the state, the coordinator with buckets of groups, the same topology
 around a function that passes rows on (called as Spark calls it, with pandas frames; and as it calls ours, see
-`streaming.tuning.state_worker`), and Spark's plain copy without Python (`rivals.copy`), as it is and with the files of
-its checkpoint written as ours are. They take turns, forwards and backwards, but for the one round with ten thousand
+`streaming.tuning.state_worker`), and Spark's plain copy without Python (`baselines.copy`), as it is and with the files
+of its checkpoint written as ours are. They take turns, forwards and backwards, but for the one round with ten thousand
 groups. Figures are the medians of whole triggers, and the shares of their phases. All but the copies must write one
 record for each request; a copy writes the ticks, too.
 """
@@ -24,7 +24,7 @@ from confluent_kafka.admin import NewTopic
 from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks import rivals
+from benchmarks import baselines
 from benchmarks.arguments import command_parser, write_figures
 from benchmarks.batches import PHASES, Report, median_ms, start, whole_batches
 from benchmarks.beating_groups import Event, beat, beginnings, config
@@ -42,7 +42,7 @@ START_MS = 1_700_000_000_000
 
 
 class Figure(Struct, frozen=True):
-    """What one query needed for the same batches."""
+    """The figures of one query for the same batches."""
 
     query: str
     touched: int
@@ -114,10 +114,10 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
     queries: dict[str, Callable[[], DataFrame]] = {
         "coordinator": coordinator(0),
         **{f"coordinator, {buckets:,} buckets": coordinator(buckets) for buckets in arguments.buckets},
-        "identity": lambda: producer_records(rivals.identity(events(), copied)),
-        "identity, state worker": lambda: producer_records(rivals.lean_identity(events(), copied)),
-        rivals.COPY: lambda: rivals.copy(spark, settings, events_topic, copied, at_once=size),
-        rivals.TUNED_COPY: lambda: rivals.copy(spark, settings, events_topic, copied, tuned=True, at_once=size),
+        "identity": lambda: producer_records(baselines.identity(events(), copied)),
+        "identity, state worker": lambda: producer_records(baselines.patched_identity(events(), copied)),
+        baselines.COPY: lambda: baselines.copy(spark, settings, events_topic, copied, at_once=size),
+        baselines.TUNED_COPY: lambda: baselines.copy(spark, settings, events_topic, copied, tuned=True, at_once=size),
     }
     reports: dict[str, list[Report]] = {name: [] for name in queries}
     for number in range(1 if many else arguments.rounds):
@@ -127,7 +127,7 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
                 running = start(queries[name](), settings.sink_options, scratch)
                 running.awaitTermination()
             measured = whole_batches(running, size)[before:]
-            expected = size if name in (rivals.COPY, rivals.TUNED_COPY) else size - 1
+            expected = size if name in (baselines.COPY, baselines.TUNED_COPY) else size - 1
             written = [each["sink"]["numOutputRows"] for each in measured]
             if set(written) != {expected}:
                 raise RuntimeError(f"{name} wrote {written} records in its batches, not {expected} in each")
@@ -141,18 +141,18 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
 
 
 def show(say: Printed, rows: list[Figure]) -> None:
-    """All queries of one number of touched groups. The phases of a trigger are for the terminal alone."""
+    """Print all queries of one number of touched groups. The phases of a trigger are for the terminal alone."""
     say(f"\n{rows[0].touched:,} groups touched by each of {rows[0].batches} batches")
     say(
         f"{'query':27} {'events':>7} {'trigger ms':>11} {'events/s':>9} {'time, identity = 1':>19} {'copy = 1':>9} "
         f"{'tuned = 1':>14}"
     )
-    rivals_ms = [
+    baselines_ms = [
         next(each.trigger_ms for each in rows if each.query == name)
-        for name in ("identity", rivals.COPY, rivals.TUNED_COPY)
+        for name in ("identity", baselines.COPY, baselines.TUNED_COPY)
     ]
     for each in rows:
-        to_identity, to_copy, to_tuned = (each.trigger_ms / ms for ms in rivals_ms)
+        to_identity, to_copy, to_tuned = (each.trigger_ms / ms for ms in baselines_ms)
         say(
             f"{each.query:27} {each.events:7,} {each.trigger_ms:11,.0f} {each.events_per_second:9,.0f} "
             f"{to_identity:19.2f} {to_copy:9.2f} {to_tuned:14.2f}"

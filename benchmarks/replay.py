@@ -39,7 +39,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Spent(NamedTuple):
-    """By the clock, and by the CPU in all processes."""
+    """The time by the clock, and by the CPU in all processes."""
 
     seconds: float
     cpu_seconds: float
@@ -73,7 +73,7 @@ def spent_on(file: Path, cores: int) -> Spent:
 
 
 def best_of(runs: int, file: Path, all_cores: list[int]) -> dict[int, Spent]:
-    """By the number of cores. All take turns: who else uses the machine delays one as much as the other."""
+    """Return the best figures by the number of cores. All take turns: other users of the machine delay each alike."""
     found: dict[int, list[Spent]] = {cores: [] for cores in all_cores}
     for _ in range(runs):
         for cores, of_cores in found.items():

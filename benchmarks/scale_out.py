@@ -41,7 +41,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Rate(Struct, frozen=True):
-    """Of all queries together."""
+    """The rate of all queries together."""
 
     events: int
     seconds: float

@@ -17,7 +17,7 @@ from group_coordinator.gateway.tap import FilesOutput, Tap
 
 
 class Spent(NamedTuple):
-    """What a tap took."""
+    """The cost of a tap."""
 
     cpu_s: float
     """After its start."""
@@ -27,7 +27,7 @@ class Spent(NamedTuple):
 
 
 class TapProcess:
-    """What stands before a broker."""
+    """A process with a tap or gateway before a broker."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe

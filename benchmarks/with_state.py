@@ -13,7 +13,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from benchmarks.rivals import STATE
+from benchmarks.baselines import STATE
 from streaming.job import requests_of
 from streaming.rows import OUTPUT_SCHEMA
 
@@ -43,7 +43,7 @@ class _PassOn(StatefulProcessor):
 
 
 class PassOnRows(_PassOn):
-    """For `transformWithState`, with `Row`s."""
+    """The processor for `transformWithState`, with `Row`s."""
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         for row in rows:
@@ -52,7 +52,7 @@ class PassOnRows(_PassOn):
 
 
 class PassOnFrames(_PassOn):
-    """For `transformWithStateInPandas`, with frames."""
+    """The processor for `transformWithStateInPandas`, with frames."""
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:
         for frame in rows:

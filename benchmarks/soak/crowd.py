@@ -24,7 +24,7 @@ KINDS = ("crash", "leave", "bounce", "replace")
 
 @dataclass
 class Pace:
-    """How the crowd lives."""
+    """The rates at which the crowd acts."""
 
     groups: int
     members: int
@@ -86,7 +86,7 @@ class Participant:
 
 @dataclass
 class Crowd:
-    """All of them. `step` it about once a second."""
+    """All members of the soak. `step` it about once a second."""
 
     host: MemberHost
     pace: Pace

@@ -11,7 +11,7 @@ from benchmarks.soak.measures import Sample
 
 
 class Tolerance(NamedTuple):
-    """How far the median of the last quarter may lie above that of the first one and still count as flat."""
+    """The most by which the median of the last quarter may lie above that of the first one and still count as flat."""
 
     factor: float
     slack: float
