@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +17,9 @@ from streaming.settings import ENVIRONMENT_PREFIX, ConfigError, LoadedSettings, 
 from streaming.topics import RECORD_OVERHEAD_BYTES, TopicSettings
 
 __all__ = ["ENVIRONMENT_PREFIX", "ConfigError", "OperationsSettings", "StreamingConfig"]
+
+_SIZE = re.compile(r"\d+([kmgtp]b?)?", re.IGNORECASE)
+"""What Spark takes for a size of memory. With another one the JVM does not start, and prints it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,5 +198,10 @@ class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSe
             f"spark: {only_a_name(name)} is no setting of Spark, which all begin with `spark.`: Spark would pass over it."
             for name in self.spark
             if not name.startswith("spark.")
+        ]
+        found += [
+            f"spark: {only_a_name(name)} is no size: write a number and a unit, as 2g or 512m."
+            for name, value in self.spark.items()
+            if name.endswith(".memory") and not _SIZE.fullmatch(value)
         ]
         return found + properties_problems(self.kafka) + self.contradictions()

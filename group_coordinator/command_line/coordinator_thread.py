@@ -115,7 +115,7 @@ class CoordinatorThread:
             spark = None
             try:
                 if self._quiet:
-                    with quiet_start():
+                    with quiet_start(config.spark):
                         spark = open_session(config)
                 self._go.wait()
                 if not self._stop.is_set():
@@ -136,7 +136,7 @@ class CoordinatorThread:
         except (QueryFailed, SparkLost, CheckpointError) as failure:
             self._failure = CommandError(str(failure))
         except (PySparkException, Py4JError) as failure:
-            self._failure = CommandError(f"Spark has failed: {java_cause(failure)}")
+            self._failure = CommandError(f"Spark has failed: {java_cause(failure, config.spark)}")
             self._failure.__cause__ = failure
         except BaseException as failure:
             self._failure = failure

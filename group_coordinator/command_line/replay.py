@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import tzinfo
 from enum import StrEnum
@@ -26,7 +26,7 @@ from group_coordinator.command_line.options import OPERATIONS, Settings, with_se
 from group_coordinator.command_line.progress import Advance, count_progress
 from group_coordinator.command_line.replay_source import ReplaySource, replay_source, watched_source
 from group_coordinator.command_line.signals import was_interrupted
-from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, quiet_start
+from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, quiet_start, without_values
 from group_coordinator.command_line.summary import Summary
 from group_coordinator.command_line.tables import say
 from group_coordinator.command_line.times import parse_moment_ms, shown_zone
@@ -220,11 +220,14 @@ class _Job:
         from streaming.replay import replay_in_process
 
         if source.topic is not None:
-            raise CommandError("--in-process reads files; a topic is replayed by Spark.", WRONG_USE)
+            raise CommandError(
+                f"There is no file {source.topic}. (If it is a topic: Spark replays topics, without --in-process.)",
+                WRONG_USE,
+            )
         if self._to_topics is not None:
             raise CommandError("--in-process writes files; Spark writes topics.", WRONG_USE)
         self._for_tables = None if self._wanted.tables is None else []
-        with count_progress("groups") as advance, told_by_replay():
+        with count_progress("groups") as advance, told_by_replay(self._config.spark):
             groups = replay_in_process(read_records(source.files), self._config, until_ms=self._until_ms)
             self._take(_counted(groups, advance))
         if self._wanted.tables is not None:
@@ -263,10 +266,10 @@ class _Job:
             )
         if self._wanted.tables is not None:
             self._config = history_tables.for_tables(self._config, self._wanted.tables_kind)
-        with quiet_start():
+        with quiet_start(self._config.spark):
             spark = open_session(self._config)
         try:
-            with told_by_replay(), count_progress("outputs") as advance:
+            with told_by_replay(self._config.spark), count_progress("outputs") as advance:
                 records = self._records(spark, source)
                 if streaming_directory is None:
                     outputs = replay_batch(records, self._config, until_ms=self._until_ms)
@@ -309,6 +312,8 @@ class _Job:
 
     def insist_on_something(self) -> None:
         """Raises CommandError where no event could be read."""
+        if not self._counts:
+            raise CommandError("Nothing was replayed: there is no request in it.")
         if self._counts.keys() == {"dead-letters"}:
             raise CommandError(
                 "Nothing was replayed: every record is a dead letter. Are these events? (A dump of "
@@ -318,13 +323,8 @@ class _Job:
     def written(self) -> str:
         """Return the result, in words."""
         counts = ", ".join(f"{number} {name.replace('-', ' ')}" for name, number in sorted(self._counts.items()))
-        where = (
-            f", written to {self._out}/"
-            if self._out
-            else f", written to {self._to_topics}.*"
-            if self._to_topics
-            else ""
-        )
+        place = f"{self._out}/" if self._out else f"{self._to_topics}.*" if self._to_topics else ""
+        where = place and f", written to {place}"
         return f"Replayed {words.count(len(self.summary.groups), 'group')}: {counts or 'no outputs'}{where},"
 
     def _records(self, spark: SparkSession, source: ReplaySource) -> DataFrame:
@@ -362,8 +362,8 @@ class _Job:
 
 
 @contextmanager
-def told_by_replay() -> Iterator[None]:
-    """Return what is wrong with a log, or with Spark, in a line."""
+def told_by_replay(settings: Mapping[str, str]) -> Iterator[None]:
+    """Tell what is wrong with a log, or with Spark, in a line, without the values of these settings of Spark."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -376,12 +376,13 @@ def told_by_replay() -> Iterator[None]:
         raise CommandError(str(problem)) from problem
     except PySparkException as problem:
         causes = _PYTHON_CAUSE.findall(str(problem))
-        raise CommandError(causes[-1] if causes else str(problem).splitlines()[0]) from problem
+        cause = causes[-1] if causes else str(problem).splitlines()[0]
+        raise CommandError(without_values(cause, settings)) from problem
     except Py4JError as problem:
         if was_interrupted():
             # The clean-up met a connection to the JVM that was cut in the middle of an answer.
             raise KeyboardInterrupt from problem
-        raise CommandError(f"Spark has failed: {java_cause(problem)}") from problem
+        raise CommandError(f"Spark has failed: {java_cause(problem, settings)}") from problem
 
 
 def _counted(

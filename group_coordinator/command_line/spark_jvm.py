@@ -6,18 +6,21 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from group_coordinator.command_line.errors import CommandError
 
 _LINES_SHOWN = 20
 _STOP_TIMEOUT_S = 20.0
+_SHORTEST_SECRET = 4
+"""Shorter values are parts of ordinary words."""
 
 
 @contextmanager
-def quiet_start() -> Iterator[None]:
-    """While Spark starts in here, what its JVM says goes to a file; it is shown when the start fails."""
+def quiet_start(settings: Mapping[str, str]) -> Iterator[None]:
+    """While Spark starts in here, what its JVM says goes to a file; it is shown when the start fails, without the
+    values of these settings."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as log:
         ours = os.dup(2)
@@ -28,15 +31,29 @@ def quiet_start() -> Iterator[None]:
             if type(problem).__module__.startswith(("pyspark", "py4j")):
                 log.seek(0)
                 said = log.read().decode(errors="replace").splitlines()[-_LINES_SHOWN:]
-                raise CommandError("\n".join(["Spark did not start. It said:", *said])) from problem
+                shown = without_values("\n".join(said), settings)
+                raise CommandError(f"Spark did not start. It said:\n{shown}") from problem
             raise
         finally:
             os.dup2(ours, 2)
             os.close(ours)
 
 
-def java_cause(problem: Exception) -> str:
-    """Return Spark's message about a failure, in a line or two: the innermost cause, if its JVM still answers."""
+def without_values(text: str, settings: Mapping[str, str]) -> str:
+    """Put the name of a setting in the place of its value, which may be a secret."""
+    for name, value in sorted(settings.items(), key=lambda setting: -len(setting[1])):
+        if len(value) >= _SHORTEST_SECRET:
+            text = text.replace(value, f"(the value of {name})")
+    return text
+
+
+def java_cause(problem: Exception, settings: Mapping[str, str]) -> str:
+    """Return Spark's message about a failure, in a line or two, without the values of these settings."""
+    return without_values(_innermost_cause(problem), settings)
+
+
+def _innermost_cause(problem: Exception) -> str:
+    """The innermost cause, if its JVM still answers."""
     try:
         java = problem.java_exception  # type: ignore[attr-defined]
         while java.getCause() is not None:

@@ -52,7 +52,7 @@ def test_the_version() -> None:
         (("run", "--config-file", "/nowhere.toml"), 2, "The settings file /nowhere.toml does not exist."),
         (("run", "--kafka", "no-such=1", "--dry-run"), 2, "no-such is not a property"),
         (("replay", "/nowhere.jsonl"), 1, "/nowhere.jsonl is no file."),
-        (("replay", "a.topic", "--in-process"), 2, "--in-process reads files"),
+        (("replay", "a.topic", "--in-process"), 2, "There is no file a.topic."),
         (("replay", REQUEST_LOG, "--streaming", "--in-process"), 2, "Choose one of --streaming and --in-process."),
         (("replay", REQUEST_LOG, "--in-process", "--until", "soon"), 2, "--until soon: write a date and time"),
         (("replay", REQUEST_LOG, "--in-process", "--time-zone", "Mars/Base"), 2, "There is no time zone 'Mars/Base'"),

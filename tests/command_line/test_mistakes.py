@@ -62,6 +62,15 @@ def test_a_wrong_file(kind: str, suffix: str, tmp_path: Path) -> None:
         assert_told("verify", "recording", REQUEST_LOG, "--coordinator-log", file)
 
 
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".log"])
+def test_a_replay_of_nothing_is_no_success(suffix: str, tmp_path: Path) -> None:
+    file = tmp_path / f"events{suffix}"
+    file.write_bytes(gzip.compress(b"") if suffix.endswith(".gz") else b"")
+    result = call("replay", file, "--in-process")
+    assert result.exit_code == 1
+    assert "othing" in text_of(result)
+
+
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 @pytest.mark.parametrize("kind", [*CONTENTS, "other columns"])
 def test_a_directory_that_no_replay_wrote(kind: str, suffix: str, tmp_path: Path) -> None:

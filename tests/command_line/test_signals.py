@@ -75,10 +75,10 @@ def assert_nothing_left(process: subprocess.Popen[str]) -> None:
 
 
 def test_a_failing_clean_up_does_not_hide_that_a_replay_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CommandError), told_by_replay():
+    with pytest.raises(CommandError), told_by_replay({}):
         raise Py4JNetworkError("Answer from Java side is empty")
     monkeypatch.setattr(replay, "was_interrupted", lambda: True)
-    with pytest.raises(KeyboardInterrupt), told_by_replay():
+    with pytest.raises(KeyboardInterrupt), told_by_replay({}):
         raise Py4JNetworkError("Answer from Java side is empty")
 
 

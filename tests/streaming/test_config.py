@@ -156,6 +156,15 @@ def test_what_is_misspelt_is_told_with_the_nearest_name_and_the_file(
     )
 
 
+@pytest.mark.parametrize("value", ["hush", "2 g", "-1g", "", "2gg"])
+def test_a_size_of_memory_with_which_no_jvm_starts_is_told_without_its_text(value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        StreamingConfig.load({"spark": {"spark.driver.memory": value, "spark.executor.memory": "2G"}}, None)
+    assert caught.value.problems == (
+        "spark: spark.driver.memory is no size: write a number and a unit, as 2g or 512m.",
+    )
+
+
 def test_a_table_in_the_environment_that_is_no_json_is_told_without_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROUP_COORDINATOR_KAFKA", 'password="hush"')
     with pytest.raises(ConfigError, match=r"GROUP_COORDINATOR_KAFKA cannot be read: write a JSON object") as caught:
