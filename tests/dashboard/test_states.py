@@ -1,14 +1,25 @@
-"""The page knows each state of a group, and no other."""
+"""The page knows each state of a group and each trigger of a rebalance, and no other."""
 
 from __future__ import annotations
 
 import re
+from typing import get_args
 
 from group_coordinator.dashboard.facts import STATES
 from group_coordinator.dashboard.page import static_text
+from schemas.history import RebalanceTrigger
+
+
+def names_of(table: str) -> set[str]:
+    """The names that a table of verdicts.js has."""
+    found = re.search(rf"const {table} = \{{(.*?)\}};", static_text("verdicts.js"), re.DOTALL)
+    assert found is not None
+    return set(re.findall(r"(\w+):", found[1]))
 
 
 def test_each_state_has_a_colour() -> None:
-    found = re.search(r"const STATES = \{(.*?)\};", static_text("verdicts.js"), re.DOTALL)
-    assert found is not None
-    assert set(re.findall(r"(\w+):", found[1])) == set(STATES)
+    assert names_of("STATES") == set(STATES)
+
+
+def test_each_trigger_has_words() -> None:
+    assert names_of("TRIGGERS") == set(get_args(RebalanceTrigger))

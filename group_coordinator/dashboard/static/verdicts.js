@@ -22,7 +22,8 @@ export function verdict(kind) {
 }
 
 const STATES = {
-  Stable: "good", PreparingRebalance: "busy", CompletingRebalance: "busy", Empty: "calm", Dead: "calm", none: "calm", unknown: "calm",
+  Stable: "good", PreparingRebalance: "busy", CompletingRebalance: "busy", Assigning: "busy", Reconciling: "busy",
+  Empty: "calm", Dead: "calm", none: "calm", unknown: "calm",
 };
 const STATE_WORDS = { PreparingRebalance: "Preparing", CompletingRebalance: "Completing", none: "no group", unknown: "not known" };
 
@@ -40,6 +41,11 @@ export const TRIGGERS = {
   member_expired: "expired",
   members_did_not_sync: "did not sync",
   assignment_too_large: "too large",
+  subscription_changed: "subscription",
+  topics_changed: "topics",
+  regexes_resolved: "pattern resolved",
+  group_converted: "converted",
+  not_known: "not known",
 };
 const TRIGGER_TONES = { member_expired: "bad", members_did_not_sync: "bad", assignment_too_large: "bad", member_left: "warn", pending_member_left: "warn" };
 
