@@ -76,7 +76,7 @@ class RecordedEvent(Struct, frozen=True, gc=False):
     """The last tick before it."""
     timestamp_ms: int
     """Its append time: information for people, no decision uses it."""
-    said: RecordedLeader | RecordedGroup | RecordingGap
+    fact: RecordedLeader | RecordedGroup | RecordingGap
 
 
 GroupEvent = RequestEvent | RenewalEvent | TopicsDeletedEvent | RecordedEvent

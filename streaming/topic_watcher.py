@@ -151,8 +151,8 @@ class TopicWatcher:
         partitions = 0
         in_order = sorted(names)
         for start in range(0, len(in_order), _NAMES_PER_REQUEST):
-            asked = TopicCollection(in_order[start : start + _NAMES_PER_REQUEST])
-            for name, future in admin.describe_topics(asked, request_timeout=LOOK_TIMEOUT_S).items():
+            requested = TopicCollection(in_order[start : start + _NAMES_PER_REQUEST])
+            for name, future in admin.describe_topics(requested, request_timeout=LOOK_TIMEOUT_S).items():
                 try:
                     found = future.result()
                 except KafkaException as problem:
@@ -285,14 +285,14 @@ class TopicWatcher:
 
     def _write(self, producer: Producer, topic: str, records: Iterable[tuple[bytes, bytes | None]]) -> bool:
         """Return whether the shard's partition of a topic has appended all records."""
-        asked = taken = 0
+        requested = taken = 0
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             nonlocal taken
             taken += error is None
 
         for key, value in records:
-            asked += 1
+            requested += 1
             while not self._stopping.is_set():
                 try:
                     producer.produce(topic, key=key, value=value, partition=self._shard, on_delivery=on_delivery)
@@ -302,7 +302,7 @@ class TopicWatcher:
             if self._stopping.is_set():
                 return False
         producer.flush()
-        return taken == asked
+        return taken == requested
 
     def _report(self, *, answered: bool, problem: KafkaException | None = None) -> None:
         if self._answers and not answered:

@@ -22,18 +22,18 @@ from schemas.records import NO_TIMESTAMP, encode_offset_commit, encode_offset_co
 
 def follow_recording(step: Step, event: RecordedEvent) -> None:
     """Handle one event of a recording."""
-    said = event.said
-    if type(said) is RecordedLeader:
+    fact = event.fact
+    if type(fact) is RecordedLeader:
         if step.group is not None:
             step.begin(event)
-            put_first(classic(step), said.member_ids)
-    elif type(said) is RecordedGroup:
+            put_first(classic(step), fact.member_ids)
+    elif type(fact) is RecordedGroup:
         step.group = None
         step.begin(event)
-        _take_over(step, said)
+        _take_over(step, fact)
     else:
         step.begin(event)
-        step.append_history(history.RecordingGap(*step.history_fields(), reason=said.reason))
+        step.append_history(history.RecordingGap(*step.history_fields(), reason=fact.reason))
         if step.group is not None:
             step.forget_group()
 
@@ -44,28 +44,28 @@ def put_first(group: ClassicGroup, member_ids: tuple[str, ...]) -> None:
     group.members = first | group.members
 
 
-def _take_over(step: Step, said: RecordedGroup) -> None:
+def _take_over(step: Step, fact: RecordedGroup) -> None:
     """The group right after a join phase: all wait for the leader's SyncGroup."""
     group = create_classic_group(step)
     group.state, group.previous_state = states.COMPLETING_REBALANCE, states.PREPARING_REBALANCE
-    group.generation_id, group.protocol_name = said.generation_id, said.protocol_name
-    for each in said.members:
-        group.add_member(_member(each), said.protocol_type)
-    group.leader_id = group.elected_leader_id = said.leader_id
+    group.generation_id, group.protocol_name = fact.generation_id, fact.protocol_name
+    for each in fact.members:
+        group.add_member(_member(each), fact.protocol_type)
+    group.leader_id = group.elected_leader_id = fact.leader_id
     group.subscribed_topics = subscribed_topics_of(group)
     step.require_group().is_logged = True
     for member in group.members.values():
         await_sync(step, group, member)
     step.arm(timers.SYNC, group.rebalance_timeout_ms)
-    for offset in said.offsets:
+    for offset in fact.offsets:
         _put_offset(step, offset)
     step.require_group().offsets_bytes = None
     step.append_history(
         history.GroupRecorded(
             *step.history_fields(),
-            leader_id=said.leader_id,
-            protocol_name=said.protocol_name,
-            members=tuple(_recorded_member(member, said.protocol_type) for member in group.members.values()),
+            leader_id=fact.leader_id,
+            protocol_name=fact.protocol_name,
+            members=tuple(_recorded_member(member, fact.protocol_type) for member in group.members.values()),
         )
     )
 

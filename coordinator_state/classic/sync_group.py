@@ -60,11 +60,11 @@ def _require_protocol(group: ClassicGroup, request: SyncGroupRequest) -> None:
         raise _protocol_differs("name", request.protocol_name, group.protocol_name)
 
 
-def _protocol_differs(what: str, asked: str | None, actual: str | None) -> Refusal:
+def _protocol_differs(what: str, requested: str | None, actual: str | None) -> Refusal:
     return Refusal(
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
         "protocol_differs",
-        f"the request names protocol {what} {asked!r:.100}, the group has {actual!r:.100}",
+        f"the request names protocol {what} {requested!r:.100}, the group has {actual!r:.100}",
     )
 
 

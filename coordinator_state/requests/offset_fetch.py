@@ -26,25 +26,27 @@ default."""
 
 def offset_fetch(step: Step, request: OffsetFetchRequest) -> None:
     """Read committed offsets. Every state answers, and so does a group that does not exist: it has none."""
-    (asked,) = request.groups
-    _require_answer_of_some_size(step, asked)
+    (requested,) = request.groups
+    _require_answer_of_some_size(step, requested)
     topics = (
-        _all_topics(step.group) if asked.topics is None else tuple(_topic(step.group, each) for each in asked.topics)
+        _all_topics(step.group)
+        if requested.topics is None
+        else tuple(_topic(step.group, each) for each in requested.topics)
     )
-    step.respond(OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics),)))
+    step.respond(OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id=requested.group_id, topics=topics),)))
 
 
-def _require_answer_of_some_size(step: Step, asked: OffsetFetchRequestGroup) -> None:
+def _require_answer_of_some_size(step: Step, requested: OffsetFetchRequestGroup) -> None:
     """A request may name a partition as often as it has room, and each time it is answered with all of its metadata.
 
     The code is that of an answer which the responses topic would not take.
     """
     group = step.group
-    if group is None or asked.topics is None:
+    if group is None or requested.topics is None:
         return  # what the group has, once
     most = max(ANSWER_BYTES_MAX, 2 * step.config.group_offsets_max_bytes)
     left = most
-    for topic in asked.topics:
+    for topic in requested.topics:
         stored = group.offsets.of_topic(topic.name)
         for index in topic.partition_indexes:
             committed = stored.get(index)
@@ -57,13 +59,13 @@ def _require_answer_of_some_size(step: Step, asked: OffsetFetchRequestGroup) -> 
             )
 
 
-def _topic(group: Group | None, asked: OffsetFetchRequestTopic) -> OffsetFetchResponseTopic:
+def _topic(group: Group | None, requested: OffsetFetchRequestTopic) -> OffsetFetchResponseTopic:
     return OffsetFetchResponseTopic(
-        name=asked.name,
-        topic_id=asked.topic_id,
+        name=requested.name,
+        topic_id=requested.topic_id,
         partitions=tuple(
-            _partition(index, None if group is None else group.offsets.get(asked.name, index))
-            for index in asked.partition_indexes
+            _partition(index, None if group is None else group.offsets.get(requested.name, index))
+            for index in requested.partition_indexes
         ),
     )
 

@@ -205,7 +205,7 @@ class _Reader:
             self._answers()
             if isinstance(event, RequestEvent):
                 self._request(event)
-            elif isinstance(event, RecordedEvent) and not isinstance(event.said, RecordedLeader):
+            elif isinstance(event, RecordedEvent) and not isinstance(event.fact, RecordedLeader):
                 raise WhatIfError(
                     "This recording does not tell all of the group's life, so nobody knows what would have been "
                     "otherwise."
