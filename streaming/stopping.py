@@ -10,16 +10,19 @@ from pyspark.sql.streaming.query import StreamingQuery
 POLL_INTERVAL_S = 0.005
 REST_S = 0.3
 """Many times Spark's pause between two looks at a log without news."""
+BUSY_S = 3.0
+"""How long a query that always finds something is waited for, before it is stopped after its next batch."""
 TIMEOUT_S = 120.0
 """How long a clean stop waits for the running batch; after that it is stopped in its midst and repeated at the next
 start."""
 
 
 def stop_after_batches(queries: Sequence[StreamingQuery]) -> None:
-    """Stop each query right after its running batch.
+    """Stop each query when it rests, and one that never rests after a batch.
 
     A query that is idle may find what was written just before, the last tick for one, at its next look: it is stopped
-    when it has found nothing for REST_S. One that finds something again and again is stopped after one more batch.
+    when it has found nothing for REST_S. Where others go on writing it may never rest: from BUSY_S on it is stopped
+    when a batch has ended, though Spark may by then have planned the next one.
     """
     begun_s = time.monotonic()
     waiting = [_Stopping(query, begun_s) for query in queries]
@@ -46,12 +49,19 @@ class _Stopping:
 
     def __init__(self, query: StreamingQuery, now_s: float) -> None:
         self.query = query
-        self._ended_before = self._batches_ended()
+        self._busy_until_s = now_s + BUSY_S
         self._had_data_s = now_s
+        self._ended_before: int | None = None
+        """The batches that had ended when it was taken for busy."""
 
     def may_stop(self, now_s: float) -> bool:
-        if not self.query.isActive or self._batches_ended() > self._ended_before:
+        if not self.query.isActive:
             return True
+        if now_s > self._busy_until_s:
+            ended = self._batches_ended()
+            if self._ended_before is not None and ended > self._ended_before:
+                return True
+            self._ended_before = ended
         status = self.query.status
         if status["isDataAvailable"]:
             self._had_data_s = now_s

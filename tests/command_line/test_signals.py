@@ -25,17 +25,17 @@ from tests.command_line.processes import START_TIMEOUT_S, STOP_TIMEOUT_S, comman
 from tests.waiting import wait_until
 
 
-@pytest.fixture
-def handled(number: signal.Signals) -> Iterator[signal.Signals]:
-    """A signal that is not ignored, which a SIGHUP is in a run of the tests under `nohup`."""
-    before = signal.signal(number, signal.default_int_handler)
-    yield number
-    signal.signal(number, before)
+@pytest.fixture(autouse=True)
+def hangup_is_not_ignored() -> Iterator[None]:
+    """A run of the tests under `nohup` ignores SIGHUP, and so would the commands that it starts."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_command_is_asked_and_its_handlers_come_back(number: signal.Signals, handled: signal.Signals) -> None:
-    before = signal.getsignal(handled)
+def test_a_command_is_asked_and_its_handlers_come_back(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
     with stop_requested() as asked:
         assert not asked.is_set()
         for _ in range(3):  # `timeout` sends it twice, a terminal's shell too
