@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 import time
 from collections.abc import Callable, Mapping
-from uuid import uuid4
+from itertools import count
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -85,6 +86,9 @@ class EventsClient:
         self._on_failure = on_failure
         self._config = config
         self._metrics = metrics
+        # A request's id is a number of this run: a UUID for each would cost a call of the system.
+        self._run_id = secrets.token_hex(8)
+        self._numbers = count()
         self._pending: dict[str, _Pending] = {}
         self._late = LateHeartbeats()
         self._events_topic = f"{config.topic_prefix}.events"
@@ -184,7 +188,7 @@ class EventsClient:
         """Send an event. `on_answer` is called once, now or later, in the loop's thread."""
         assert self._loop is not None
         assert self._producer is not None
-        request_id = str(uuid4())
+        request_id = f"{self._run_id}-{next(self._numbers):x}"
         value = encode_request_event(
             event.api,
             event.api_version,

@@ -27,14 +27,14 @@ def test_flag_over_environment_over_file_over_default(tmp_path: Path, monkeypatc
 
 def test_what_a_dry_run_prints_is_a_settings_file_but_for_values_of_properties(tmp_path: Path) -> None:
     flags = {
-        "kafka": ["client.id=me"], "spark": ["spark.driver.memory=2g"], "topic_prefix": 'odd "prefix"', "shards": 2,
+        "kafka": ["client.id=me"], "spark": ["spark.app.tag=blue"], "topic_prefix": 'odd "prefix"', "shards": 2,
         "shard": 1,
     }  # fmt: skip
     settings = options.load(flags, None)
     printed = "\n".join(settings.lines())
     file = tmp_path / "resolved.toml"
     file.write_text(printed)
-    hidden = settings.config.changed(kafka={"client.id": "********"}, spark={"spark.driver.memory": "********"})
+    hidden = settings.config.changed(kafka={"client.id": "********"}, spark={"spark.app.tag": "********"})
     assert StreamingConfig.load({}, file) == hidden
     assert "shards = 2" in printed
     assert "# replication_factor is not set" in printed
