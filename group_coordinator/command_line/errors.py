@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -55,9 +55,14 @@ def hide(values: Iterable[str]) -> None:
 def told(problem: BaseException) -> tuple[str, int]:
     """The message and the exit code of one of `EXPECTED`, without any value of a property."""
     message, exit_code = _told(problem)
-    for value in sorted(_hidden, key=len, reverse=True):
-        message = message.replace(value, HIDDEN)
-    return message, exit_code
+    return masked(message, dict.fromkeys(_hidden, HIDDEN)), exit_code
+
+
+def masked(text: str, masks: Mapping[str, str]) -> str:
+    """Put masks in the places of values. The longest come first: a value may be a part of another one."""
+    for value in sorted(masks, key=len, reverse=True):
+        text = text.replace(value, masks[value])
+    return text
 
 
 def _told(problem: BaseException) -> tuple[str, int]:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from group_coordinator.command_line.errors import CommandError
+from group_coordinator.command_line.errors import CommandError, masked
 
 _LINES_SHOWN = 20
 _STOP_TIMEOUT_S = 20.0
@@ -41,10 +41,8 @@ def quiet_start(settings: Mapping[str, str]) -> Iterator[None]:
 
 def without_values(text: str, settings: Mapping[str, str]) -> str:
     """Put the name of a setting in the place of its value, which may be a secret."""
-    for name, value in sorted(settings.items(), key=lambda setting: -len(setting[1])):
-        if len(value) >= _SHORTEST_SECRET:
-            text = text.replace(value, f"(the value of {name})")
-    return text
+    masks = {value: f"(the value of {name})" for name, value in settings.items() if len(value) >= _SHORTEST_SECRET}
+    return masked(text, masks)
 
 
 def java_cause(problem: Exception, settings: Mapping[str, str]) -> str:
