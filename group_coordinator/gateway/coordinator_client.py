@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-import secrets
 import time
 from collections.abc import Callable, Mapping
-from itertools import count
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -25,6 +23,7 @@ from group_coordinator.gateway.handover import Handover, TopicRecord, topic_reco
 from group_coordinator.gateway.late_heartbeats import LateHeartbeats, heartbeat_key
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.refusals import refusal
+from group_coordinator.gateway.request_ids import RequestIds
 from group_coordinator.gateway.request_router import GroupEvent, OnAnswer
 from group_coordinator.gateway.shard_count import ShardCount
 from group_coordinator.kafka_topics.errors import TopicReadError
@@ -86,9 +85,7 @@ class EventsClient:
         self._on_failure = on_failure
         self._config = config
         self._metrics = metrics
-        # A request's id is a number of this run: a UUID for each would cost a call of the system.
-        self._run_id = secrets.token_hex(8)
-        self._numbers = count()
+        self._request_ids = RequestIds()
         self._pending: dict[str, _Pending] = {}
         self._late = LateHeartbeats()
         self._events_topic = f"{config.topic_prefix}.events"
@@ -188,7 +185,7 @@ class EventsClient:
         """Send an event. `on_answer` is called once, now or later, in the loop's thread."""
         assert self._loop is not None
         assert self._producer is not None
-        request_id = f"{self._run_id}-{next(self._numbers):x}"
+        request_id = self._request_ids.new()
         value = encode_request_event(
             event.api,
             event.api_version,

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from typing import cast
-from uuid import uuid4
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from group_coordinator.gateway.pending_request import PendingRequest
+from group_coordinator.gateway.request_ids import RequestIds
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json, encode_request_event, encode_tick, groups_named
 from schemas.message_versions import GroupResponse
@@ -111,11 +111,11 @@ class _Part:
 
     __slots__ = ("group_id", "is_event", "is_new_member", "new_member_id", "request", "request_id", "size", "waits")
 
-    def __init__(self, group_id: str, request: Request, size: int) -> None:
+    def __init__(self, request_id: str, group_id: str, request: Request, size: int) -> None:
         self.group_id = group_id
         self.size = size
         self.request = request
-        self.request_id = str(uuid4())
+        self.request_id = request_id
         self.is_new_member = isinstance(request, JoinGroupRequest) and not request.member_id
         self.waits = True
         self.is_event = True
@@ -131,6 +131,7 @@ class TapLog:
         """Requests that the broker answered without asking its coordinator."""
         self._on_event = on_event
         self._on_answer = on_answer
+        self._request_ids = RequestIds()
         self._waiting: deque[tuple[Tapped, _Part]] = deque()
         self._waiting_bytes = 0
         self._clock_ms = 0
@@ -144,7 +145,10 @@ class TapLog:
     def request(self, pending: PendingRequest, time_ms: int) -> Tapped | None:
         """A request has arrived; None: one that is no event (FindCoordinator, ListGroups)."""
         by_group = _one_per_group(pending)
-        parts = [_Part(group_id, request, pending.size // len(by_group)) for group_id, request in by_group]
+        parts = [
+            _Part(self._request_ids.new(), group_id, request, pending.size // len(by_group))
+            for group_id, request in by_group
+        ]
         if not parts:
             return None
         tapped = Tapped(self, pending, time_ms, parts)
