@@ -51,15 +51,17 @@ def history(
 
 def recording(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="The request log of one broker, plain or gzip.")
+        list[Path], typer.Argument(metavar="FILE...", help="Request logs of one broker or several, plain or gzip, any order.")
     ],
     offsets: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The broker's records of __consumer_offsets (JSONL), compared too."),
     ] = None,
-    coordinator_log: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="What the broker's group coordinator logged: rebalances, causes, times."),
+    broker_log: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--broker-log", "--coordinator-log", metavar="FILE", help="What a broker logged: rebalances, causes, times."
+        ),
     ] = None,
     config: Annotated[
         list[str] | None,
@@ -79,12 +81,13 @@ def recording(
 
         group-coordinator verify recording crash.request.log.gz
         group-coordinator verify recording crash.request.log.gz --offsets crash.offsets.jsonl.gz
+        group-coordinator verify recording broker-*/kafka-request.log* --broker-log broker-1/server.log
         group-coordinator verify recording kafka-request.log* --config group.initial.rebalance.delay.ms=0
     """
     settings = _pairs(config or [])
     with bytes_progress("reading") as advance:
         try:
-            report = verify_recording(files, offsets, coordinator_log, settings, zone(time_zone), advance)
+            report = verify_recording(files, offsets, broker_log or [], settings, zone(time_zone), advance)
         except ValueError as problem:
             raise CommandError(str(problem)) from problem
     # The differences are the long part of what there is to say.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from group_coordinator.observed import broker_lines as told
+from group_coordinator.recordings import broker_lines as told
 from group_coordinator.observed.classic_members import ClassicMembers
 from group_coordinator.observed.classic_rebalances import ClassicRebalances
 from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember

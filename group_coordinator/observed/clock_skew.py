@@ -11,7 +11,7 @@ from statistics import median_low
 
 from msgspec import Struct
 
-from group_coordinator.observed.broker_lines import AssignmentTaken, BrokerLine
+from group_coordinator.recordings.broker_lines import AssignmentTaken, BrokerLine
 from group_coordinator.observed.offsets_log import LogRecord
 
 TOLERANCE_MS = 250

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from group_coordinator.observed import broker_lines as told
+from group_coordinator.recordings import broker_lines as told
 from group_coordinator.observed.classic import ClassicGroup
 from group_coordinator.observed.commits import GroupCommits
 from group_coordinator.observed.modern import Hints, ModernGroup

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from group_coordinator.recordings.broker_settings import parse_settings
-from group_coordinator.recordings.coordinator_log import LogEntry, read_coordinator_log
+from group_coordinator.recordings.coordinator_log import LogEntry, read_coordinator_logs
 from group_coordinator.recordings.expectations import NOTHING, Disagreement
 from group_coordinator.recordings.following import FollowedGroup, follow
 from group_coordinator.recordings.following_notes import notes_of
@@ -137,15 +137,15 @@ class RecordingReport(Struct, kw_only=True):
 def verify_recording(
     path: Path | Sequence[Path],
     offsets: Path | None = None,
-    coordinator_log: Path | None = None,
+    broker_logs: Sequence[Path] = (),
     config: Mapping[str, str] | None = None,
     time_zone: tzinfo = UTC,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> RecordingReport:
-    """Replay a request log (one file or several, plain or gzip) and compare.
+    """Replay the request logs of one broker or several (plain or gzip, in any order) and compare.
 
-    `offsets`: the broker's records of `__consumer_offsets`, as JSON lines. `coordinator_log`: what its group
-    coordinator logged. `config`: settings of the broker by Kafka's names; what is not given is inferred or Kafka's
+    `offsets`: the brokers' records of `__consumer_offsets`, as JSON lines. `broker_logs`: what their group
+    coordinators logged. `config`: settings of the broker by Kafka's names; what is not given is inferred or Kafka's
     default. `time_zone`: that of the logs. `progress` gets the bytes read so far and in all.
 
     Raises ValueError for settings or an offsets file that make no sense, OSError for files that cannot be read.
@@ -160,7 +160,7 @@ def verify_recording(
     )
     log.read()
     records = read_offsets_log(offsets) if offsets is not None else None
-    entries = read_coordinator_log(coordinator_log, time_zone) if coordinator_log is not None else None
+    entries = read_coordinator_logs(broker_logs, time_zone) if broker_logs else None
     report = RecordingReport(counts=log.counts, dead_letters=letters)
     return _Verification(report, log, records, entries, given).run()
 
