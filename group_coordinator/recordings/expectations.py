@@ -14,6 +14,7 @@ from group_coordinator.recordings.coordinator_log import LogEntry
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_json import response_to_kafka
 from group_coordinator.recordings.offsets_log import LoggedRecord, describe_record, same_record
+from group_coordinator.recordings.old_brokers import comparable_of_old_broker, is_of_old_broker, sorted_topics
 from schemas.messages import FindCoordinatorResponse, OffsetFetchRequest
 
 Json = dict[str, Any]
@@ -139,6 +140,8 @@ def answer_disagreement(step: Step, answer: Answer, at_us: int) -> Disagreement 
 def comparable(request: GroupRequest, response: Json) -> Json:
     """An answer without what Kafka leaves open: the order of members, prose, authorized operations."""
     api = request.logged.api
+    if is_of_old_broker(request.logged.connection):
+        response = comparable_of_old_broker(response)
     if api == "JoinGroup":
         return {**response, "members": _by("memberId", response.get("members"))}
     if api == "DescribeGroups":
@@ -156,8 +159,7 @@ def _comparable_group(group: Json) -> Json:
 
 
 def _sorted_topics(group: Json) -> Json:
-    topics = [{**topic, "partitions": _by("partitionIndex", topic["partitions"])} for topic in group["topics"]]
-    return {**group, "topics": sorted(topics, key=lambda topic: str(topic.get("name") or topic.get("topicId")))}
+    return {**group, "topics": sorted_topics(group["topics"])}
 
 
 def _by(name: str, entries: list[Json] | None) -> list[Json]:

@@ -38,6 +38,8 @@ from group_coordinator.recordings.expectations import (
     entry_disagreement,
     record_disagreement,
 )
+from group_coordinator.recordings.offsets_log import LoggedRecord, describe_record, same_record
+from group_coordinator.recordings.old_brokers import is_kept_in_memory, is_of_old_broker
 from schemas.history import GroupCreated, GroupEmpty, History, JoinPhaseCompleted, LeaderElected, MemberExpired
 from schemas.recorded import RecordedLeader
 
@@ -54,6 +56,8 @@ class State(Struct, frozen=True):
     """Indexes of the requests that are not answered yet."""
     next_record: int
     next_entry: int
+    taken_records: tuple[int, ...]
+    """Records beyond the next one that came out already: an old broker writes those of one commit in any order."""
     taken_entries: tuple[int, ...]
     """Entries beyond the next one that came out already: expirations of one moment have no order."""
     state_slack_ms: int
@@ -77,7 +81,7 @@ class Said(Struct, frozen=True):
     said: Step | RecordedLeader
 
 
-START = State(None, 0, (), 0, 0, (), 0)
+START = State(None, 0, (), 0, 0, (), (), 0)
 
 
 class GroupReplay:
@@ -96,6 +100,7 @@ class GroupReplay:
         self._by_request = {steps[index].request.request_id: steps[index] for index in state.waiting}
         self._next_record = state.next_record
         self._next_entry = state.next_entry
+        self._taken_records = set(state.taken_records)
         self._taken_entries = set(state.taken_entries)
         self._at_us = 0
         self._handled: Step | None = None
@@ -121,6 +126,7 @@ class GroupReplay:
             tuple(self._waiting),
             self._next_record,
             self._next_entry,
+            tuple(self._taken_records),
             tuple(self._taken_entries),
             self._state_slack_ms,
         )
@@ -270,6 +276,11 @@ class GroupReplay:
         found = record_disagreement(record, theirs, number, slack_ms, self._at_us)
         if found is None:
             self._next_record += 1
+            self._skip_taken_records()
+            return
+        if self._is_of_old_broker and (
+            is_kept_in_memory(record.key, record.value) or self._take_of_same_commit(record, records, slack_ms)
+        ):
             return
         self.disagreements.append(found)
         ahead = records[number + 1 : number + RESYNC_ENTRIES]
@@ -277,6 +288,27 @@ class GroupReplay:
             place for place, each in enumerate(ahead, 1) if record_disagreement(record, each, 0, slack_ms, 0) is None
         )
         self._next_record += next(matching, 0) + 1
+        self._skip_taken_records()
+
+    @property
+    def _is_of_old_broker(self) -> bool:
+        return bool(self._steps) and is_of_old_broker(self._steps[self._last_step].request.logged.connection)
+
+    def _take_of_same_commit(self, record: LogRecord, records: list[LoggedRecord], slack_ms: int) -> bool:
+        """Find the record among those that the broker wrote with the next one."""
+        for place in range(self._next_record + 1, len(records)):
+            theirs = records[place]
+            if theirs.timestamp_ms != records[self._next_record].timestamp_ms:
+                return False
+            if place not in self._taken_records and same_record(record.key, record.value, theirs, slack_ms):
+                self._taken_records.add(place)
+                return True
+        return False
+
+    def _skip_taken_records(self) -> None:
+        while self._next_record in self._taken_records:
+            self._taken_records.discard(self._next_record)
+            self._next_record += 1
 
     def _check_history(self, record: History) -> None:
         if isinstance(record, GroupCreated | JoinPhaseCompleted | GroupEmpty):
@@ -328,12 +360,13 @@ class GroupReplay:
                     about=f"record:{self._next_record}",
                     at_us=self._at_us,
                     where=f"record {theirs.offset} of partition {theirs.partition}",
-                    broker=str(theirs),
+                    broker=describe_record(theirs.key, theirs.value),
                     here=NOTHING,
                     step=self._last_step,
                 )
             )
             self._next_record += 1
+            self._skip_taken_records()
         self._skip_taken_entries()
         while self._next_entry < len(entries) and entries[self._next_entry].time_ms + LATE_MS < clock_ms:
             self.disagreements.append(

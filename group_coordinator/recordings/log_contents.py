@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.log_clock import SESSION_SLACK_US
+from group_coordinator.recordings.old_brokers import is_of_old_broker
 from group_coordinator.recordings.request_lines import OTHER_PROTOCOLS, ReadLine
 from schemas.error_codes import ErrorCode
 from schemas.messages import HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest, SyncGroupRequest
@@ -91,7 +92,7 @@ class LogContents:
         self.coarse_lines += line.resolution_us > 1_000
         if line.unknown_zone is not None:
             _count(self.unknown_zones, line.unknown_zone)
-        self.old_broker_lines += _is_of_old_broker(line.connection)
+        self.old_broker_lines += is_of_old_broker(line.connection)
         if line.api_key in OTHER_PROTOCOLS and line.group_id is not None:
             if line.is_well:
                 self.other_protocols.setdefault(OTHER_PROTOCOLS[line.api_key], Counter())[line.group_id] += 1
@@ -203,12 +204,6 @@ class LogContents:
 
 def _count(counter: Counter[str], name: str) -> None:
     counter[name if name in counter or len(counter) < NAMES_MAX else BEYOND] += 1
-
-
-def _is_of_old_broker(connection: str) -> bool:
-    """Return whether a line is of a broker before Kafka 4: its connections end in one number, later ones also have the
-    processor's."""
-    return connection.count("-") == 2
 
 
 def _first_code(response: object) -> int | None:
