@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.narrative import words
-from group_coordinator.recordings.broker_log import BrokerLog
 from group_coordinator.observed.cluster import Observed, observe
 from group_coordinator.observed.offsets_log import OffsetsDump, read_dump
+from group_coordinator.recordings.broker_log import BrokerLog
 from group_coordinator.recordings.kafka_json import KafkaJsonError, topic_id_from_kafka
 from schemas.history import History
 

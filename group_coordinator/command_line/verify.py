@@ -17,6 +17,12 @@ from group_coordinator.recordings.recording import verify_recording
 
 DIFFERENCES_SHOWN = 100
 
+BrokerLogs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--broker-log", "--coordinator-log", metavar="FILE", help="What a broker logged: rebalances, causes, times."
+    ),
+]
 Shown = Annotated[int, typer.Option("--show", metavar="N", help="Differences that are printed at most.")]
 
 
@@ -51,18 +57,13 @@ def history(
 
 def recording(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Request logs of one broker or several, plain or gzip, any order.")
+        list[Path], typer.Argument(metavar="FILE...", help="Request logs of one broker or of several, plain or gzip.")
     ],
     offsets: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The broker's records of __consumer_offsets (JSONL), compared too."),
     ] = None,
-    broker_log: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--broker-log", "--coordinator-log", metavar="FILE", help="What a broker logged: rebalances, causes, times."
-        ),
-    ] = None,
+    broker_log: BrokerLogs = None,
     config: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="A setting of the broker, by Kafka's name. [default: inferred]"),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from group_coordinator.recordings import broker_lines as told
 from group_coordinator.recordings.broker_lines import BrokerLine
@@ -77,18 +77,28 @@ LEAVE_MS = 100
 """How far behind the rebalance the line may stand that tells which member has left."""
 
 
-def read_coordinator_logs(paths: Sequence[Path], time_zone: tzinfo) -> dict[str, list[LogEntry]]:
-    """The entries of any number of brokers by group, in the order of their times; lines of other kinds are skipped."""
-    log = BrokerLog(time_zone)
+class CoordinatorLogs(Struct):
+    """What the brokers' logs tell, by group, in the order of the times."""
+
+    entries: dict[str, list[LogEntry]] = field(default_factory=dict)
+    """What can be compared."""
+    moves: dict[str, list[BrokerLine]] = field(default_factory=dict)
+    """Loads and unloads of groups that were there before."""
+
+
+def read_coordinator_logs(paths: Sequence[Path], time_zone: tzinfo) -> CoordinatorLogs:
+    """Read the logs of any number of brokers; lines of other kinds are skipped."""
+    log, logs = BrokerLog(time_zone), CoordinatorLogs()
     for path in paths:
         log.read_file(path)
-    by_group: dict[str, list[LogEntry]] = {}
     for line in sorted(log.lines, key=lambda each: each.time_ms):  # stable: lines of one broker keep their order
-        entry = _entry_of_line(line)
-        if entry is not None:
-            entries = by_group.setdefault(line.event.group_id, [])
+        group_id = line.event.group_id
+        if isinstance(line.event, told.GroupLoaded | told.GroupUnloaded):
+            logs.moves.setdefault(group_id, []).append(line)
+        elif (entry := _entry_of_line(line)) is not None:
+            entries = logs.entries.setdefault(group_id, [])
             entries.insert(_place(entries, entry), entry)
-    return by_group
+    return logs
 
 
 def _place(entries: list[LogEntry], entry: LogEntry) -> int:

@@ -82,6 +82,15 @@ class Generation(Struct):
     members: set[str] = field(default_factory=set)
 
 
+class Load(Struct, frozen=True, kw_only=True):
+    """A broker loads the group: another one than before, or the same one anew."""
+
+    from_us: int
+    """The old coordinator did nothing after this."""
+    loaded_us: int
+    broker_id: int | None = None
+
+
 class Expected(Struct, kw_only=True):
     """The broker's side of one group, as far as it is known."""
 
@@ -89,6 +98,8 @@ class Expected(Struct, kw_only=True):
     """None: no file was given, or it says nothing of this group."""
     entries: list[LogEntry] | None = None
     generations: list[Generation] = field(default_factory=list)
+    """In the order of time."""
+    loads: list[Load] = field(default_factory=list)
     """In the order of time."""
     instances: dict[str, str] = field(default_factory=dict)
     """Member id -> group instance id, of static members."""
@@ -102,7 +113,7 @@ class Expected(Struct, kw_only=True):
 def answer_disagreement(step: Step, answer: Answer, at_us: int) -> Disagreement | None:
     """Compare an answer with the broker's: what it says, and when a request that may be parked was answered."""
     request = step.request
-    if step.inferred is not None:
+    if step.inferred is not None or request.write_timed_out:
         return None
     logged = request.logged
     broker, here = request.response, response_to_kafka(answer.api, answer.api_version, answer.response)

@@ -13,15 +13,16 @@ from msgspec import Struct, field
 
 from group_coordinator.recordings.begun_before import Beginning, beginning_after, begun_before
 from group_coordinator.recordings.broker_settings import BrokerSettings, settings_of
-from group_coordinator.recordings.coordinator_log import LogEntry
-from group_coordinator.recordings.expectations import Disagreement, Expected
+from group_coordinator.recordings.coordinator_log import CoordinatorLogs, LogEntry
+from group_coordinator.recordings.expectations import Disagreement, Expected, Load, Step
 from group_coordinator.recordings.group_replay import START, GroupReplay, Said
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_request_log import RequestLog
+from group_coordinator.recordings.loads import Places, loads_of, waited_for_move
 from group_coordinator.recordings.offsets_log import LoggedRecord, topic_ids_of
 from group_coordinator.recordings.order_search import GroupResult, OrderSearch
 from group_coordinator.recordings.recorded_groups import expected_of, steps_of
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordingGap
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordingGap
 
 EDGE_MS = 100
 """What the broker wrote up to this much before the first line, or after the last, may belong to the log."""
@@ -38,7 +39,7 @@ class SaidToGroup(Struct, frozen=True):
     """What is said to a group at a time of its clock."""
 
     clock_ms: int
-    said: GroupRequest | RecordedLeader | RecordedGroup | RecordingGap
+    said: GroupRequest | RecordedLeader | RecordedLoad | RecordedGroup | RecordingGap
 
 
 class Part(Struct, kw_only=True):
@@ -108,16 +109,22 @@ def follow(
     log: RequestLog,
     given: Mapping[str, int],
     records: Mapping[str, list[LoggedRecord]] | None = None,
-    entries: Mapping[str, list[LogEntry]] | None = None,
+    logs: CoordinatorLogs | None = None,
 ) -> Following:
-    """Follow a log that was read. `given`: settings of the broker, by our names; the others are inferred.
+    """Follow a log that was read. `given`: settings of the brokers, by our names; the others are inferred.
 
-    `records` of its offsets log and `entries` of its coordinator log, by group, are compared too. Raises ValueError.
+    `records` of the offsets log, by group, and what the brokers' `logs` tell are compared too. Raises ValueError.
     """
     set_aside: dict[str, int] = {}
-    groups = _groups(log, records or {}, set_aside)
+    everything = _groups(log, records or {}, set_aside)
+    loads = _loads(everything, logs)
+    groups = {
+        group_id: reached
+        for group_id, requests in everything.items()
+        if (reached := _reached(requests, loads[group_id], set_aside))
+    }
     settings = settings_of(given, groups, dict(records or {}))
-    follower = _Follower(log, settings, records, entries)
+    follower = _Follower(log, settings, records, None if logs is None else logs.entries, loads)
     return Following(
         settings=settings,
         groups=[follower.follow(group_id, requests) for group_id, requests in groups.items()],
@@ -129,20 +136,34 @@ def follow(
 def _groups(
     log: RequestLog, records: Mapping[str, list[LoggedRecord]], set_aside: dict[str, int]
 ) -> dict[str, list[GroupRequest]]:
-    """The requests of each group that reached it, in the order of arrival."""
+    """The requests of each group, in the order of arrival."""
     topic_ids = dict(log.topic_ids)
     for of_group in records.values():
         topic_ids |= topic_ids_of(of_group)
     groups: dict[str, list[GroupRequest]] = {}
     refused_before = log.counts.damaged_lines
     for request in log.group_requests(topic_ids):
-        if request.set_aside is None:
-            groups.setdefault(request.group_id, []).append(request)
-        else:
-            set_aside[request.set_aside] = set_aside.get(request.set_aside, 0) + 1
+        groups.setdefault(request.group_id, []).append(request)
     if refused := log.counts.damaged_lines - refused_before:
         set_aside[NOT_UNDERSTOOD] = refused
     return groups
+
+
+def _loads(groups: Mapping[str, list[GroupRequest]], logs: CoordinatorLogs | None) -> dict[str, list[Load]]:
+    places = Places([request for requests in groups.values() for request in requests])
+    moves = {} if logs is None else logs.moves
+    return {group_id: loads_of(requests, moves.get(group_id, ()), places) for group_id, requests in groups.items()}
+
+
+def _reached(requests: Sequence[GroupRequest], loads: Sequence[Load], set_aside: dict[str, int]) -> list[GroupRequest]:
+    """Those that reached the group; the others are counted."""
+    reached = []
+    for request in requests:
+        if request.set_aside is None or waited_for_move(request, loads):
+            reached.append(request)
+        else:
+            set_aside[request.set_aside] = set_aside.get(request.set_aside, 0) + 1
+    return reached
 
 
 class _Follower:
@@ -154,7 +175,9 @@ class _Follower:
         settings: BrokerSettings,
         records: Mapping[str, list[LoggedRecord]] | None,
         entries: Mapping[str, list[LogEntry]] | None,
+        loads: Mapping[str, list[Load]],
     ) -> None:
+        self._loads = loads
         self._config = settings.config
         self._records, self._entries = records, entries
         self._start_us, self._end_ms = log.start_us or 0, (log.end_us or 0) // 1000
@@ -192,7 +215,8 @@ class _Follower:
         if beginning is not None:
             entries = _after_join_phase(entries, beginning.group.generation_id)
         records = self._since(from_us, None if self._records is None else self._records.get(group_id))
-        expected = expected_of(requests, records, entries)
+        loads = [load for load in self._loads[group_id] if load.from_us > from_us]
+        expected = expected_of(requests, records, entries, loads)
         result = OrderSearch(group_id, self._config, expected, steps_of(requests), self._end_ms, start, gave_up).run()
         doubt = result.track.doubt
         kept = result.order if doubt is None else result.order[: doubt[0].position]
@@ -237,8 +261,8 @@ def _known_from(
     return known
 
 
-def _said(said: Said) -> GroupRequest | RecordedLeader:
-    return said.said if isinstance(said.said, RecordedLeader) else said.said.request
+def _said(said: Said) -> GroupRequest | RecordedLeader | RecordedLoad:
+    return said.said.request if isinstance(said.said, Step) else said.said
 
 
 def _after_join_phase(entries: list[LogEntry] | None, generation: int) -> list[LogEntry] | None:

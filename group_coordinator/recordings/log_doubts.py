@@ -112,8 +112,8 @@ def _of_other_brokers(log: RequestLog) -> Iterator[str]:
     contents = log.contents
     if contents.old_broker_lines:
         yield (
-            f"{count(contents.old_broker_lines, 'line')} of a broker before Kafka 4: what its group coordinator decides "
-            "otherwise than that of Kafka 4.3, in rare cases, is told as that of 4.3 would have decided."
+            f"{count(contents.old_broker_lines, 'line')} of a broker before Kafka 4: what its group coordinator "
+            "decides otherwise than that of Kafka 4.3, in rare cases, is told as that of 4.3 would have decided."
         )
     for ended in logs_that_end_early(log):
         yield (

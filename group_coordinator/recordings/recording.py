@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from group_coordinator.recordings.broker_settings import parse_settings
-from group_coordinator.recordings.coordinator_log import LogEntry, read_coordinator_logs
+from group_coordinator.recordings.coordinator_log import CoordinatorLogs, read_coordinator_logs
 from group_coordinator.recordings.expectations import NOTHING, Disagreement
 from group_coordinator.recordings.following import FollowedGroup, follow
 from group_coordinator.recordings.following_notes import notes_of
@@ -160,9 +160,9 @@ def verify_recording(
     )
     log.read()
     records = read_offsets_log(offsets) if offsets is not None else None
-    entries = read_coordinator_logs(broker_logs, time_zone) if broker_logs else None
+    logs = read_coordinator_logs(broker_logs, time_zone) if broker_logs else None
     report = RecordingReport(counts=log.counts, dead_letters=letters)
-    return _Verification(report, log, records, entries, given).run()
+    return _Verification(report, log, records, logs, given).run()
 
 
 class _Verification:
@@ -173,25 +173,25 @@ class _Verification:
         report: RecordingReport,
         log: RequestLog,
         offsets: OffsetsLog | None,
-        entries: dict[str, list[LogEntry]] | None,
+        logs: CoordinatorLogs | None,
         given: Mapping[str, int],
     ) -> None:
         self.report = report
         self.log = log
         self.offsets = offsets
         self.records = None if offsets is None else offsets.by_group
-        self.entries = entries
+        self.logs = logs
         self.given = given
 
     def run(self) -> RecordingReport:
-        following = follow(self.log, self.given, self.records, self.entries)
+        following = follow(self.log, self.given, self.records, self.logs)
         self.report.doubts = (*self.log.doubts(), *(() if self.offsets is None else self.offsets.doubts()))
         self.report.settings += following.settings.notes
         self.report.groups = len(following.groups)
         self.report.not_compared = dict(following.set_aside)
         if self.records is not None:
             self.report.records = Compared()
-        if self.entries is not None:
+        if self.logs is not None:
             self.report.log_entries = Compared()
         for group in following.groups:
             self._compare(group)

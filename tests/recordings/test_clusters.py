@@ -46,7 +46,8 @@ def test_agrees_by_the_answers_of_brokers_before_kafka_4_alone(name: str) -> Non
 
 
 def test_a_commit_of_an_old_broker_must_be_written_whole(tmp_path: Path) -> None:
-    records = [json.loads(line) for line in gzip.open(CLUSTERS / "old-2.8.offsets.jsonl.gz")]
+    dump = gzip.decompress((CLUSTERS / "old-2.8.offsets.jsonl.gz").read_bytes())
+    records = [json.loads(line) for line in dump.splitlines()]
     times = [each["timestamp_ms"] for each in records]
     batch = next(place for place in range(1, len(times)) if times[place - 1] == times[place])
     offsets = tmp_path / "offsets.jsonl"
@@ -54,3 +55,19 @@ def test_a_commit_of_an_old_broker_must_be_written_whole(tmp_path: Path) -> None
     report = verify_recording(CLUSTERS / "old-2.8.request.log.gz", offsets=offsets)
     assert report.records is not None
     assert report.records.differ > 0
+
+
+def test_a_coordinator_that_moves_is_followed() -> None:
+    report = verify("three-brokers")
+    assert_all_agrees(report)
+    assert report.records is not None
+    assert report.records.equal == report.records.total > 1_300
+    assert report.log_entries is not None
+    assert report.log_entries.equal == report.log_entries.total > 70
+    assert sum("sessions begin anew" in note for note in report.notes) == 10
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2)])
+def test_a_coordinator_that_moves_is_followed_by_the_answers_alone(order: tuple[int, ...]) -> None:
+    report = verify_recording([CLUSTERS / f"three-brokers.broker-{number}.request.log.gz" for number in order])
+    assert_all_agrees(report)
