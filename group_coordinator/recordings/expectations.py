@@ -134,7 +134,9 @@ def answer_disagreement(step: Step, answer: Answer, at_us: int) -> Disagreement 
             step=step.index,
         )
     late_ms = logged.ready_us // 1000 - answer.time_ms
-    if logged.api in MAY_BE_PARKED and not -CLOCK_MS <= late_ms <= LATE_MS:
+    # The answer to SyncGroup waits until replicas have the group's record.
+    at_most_ms = LONG_STALL_MS if logged.api == "SyncGroup" else LATE_MS
+    if logged.api in MAY_BE_PARKED and not -CLOCK_MS <= late_ms <= at_most_ms:
         return Disagreement(
             kind="time",
             about=about,

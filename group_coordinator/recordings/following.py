@@ -117,7 +117,7 @@ def follow(
     """
     set_aside: dict[str, int] = {}
     everything = _groups(log, records or {}, set_aside)
-    loads = _loads(everything, logs)
+    loads = log.contents.loads = _loads(everything, logs)
     groups = {
         group_id: reached
         for group_id, requests in everything.items()
@@ -177,7 +177,7 @@ class _Follower:
         entries: Mapping[str, list[LogEntry]] | None,
         loads: Mapping[str, list[Load]],
     ) -> None:
-        self._loads = loads
+        self._loads, self._protocols = loads, log.contents.protocols
         self._config = settings.config
         self._records, self._entries = records, entries
         self._start_us, self._end_ms = log.start_us or 0, (log.end_us or 0) // 1000
@@ -186,45 +186,74 @@ class _Follower:
         """Follow one group, part after part."""
         began_us = min(self._start_us, requests[0].logged.arrival_us)
         followed = FollowedGroup(group_id=group_id, requests=requests, from_ms=began_us // 1000)
-        beginning, left, gave_up = None, requests, 0
-        if begun_before(requests):
-            beginning = beginning_after(0, requests, self._records_of(group_id))
-            left = _known_from(beginning, requests, followed, BEFORE)
+        after_us, why = 0, BEFORE
+        for stretch in (*self._protocols.stretches(group_id), None):
+            until_us = self._end_ms * 1000 if stretch is None else stretch.from_us
+            of_it = [
+                each
+                for each in requests
+                if after_us <= each.logged.handled_us and (stretch is None or each.logged.handled_us < until_us)
+            ]
+            self._follow_classic(followed, of_it, after_us, until_us // 1000, why)
+            if stretch is not None:
+                if followed.parts and followed.parts[-1].gap is None:
+                    followed.parts[-1].gap = RecordingGap(
+                        reason=f"the group is a {stretch.kind}, which is not understood yet"
+                    )
+                    followed.parts[-1].gap_from_ms = until_us // 1000
+                after_us, why = stretch.until_us, stretch.why
+        return followed
+
+    def _follow_classic(
+        self, followed: FollowedGroup, requests: list[GroupRequest], after_us: int, until_ms: int, why: str
+    ) -> None:
+        """Follow a group while it is classic. `after_us`: 0, or since when it may be so again, after `why`."""
+        records, beginning, left, gave_up = self._records_of(followed.group_id), None, requests, 0
+        if not requests:
+            return
+        if after_us or begun_before(requests):
+            beginning = beginning_after(after_us, requests, records)
+            left = _known_from(beginning, requests, followed, why)
             if beginning is None:
-                return followed
+                return
         while True:
-            part, left = self._part(followed, beginning, left, gave_up)
+            part, left = self._part(followed, beginning, left, until_ms, gave_up)
             followed.parts.append(part)
             if part.gap is None:
-                return followed
+                return
             gave_up = part.result.gave_up
             after_us = part.gap_from_ms * 1000 if beginning is None else max(part.gap_from_ms * 1000, beginning.from_us)
-            beginning = beginning_after(after_us, requests, self._records_of(group_id))
+            beginning = beginning_after(after_us, requests, records)
             left = _known_from(beginning, left, followed, LOST)
             if beginning is None:
-                return followed
+                return
 
     def _part(
-        self, followed: FollowedGroup, beginning: Beginning | None, requests: Sequence[GroupRequest], gave_up: int
+        self,
+        followed: FollowedGroup,
+        beginning: Beginning | None,
+        requests: Sequence[GroupRequest],
+        until_ms: int,
+        gave_up: int,
     ) -> tuple[Part, list[GroupRequest]]:
         """One part, and the requests that came after it was lost."""
         group_id, start, from_us = followed.group_id, START, self._start_us - EDGE_MS * 1000
         if beginning is not None:
             start, from_us = beginning.state(group_id, self._config), beginning.from_us
-        entries = self._since(from_us, None if self._entries is None else self._entries.get(group_id))
+        entries = self._since(from_us, None if self._entries is None else self._entries.get(group_id), until_ms)
         if beginning is not None:
             entries = _after_join_phase(entries, beginning.group.generation_id)
-        records = self._since(from_us, None if self._records is None else self._records.get(group_id))
-        loads = [load for load in self._loads[group_id] if load.from_us > from_us]
+        records = self._since(from_us, None if self._records is None else self._records.get(group_id), until_ms)
+        loads = [load for load in self._loads[group_id] if from_us < load.from_us <= until_ms * 1000]
         expected = expected_of(requests, records, entries, loads)
-        result = OrderSearch(group_id, self._config, expected, steps_of(requests), self._end_ms, start, gave_up).run()
+        result = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up).run()
         doubt = result.track.doubt
         kept = result.order if doubt is None else result.order[: doubt[0].position]
         replay = GroupReplay(group_id, self._config, expected, result.steps, start)
         for index in kept:
             replay.take(result.steps[index])
         if doubt is None:
-            replay.finish(self._end_ms)
+            replay.finish(until_ms)
         else:
             replay.advance_to(doubt[0].time_ms)
         said = [SaidToGroup(each.clock_ms, _said(each)) for each in replay.said]
@@ -240,11 +269,11 @@ class _Follower:
     def _records_of(self, group_id: str) -> Sequence[LoggedRecord]:
         return (self._records or {}).get(group_id, ())
 
-    def _since(self, from_us: int, told: list[_Timed] | None) -> list[_Timed] | None:
-        """Return what the broker wrote from a time on until the last line of the request log."""
+    def _since(self, from_us: int, told: list[_Timed] | None, until_ms: int) -> list[_Timed] | None:
+        """Return what the broker wrote from a time on until another, or until the last line of the request log."""
         if told is None:
             return None
-        first_ms, last_ms = from_us // 1000, self._end_ms + EDGE_MS
+        first_ms, last_ms = from_us // 1000, until_ms + (EDGE_MS if until_ms == self._end_ms else 0)
         return [each for each in told if first_ms <= _time_ms(each) <= last_ms]
 
 

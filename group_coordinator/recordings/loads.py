@@ -64,17 +64,28 @@ def loads_of(requests: Sequence[GroupRequest], moves: Sequence[BrokerLine], plac
     refusals = [request for request in asked if request.refused_as_coordinator]
     loads = []
     for line, unload_ms in _told(moves):
-        # One that comes while the group is being loaded waits until it is.
-        before_it = [request for request in accepted if request.logged.ready_us < line.time_ms * 1000]
-        if before_it:
-            loads.append(_load(before_it[-1], line, unload_ms, places))
+        first = _first_after(accepted, line.time_ms * 1000, places)
+        if first:
+            loads.append(_load(accepted[first - 1], line, unload_ms, places))
     for before, after in pairwise(accepted):
-        if any(before.logged.handled_us < load.loaded_us <= after.logged.ready_us for load in loads):
+        if any(before.logged.handled_us < load.loaded_us <= after.logged.ready_us + HAND_OVER_US for load in loads):
             continue
         refused = _refused_between(refusals, before, after, places)
         if places.of(before) != places.of(after) or refused:
             loads.append(_inferred(before, after, refused, places))
     return sorted(loads, key=lambda load: load.from_us)
+
+
+def _first_after(accepted: Sequence[GroupRequest], load_us: int, places: Places) -> int:
+    """The index of the first request that the new coordinator took: it may be answered before the load is logged."""
+    first = sum(request.logged.ready_us < load_us for request in accepted)
+    while (
+        0 < first < len(accepted)
+        and load_us - accepted[first - 1].logged.ready_us < HAND_OVER_US
+        and places.of(accepted[first - 1]) == places.of(accepted[first])
+    ):
+        first -= 1
+    return first
 
 
 def _told(moves: Sequence[BrokerLine]) -> list[tuple[BrokerLine, int | None]]:

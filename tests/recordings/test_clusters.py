@@ -71,3 +71,12 @@ def test_a_coordinator_that_moves_is_followed() -> None:
 def test_a_coordinator_that_moves_is_followed_by_the_answers_alone(order: tuple[int, ...]) -> None:
     report = verify_recording([CLUSTERS / f"three-brokers.broker-{number}.request.log.gz" for number in order])
     assert_all_agrees(report)
+
+
+@pytest.mark.parametrize("name", ["migration", "migration-refused", "transactions", "connect"])
+def test_what_is_not_understood_is_counted(name: str) -> None:
+    report = verify(name)
+    assert not report.differences, "\n".join(report.lines())
+    assert report.requests.equal == report.requests.total > 500
+    unknown = sum(count for why, count in report.not_compared.items() if "not understood yet" in why)
+    assert (unknown > 0) == (name != "connect")
