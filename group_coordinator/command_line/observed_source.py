@@ -44,7 +44,7 @@ def observed_source(
     try:
         for path in dumps:
             read_dump(path, dump)
-        for path in _files(broker_logs):
+        for path in files_of(broker_logs):
             log.read_file(path)
     except (OSError, ValueError) as problem:
         raise CommandError(str(problem)) from problem
@@ -58,8 +58,8 @@ def observed_source(
     )
 
 
-def _files(names: Sequence[str]) -> list[Path]:
-    """The files that names and patterns stand for; each once."""
+def files_of(names: Sequence[str]) -> list[Path]:
+    """The files that names and patterns stand for; each once. Raises CommandError."""
     found: dict[Path, None] = {}
     for name in names:
         paths = [name] if Path(name).is_file() else sorted(glob(name, recursive=True))

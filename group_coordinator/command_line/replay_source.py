@@ -13,19 +13,28 @@ from msgspec import Struct
 from group_coordinator.command_line import doubts, followed
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.import_log import DeadLetters, nothing_to_tell
-from group_coordinator.command_line.observed_source import is_dump, observed_source
+from group_coordinator.command_line.observed_source import files_of, is_dump, observed_source
 from group_coordinator.command_line.progress import bytes_progress
 from group_coordinator.command_line.tables import say
 from group_coordinator.command_line.what_if import EVENTS_FILE
 from group_coordinator.narrative import words
+from group_coordinator.recordings.coordinator_log import CoordinatorLogs, read_coordinator_logs
 from group_coordinator.recordings.events_import import EventsImport
 from group_coordinator.recordings.following import follow
 from group_coordinator.recordings.kafka_request_log import RequestLog
+from group_coordinator.recordings.offsets_log import OffsetsLog, read_offsets_log
 from schemas.history import History
 from schemas.records_file import encode_record
 
 _EVENT_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
 _FILE_SUFFIXES = (*_EVENT_SUFFIXES, ".log", ".gz")
+
+
+class _Evidence(Struct, frozen=True):
+    """What lies beside request logs: it is compared with what they tell, and completes it."""
+
+    dump: OffsetsLog | None
+    broker_logs: CoordinatorLogs | None
 
 
 class ReplaySource(Struct, frozen=True, kw_only=True):
@@ -46,7 +55,13 @@ class ReplaySource(Struct, frozen=True, kw_only=True):
 
 
 def replay_source(
-    names: list[str], scratch: Path, out: Path | None, time_zone: tzinfo, given: Mapping[str, int], shown_zone: tzinfo
+    names: list[str],
+    broker_logs: Sequence[str],
+    scratch: Path,
+    out: Path | None,
+    time_zone: tzinfo,
+    given: Mapping[str, int],
+    shown_zone: tzinfo,
 ) -> ReplaySource:
     """`given`: the broker's settings, as far as flags say them. Raises CommandError."""
     paths = [Path(name) for name in names]
@@ -57,27 +72,31 @@ def replay_source(
         raise CommandError(
             f"{absent[0]} is no file" + (" (and only one topic can be replayed at a time)." if len(names) > 1 else ".")
         )
-    are_events = {path.name.endswith(_EVENT_SUFFIXES) for path in paths}
+    dumps = [path for path in paths if is_dump(path.name)]
+    logs = [path for path in paths if path not in dumps]
+    are_events = {path.name.endswith(_EVENT_SUFFIXES) for path in logs}
     if are_events == {True}:
+        if dumps or broker_logs:
+            raise CommandError("Brokers' logs go with a dump of an offsets topic, or with request logs.", WRONG_USE)
         return _of_events(paths, given)
     if are_events == {True, False}:
         raise CommandError(
             "Files of events (.jsonl, .parquet) and request logs cannot be replayed together.", WRONG_USE
         )
-    return _of_request_logs(paths, scratch, out, time_zone, given, shown_zone)
+    evidence = _evidence(dumps, broker_logs, time_zone)
+    return _of_request_logs(logs, evidence, scratch, out, time_zone, given, shown_zone)
 
 
 def watched_source(
     names: Sequence[str], broker_logs: Sequence[str], topic_names: Path | None, time_zone: tzinfo, shown_zone: tzinfo
 ) -> ReplaySource | None:
-    """What a dump of an offsets topic and brokers' logs tell; None where no dump is named. Raises CommandError."""
+    """What dumps of an offsets topic and brokers' logs tell; None where not only dumps are named. Raises CommandError.
+    """
     dumps = [Path(name) for name in names if is_dump(name)]
-    if not dumps:
-        if broker_logs or topic_names is not None:
-            raise CommandError("--broker-log and --topic-names go with a dump of an offsets topic.", WRONG_USE)
-        return None
     if len(dumps) < len(names):
-        raise CommandError("A dump of an offsets topic is replayed by itself, with --broker-log.", WRONG_USE)
+        if topic_names is not None:
+            raise CommandError("--topic-names goes with a dump of an offsets topic alone.", WRONG_USE)
+        return None
     observed = observed_source(dumps, broker_logs, topic_names, time_zone, shown_zone)
     return ReplaySource(history=observed.history, doubts=observed.doubts, told=observed.told)
 
@@ -92,15 +111,35 @@ def _of_events(paths: list[Path], given: Mapping[str, int]) -> ReplaySource:
     )
 
 
+def _evidence(dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: tzinfo) -> _Evidence:
+    """Read what lies beside request logs. Raises CommandError."""
+    if len(dumps) > 1:
+        raise CommandError("Request logs are replayed with one dump of the offsets topic.", WRONG_USE)
+    try:
+        return _Evidence(
+            read_offsets_log(dumps[0]) if dumps else None,
+            read_coordinator_logs(files_of(broker_logs), time_zone) if broker_logs else None,
+        )
+    except (OSError, ValueError) as problem:
+        raise CommandError(str(problem)) from problem
+
+
 def _of_request_logs(
-    paths: list[Path], scratch: Path, out: Path | None, time_zone: tzinfo, given: Mapping[str, int], shown_zone: tzinfo
+    paths: list[Path],
+    evidence: _Evidence,
+    scratch: Path,
+    out: Path | None,
+    time_zone: tzinfo,
+    given: Mapping[str, int],
+    shown_zone: tzinfo,
 ) -> ReplaySource:
     """Follow request logs, and turn them into a file of events."""
+    dump = evidence.dump
     letters = DeadLetters((out or scratch) / "damaged-lines.jsonl")
     with bytes_progress("reading the request log") as advance:
         log = RequestLog(paths, time_zone=time_zone, dead_letter=letters.add, progress=advance)
         log.read()
-    following = follow(log, given)
+    following = follow(log, given, None if dump is None else dump.by_group, evidence.broker_logs)
     if not following.is_anything_known:
         raise CommandError(nothing_to_tell(log, paths))
     file = scratch / "events.jsonl"
@@ -117,7 +156,7 @@ def _of_request_logs(
     return ReplaySource(
         files=(file,),
         kept=(EVENTS_FILE,),
-        doubts=(*log.doubts(), *followed.doubts(following, shown_zone)),
+        doubts=(*log.doubts(), *(() if dump is None else dump.doubts()), *followed.doubts(following, shown_zone)),
         settings=following.settings.all(),
         told=(followed.agreement(following),),
     )

@@ -164,9 +164,9 @@ class LogContents:
             heard_us is not None
             and session_us is not None
             and logged.arrival_us - heard_us > session_us + SESSION_SLACK_US
+            and len(self._silences) < NAMES_MAX
         ):
-            if len(self._silences) < NAMES_MAX:
-                self._silences.append((request.group_id, heard_us, logged.arrival_us))
+            self._silences.append((request.group_id, heard_us, logged.arrival_us))
         self._heard_us[key] = max(logged.ready_us, heard_us or 0)
 
     def _note_last(self, request: GroupRequest) -> None:
