@@ -22,22 +22,22 @@ from schemas.recorded import RecordedLoad
 from schemas.records import NO_TIMEOUT, MemberMetadata, decode_group_metadata_value
 
 
-def load(step: Step, said: RecordedLoad) -> None:
+def load(step: Step, fact: RecordedLoad) -> None:
     """Put the stored group in place of the one that was, and begin its members' sessions when it has loaded."""
-    if step.group is None and said.group_metadata is None:
+    if step.group is None and fact.group_metadata is None:
         return
     before = create_classic_group(step) if step.group is None else classic(step)
     _answer_waiting(step, before)
-    step.append_history(CoordinatorChanged(*step.history_fields(), broker_id=said.broker_id, leader_epoch=None))
+    step.append_history(CoordinatorChanged(*step.history_fields(), broker_id=fact.broker_id, leader_epoch=None))
     complete_rebalance(step, "interrupted")
-    loaded = _stored(said, before)
+    loaded = _stored(fact, before)
     group = step.require_group()
     for name in list(group.timers):
         if name in (timers.JOIN, timers.SYNC) or timers.member_of(name) is not None:
             del group.timers[name]
-    group.body, group.is_logged = loaded, group.is_logged or said.group_metadata is not None
+    group.body, group.is_logged = loaded, group.is_logged or fact.group_metadata is not None
     for member in loaded.members.values():
-        delay_ms = max(said.loaded_ms - step.now_ms, 0)
+        delay_ms = max(fact.loaded_ms - step.now_ms, 0)
         step.arm(timers.session(member.member_id), delay_ms + member.session_timeout_ms)
     _tell_changes(step, before, loaded)
     step.note_change()
@@ -53,11 +53,11 @@ def _answer_waiting(step: Step, group: ClassicGroup) -> None:
             step.respond_to_parked("SyncGroup", member.awaiting_sync, refused)
 
 
-def _stored(said: RecordedLoad, before: ClassicGroup) -> ClassicGroup:
+def _stored(fact: RecordedLoad, before: ClassicGroup) -> ClassicGroup:
     """The group as its record has it: with members it is Stable, and each has the one protocol that was chosen."""
-    if said.group_metadata is None:
+    if fact.group_metadata is None:
         return ClassicGroup(state_since_ms=before.state_since_ms)
-    stored = decode_group_metadata_value(said.group_metadata)
+    stored = decode_group_metadata_value(fact.group_metadata)
     loaded = ClassicGroup(
         state=states.STABLE if stored.members else states.EMPTY,
         previous_state=states.COMPLETING_REBALANCE if stored.members else states.PREPARING_REBALANCE,
