@@ -12,29 +12,20 @@ from msgspec import Struct
 
 from group_coordinator.command_line import doubts, followed
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
+from group_coordinator.command_line.evidence import Evidence, read_evidence
 from group_coordinator.command_line.import_log import DeadLetters, nothing_to_tell
-from group_coordinator.command_line.observed_source import files_of, is_dump, observed_source
+from group_coordinator.command_line.observed_source import is_dump, observed_source
 from group_coordinator.command_line.progress import bytes_progress
 from group_coordinator.command_line.tables import say
 from group_coordinator.command_line.what_if import EVENTS_FILE
 from group_coordinator.narrative import words
-from group_coordinator.recordings.coordinator_log import CoordinatorLogs, read_coordinator_logs
 from group_coordinator.recordings.events_import import EventsImport
-from group_coordinator.recordings.following import follow
 from group_coordinator.recordings.kafka_request_log import RequestLog
-from group_coordinator.recordings.offsets_log import OffsetsLog, read_offsets_log
 from schemas.history import History
 from schemas.records_file import encode_record
 
 _EVENT_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
 _FILE_SUFFIXES = (*_EVENT_SUFFIXES, ".log", ".gz")
-
-
-class _Evidence(Struct, frozen=True):
-    """What lies beside request logs: it is compared with what they tell, and completes it."""
-
-    dump: OffsetsLog | None
-    broker_logs: CoordinatorLogs | None
 
 
 class ReplaySource(Struct, frozen=True, kw_only=True):
@@ -83,7 +74,7 @@ def replay_source(
         raise CommandError(
             "Files of events (.jsonl, .parquet) and request logs cannot be replayed together.", WRONG_USE
         )
-    evidence = _evidence(dumps, broker_logs, time_zone)
+    evidence = read_evidence(dumps, broker_logs, time_zone)
     return _of_request_logs(logs, evidence, scratch, out, time_zone, given, shown_zone)
 
 
@@ -111,22 +102,9 @@ def _of_events(paths: list[Path], given: Mapping[str, int]) -> ReplaySource:
     )
 
 
-def _evidence(dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: tzinfo) -> _Evidence:
-    """Read what lies beside request logs. Raises CommandError."""
-    if len(dumps) > 1:
-        raise CommandError("Request logs are replayed with one dump of the offsets topic.", WRONG_USE)
-    try:
-        return _Evidence(
-            read_offsets_log(dumps[0]) if dumps else None,
-            read_coordinator_logs(files_of(broker_logs), time_zone) if broker_logs else None,
-        )
-    except (OSError, ValueError) as problem:
-        raise CommandError(str(problem)) from problem
-
-
 def _of_request_logs(
     paths: list[Path],
-    evidence: _Evidence,
+    evidence: Evidence,
     scratch: Path,
     out: Path | None,
     time_zone: tzinfo,
@@ -134,12 +112,11 @@ def _of_request_logs(
     shown_zone: tzinfo,
 ) -> ReplaySource:
     """Follow request logs, and turn them into a file of events."""
-    dump = evidence.dump
     letters = DeadLetters((out or scratch) / "damaged-lines.jsonl")
     with bytes_progress("reading the request log") as advance:
         log = RequestLog(paths, time_zone=time_zone, dead_letter=letters.add, progress=advance)
         log.read()
-    following = follow(log, given, None if dump is None else dump.by_group, evidence.broker_logs)
+    following = evidence.follow(log, given)
     if not following.is_anything_known:
         raise CommandError(nothing_to_tell(log, paths))
     file = scratch / "events.jsonl"
@@ -156,7 +133,7 @@ def _of_request_logs(
     return ReplaySource(
         files=(file,),
         kept=(EVENTS_FILE,),
-        doubts=(*log.doubts(), *(() if dump is None else dump.doubts()), *followed.doubts(following, shown_zone)),
+        doubts=(*log.doubts(), *evidence.doubts, *followed.doubts(following, shown_zone)),
         settings=following.settings.all(),
         told=(followed.agreement(following),),
     )

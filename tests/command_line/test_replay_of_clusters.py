@@ -106,3 +106,16 @@ def test_request_logs_dump_and_broker_logs_complete_each_other(tmp_path: Path) -
     assert len(moves) == 10
     expired = {each["member"]["client_id"] for each in records if each["type"] == "member_expired"}
     assert not expired & {"mail-a", "mail-b"}
+
+
+def test_an_import_takes_brokers_logs_too(tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    logs = [CLUSTERS / f"three-brokers.broker-{number}.request.log.gz" for number in (1, 2, 3)]
+    done = call(
+        "import", "kafka-request-log", *logs, "--offsets", CLUSTERS / "three-brokers.offsets.jsonl.gz", "--broker-log",
+        CLUSTERS / "three-brokers.broker-*.server.log.gz", "--out", events,
+    )  # fmt: skip
+    assert "0 differ" in text_of(done)
+    values = [json.loads(line)["value"] for line in events.read_text().splitlines()]
+    loads = [json.loads(value) for value in values if "recorded_load" in value]
+    assert sorted(each["broker_id"] for each in loads) == [1, 1, 2, 2, 2, 2, 2, 3, 3, 3]
