@@ -6,7 +6,7 @@ without it, the answers show that another broker coordinates the group, or that 
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -15,6 +15,8 @@ from group_coordinator.recordings.expectations import LATE_MS, MAY_BE_PARKED, Lo
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.recorded_groups import HAND_OVER_US
 
+_ANYWHERE = "FindCoordinator"
+"""Any broker answers this for any group."""
 RETRY_US = LATE_MS * 1000 // 2
 """How long after a load the first member may come: it is refused until then, and asks again."""
 
@@ -29,17 +31,24 @@ class Places:
             self._join(*_marks(request))
         self._ready_us: dict[object, list[int]] = {}
         for request in requests:
-            self._ready_us.setdefault(self.of(request), []).append(request.logged.ready_us)
+            if request.set_aside is None and request.logged.api != _ANYWHERE:
+                self._ready_us.setdefault(self.of(request), []).append(request.logged.ready_us)
         for times in self._ready_us.values():
             times.sort()
 
     def of(self, request: GroupRequest) -> object:
         return self._root(_marks(request)[0])
 
-    def last_heard_us(self, place: object, before_us: int) -> int:
-        """When a broker last answered any group before a time."""
+    def last_heard_us(self, before: GroupRequest, after: GroupRequest | None, load_us: int) -> int:
+        """When the old coordinator last answered as one before a load: it may have answered other groups later.
+
+        One that was started anew answers again, so of it only the group's last answer counts.
+        """
+        place = self.of(before)
+        if after is None or self.of(after) == place:
+            return before.logged.ready_us
         times = self._ready_us[place]
-        return times[max(bisect_left(times, before_us) - 1, 0)]
+        return times[max(bisect_left(times, load_us) - 1, 0)]
 
     def _join(self, one: object, other: object) -> None:
         self._roots[self._root(one)] = self._root(other)
@@ -57,16 +66,17 @@ def _marks(request: GroupRequest) -> tuple[object, object]:
 def loads_of(requests: Sequence[GroupRequest], moves: Sequence[BrokerLine], places: Places) -> list[Load]:
     """The loads of one group. `requests`: all to it, those that were refused before they reached it included."""
     asked = sorted(
-        (request for request in requests if request.logged.api != "FindCoordinator"),
+        (request for request in requests if request.logged.api != _ANYWHERE),
         key=lambda request: request.logged.handled_us,
     )
     accepted = [request for request in asked if request.set_aside is None]
-    refusals = [request for request in asked if request.refused_as_coordinator]
+    refusals = sorted((request for request in asked if request.refused_as_coordinator), key=_ready_us)
     loads = []
     for line, unload_ms in _told(moves):
         first = _first_after(accepted, line.time_ms * 1000, places)
         if first:
-            loads.append(_load(accepted[first - 1], line, unload_ms, places))
+            after_it = accepted[first] if first < len(accepted) else None
+            loads.append(_load(accepted[first - 1], after_it, line, unload_ms, places))
     for before, after in pairwise(accepted):
         if any(before.logged.handled_us < load.loaded_us <= after.logged.ready_us + HAND_OVER_US for load in loads):
             continue
@@ -101,9 +111,11 @@ def _told(moves: Sequence[BrokerLine]) -> list[tuple[BrokerLine, int | None]]:
     return found
 
 
-def _load(before: GroupRequest, line: BrokerLine, unload_ms: int | None, places: Places) -> Load:
+def _load(
+    before: GroupRequest, after: GroupRequest | None, line: BrokerLine, unload_ms: int | None, places: Places
+) -> Load:
     loaded_us = line.time_ms * 1000
-    last_us = unload_ms * 1000 if unload_ms is not None else places.last_heard_us(places.of(before), loaded_us)
+    last_us = unload_ms * 1000 if unload_ms is not None else places.last_heard_us(before, after, loaded_us)
     return Load(from_us=_from(before, last_us, loaded_us), loaded_us=loaded_us, broker_id=line.broker)
 
 
@@ -111,7 +123,7 @@ def _inferred(before: GroupRequest, after: GroupRequest, refused: Sequence[Group
     first_us = after.logged.handled_us
     of_new = [each.logged.ready_us for each in refused if places.of(each) == places.of(after)]
     loaded_us = max([first_us - RETRY_US, *(us for us in of_new if us <= first_us)])
-    from_us = _from(before, places.last_heard_us(places.of(before), first_us), first_us)
+    from_us = _from(before, places.last_heard_us(before, after, first_us), first_us)
     return Load(from_us=from_us, loaded_us=max(loaded_us, from_us))
 
 
@@ -125,11 +137,13 @@ def _refused_between(
 ) -> list[GroupRequest]:
     """Requests that the group's broker refused between two that it took."""
     known = (places.of(before), places.of(after))
-    return [
-        each
-        for each in refusals
-        if before.logged.handled_us < each.logged.ready_us <= after.logged.handled_us and places.of(each) in known
-    ]
+    first = bisect_right(refusals, before.logged.handled_us, key=_ready_us)
+    last = bisect_right(refusals, after.logged.handled_us, key=_ready_us)
+    return [each for each in refusals[first:last] if places.of(each) in known]
+
+
+def _ready_us(request: GroupRequest) -> int:
+    return request.logged.ready_us
 
 
 def waited_for_move(request: GroupRequest, loads: Sequence[Load]) -> bool:
