@@ -24,6 +24,7 @@ from group_coordinator.recordings.offsets_log import OffsetsLog, read_offsets_lo
 from schemas.java_hash import group_partition
 
 LETTERS_SHOWN = 10
+NOT_YET = "not understood yet"
 _WHAT = {"answer": "answer", "time": "time of an answer", "record": "offsets log", "log": "coordinator log"}
 
 
@@ -93,6 +94,8 @@ class RecordingReport(Struct, kw_only=True):
             ("coordinator log has entries", self.log_entries),
         ):
             if compared is not None and not compared.total:
+                if any(NOT_YET in why for why in self.not_compared):
+                    return f"Nothing of it was verified: the groups of its time are of kinds that are {NOT_YET}."
                 return (
                     f"Nothing of it was verified: the {side} of none of these groups in the time of the request log. "
                     "Is it of another time zone?"
