@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.narrative import words
-from group_coordinator.observed.broker_log import BrokerLog
 from group_coordinator.observed.cluster import Observed, observe
 from group_coordinator.observed.offsets_log import OffsetsDump, read_dump
+from group_coordinator.recordings.broker_log import BrokerLog
 from group_coordinator.recordings.kafka_json import KafkaJsonError, topic_id_from_kafka
 from schemas.history import History
 
@@ -44,7 +44,7 @@ def observed_source(
     try:
         for path in dumps:
             read_dump(path, dump)
-        for path in _files(broker_logs):
+        for path in files_of(broker_logs):
             log.read_file(path)
     except (OSError, ValueError) as problem:
         raise CommandError(str(problem)) from problem
@@ -58,8 +58,8 @@ def observed_source(
     )
 
 
-def _files(names: Sequence[str]) -> list[Path]:
-    """The files that names and patterns stand for; each once."""
+def files_of(names: Sequence[str]) -> list[Path]:
+    """The files that names and patterns stand for; each once. Raises CommandError."""
     found: dict[Path, None] = {}
     for name in names:
         paths = [name] if Path(name).is_file() else sorted(glob(name, recursive=True))

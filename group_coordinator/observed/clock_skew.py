@@ -11,8 +11,8 @@ from statistics import median_low
 
 from msgspec import Struct
 
-from group_coordinator.observed.broker_lines import AssignmentTaken, BrokerLine
 from group_coordinator.observed.offsets_log import LogRecord
+from group_coordinator.recordings.broker_lines import AssignmentTaken, BrokerLine
 
 TOLERANCE_MS = 250
 """What a busy broker needs between a record and its line."""

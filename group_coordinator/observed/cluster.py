@@ -9,14 +9,14 @@ from operator import attrgetter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from group_coordinator.observed import broker_lines as told
-from group_coordinator.observed.broker_lines import BrokerLine
-from group_coordinator.observed.broker_patterns import NO_GROUP
 from group_coordinator.observed.clock_skew import Skew, estimate
 from group_coordinator.observed.group import ObservedGroup
 from group_coordinator.observed.offsets_log import Entry, LogRecord
 from group_coordinator.observed.ordering import TimedLine, in_order, timed
 from group_coordinator.observed.transactions import Fact, OpenTransaction, PartitionCommits
+from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings.broker_lines import BrokerLine
+from group_coordinator.recordings.broker_patterns import NO_GROUP
 from schemas.history import History
 from schemas.java_hash import group_partition
 

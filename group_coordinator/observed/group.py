@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from group_coordinator.observed import broker_lines as told
 from group_coordinator.observed.classic import ClassicGroup
 from group_coordinator.observed.commits import GroupCommits
 from group_coordinator.observed.modern import Hints, ModernGroup
@@ -14,6 +13,7 @@ from group_coordinator.observed.offsets_log import LogRecord
 from group_coordinator.observed.ordering import Item, TimedLine, in_one_step
 from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember, stored_generation
 from group_coordinator.observed.teller import Teller
+from group_coordinator.recordings import broker_lines as told
 from schemas.history import History
 from schemas.observed_history import CoordinatorChanged, GroupConverted
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from group_coordinator.observed import broker_lines as told
-from group_coordinator.observed.broker_lines import BrokerLine
 from group_coordinator.observed.clock_skew import Skew
 from group_coordinator.observed.offsets_log import LogRecord
 from group_coordinator.observed.transactions import Fact
+from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings.broker_lines import BrokerLine
 
 _GROUP_METADATA = "GroupMetadata"
 

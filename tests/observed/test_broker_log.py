@@ -11,12 +11,12 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec.structs import replace
 
-from group_coordinator.observed import broker_lines as told
-from group_coordinator.observed.broker_lines import BrokerLine, LineEvent
-from group_coordinator.observed.broker_log import BrokerLog
 from group_coordinator.observed.clock_skew import estimate
 from group_coordinator.observed.cluster import observe
 from group_coordinator.observed.offsets_log import LogRecord
+from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings.broker_lines import BrokerLine, LineEvent
+from group_coordinator.recordings.broker_log import BrokerLog
 from schemas.events import encode_json
 from tests.observed.recorded import CLUSTERS, entries, lines
 

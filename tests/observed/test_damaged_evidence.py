@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from group_coordinator.narrative import sentences
-from group_coordinator.observed.broker_lines import BrokerLine
 from group_coordinator.observed.cluster import observe
 from group_coordinator.observed.offsets_log import Entry, LogRecord
+from group_coordinator.recordings.broker_lines import BrokerLine
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import Ownership
 from schemas.history import GroupRecorded, MemberJoined, RebalanceStarted, RecordingGap

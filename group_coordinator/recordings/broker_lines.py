@@ -56,6 +56,9 @@ class AssignmentTaken(LineEvent, frozen=True, kw_only=True, gc=False):
     """The leader has sent the assignment."""
 
     generation_id: int
+    leader_id: str | None = None
+    """None: the line does not say, as before Kafka 3."""
+    members: int | None = None
 
 
 class GroupEmptied(LineEvent, frozen=True, kw_only=True, gc=False):
