@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from group_coordinator.observed.offsets_log import LogRecord
 from group_coordinator.observed.ordering import Item, TimedLine
 from schemas.history import Cause, Evidence, History
 
@@ -25,11 +24,17 @@ class Teller:
         self.life = 0
         """Which life of the group it is, as far as the evidence goes back."""
         self.generation_id = 0
-        self.history: list[History] = []
+        self._history: list[History] = []
+        self._last_seq = 0
         self._at_ms = 0
         self._item: Item | None = None
         self._evidence: tuple[Evidence, ...] = ()
         self._offset = NO_OFFSET
+
+    def take_history(self) -> list[History]:
+        """What was said since the last call."""
+        history, self._history = self._history, []
+        return history
 
     def look_at(self, item: Item) -> None:
         """What is said from now on is said because of this record or line."""
@@ -55,8 +60,8 @@ class Teller:
     ) -> int:
         """Append a record of this type. `said`: the reason that a client gave. Returns its `seq`."""
         moment_ms = self._at_ms if at_ms is None else at_ms
-        seq = len(self.history) + 1
-        self.history.append(
+        seq = self._last_seq = self._last_seq + 1
+        self._history.append(
             kind(
                 group_id=self.group_id,
                 epoch=self.life,
@@ -87,8 +92,3 @@ def evidence_of(item: Item) -> Evidence:
             source="broker_log", partition=line.partition, broker=line.broker, file=line.file, line=line.number
         )
     return Evidence(source="offsets_log", partition=item.partition, offset=item.offset)
-
-
-def is_record(item: Item, name: str) -> bool:
-    """Whether the item is a record of this type."""
-    return isinstance(item, LogRecord) and item.name == name

@@ -10,7 +10,7 @@ import pytest
 from group_coordinator.narrative import sentences
 from group_coordinator.observed.broker_lines import BrokerLine
 from group_coordinator.observed.cluster import observe
-from group_coordinator.observed.offsets_log import Entry, LogRecord
+from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecord, TransactionMarker
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import Ownership
 from schemas.history import GroupRecorded, MemberJoined, RebalanceStarted, RecordingGap
@@ -42,15 +42,17 @@ def compacted(records: Sequence[Entry], until_ms: int) -> list[Entry]:
     """Of what is older, the last record of each key."""
     last: dict[tuple[object, ...], int] = {}
     for record in records:
-        if isinstance(record, LogRecord) and record.timestamp_ms < until_ms:
-            last[record.partition, record.name, str(record.key)] = record.offset
+        if not isinstance(record, TransactionMarker) and record.timestamp_ms < until_ms:
+            last[_key(record)] = record.offset
     return [
         each
         for each in records
-        if not isinstance(each, LogRecord)
-        or each.timestamp_ms >= until_ms
-        or last[each.partition, each.name, str(each.key)] == each.offset
+        if isinstance(each, TransactionMarker) or each.timestamp_ms >= until_ms or last[_key(each)] == each.offset
     ]
+
+
+def _key(record: LogRecord | CommitRecord) -> tuple[object, ...]:
+    return record.partition, type(record) if isinstance(record, CommitRecord) else record.name, str(record.key)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

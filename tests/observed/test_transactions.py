@@ -8,7 +8,7 @@ from base64 import b64encode
 import pytest
 
 from group_coordinator.observed.cluster import Observed, observe
-from group_coordinator.observed.offsets_log import Entry, LogRecord, UnknownRecord, read_line
+from group_coordinator.observed.offsets_log import CommitRecord, Entry, UnknownRecord, read_line
 from schemas.history import OffsetsCommitted
 from schemas.observed_history import OffsetsRemoved, TransactionalOffsetsAborted, TransactionalOffsetsPending
 from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
@@ -99,5 +99,5 @@ def test_both_types_of_commits_are_commits(number: int) -> None:
     value = encode_offset_commit_value(OffsetCommitValue(offset=5, commit_timestamp_ms=0), 1)
     line = {"partition": 7, "offset": 0, "timestamp_ms": 1_000, "key": _text(key), "value": _text(value)}
     read = _read(line)
-    assert isinstance(read, LogRecord)
+    assert isinstance(read, CommitRecord)
     assert committed(observe([read], (), {})) == [(1_000, 5)]

@@ -1,0 +1,152 @@
+"""What is told in the end follows from the evidence alone, in whatever order and pieces it came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from random import Random
+
+import pytest
+
+from group_coordinator.observed.broker_lines import BrokerLine
+from group_coordinator.observed.cluster import observe
+from group_coordinator.observed.observer import Observer, Told
+from group_coordinator.observed.offsets_log import Entry
+from group_coordinator.tables.fold import fold
+from group_coordinator.tables.rows import Commit
+from schemas.history import History, OffsetsCommitted
+from tests.observed.recorded import entries, lines
+from tests.observed.test_transactions import commit, marker
+
+NAMES = [
+    "connect", "consumer-protocol", "migration", "migration-refused", "old-2.8", "old-3.9", "share-streams",
+    "three-brokers", "transactions",
+]  # fmt: skip
+Piece = Entry | BrokerLine
+
+
+def mixed(name: str, random: Random) -> list[Piece]:
+    """All evidence: lines in any order, partitions mixed, each partition's records in the order of offsets."""
+    by_partition: dict[int, list[Entry]] = {}
+    for entry in entries(name):
+        by_partition.setdefault(entry.partition, []).append(entry)
+    rest: list[Iterator[Piece]] = [iter(each) for each in by_partition.values()]
+    rest.append(iter(random.sample(lines(name), len(lines(name)))))
+    found = []
+    while rest:
+        source = random.choice(rest)
+        for _ in range(random.randrange(1, 200)):
+            piece = next(source, None)
+            if piece is None:
+                rest.remove(source)
+                break
+            found.append(piece)
+    return found
+
+
+def pieces(all_of_it: Sequence[Piece], random: Random) -> Iterator[Sequence[Piece]]:
+    """Cut anywhere."""
+    begin = 0
+    while begin < len(all_of_it):
+        end = begin + random.choice([1, 3, 50, 500])
+        yield all_of_it[begin:end]
+        begin = end
+
+
+def add(observer: Observer, piece: Iterable[Piece]) -> None:
+    for each in piece:
+        if isinstance(each, BrokerLine):
+            observer.add_lines([each])
+        else:
+            observer.add_records([each])
+
+
+class Teller:
+    """What somebody knows who takes what is new, again and again."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, list[History]] = {}
+
+    def take(self, told: Iterable[Told]) -> None:
+        for each in told:
+            if each.is_whole:
+                self.known[each.group_id] = []
+            self.known[each.group_id] += each.history
+
+    @property
+    def history(self) -> list[History]:
+        return [each for group_id in sorted(self.known) for each in self.known[group_id]]
+
+
+@pytest.mark.parametrize("every_commit", [True, False], ids=["every-commit", "points"])
+@pytest.mark.parametrize("name", NAMES)
+def test_any_order_and_pieces(name: str, every_commit: bool) -> None:
+    whole = observe(entries(name), lines(name), {}, every_commit=every_commit)
+    random = Random(name)
+    observer, teller = Observer(every_commit=every_commit), Teller()
+    for piece in pieces(mixed(name, random), random):
+        add(observer, piece)
+        if random.random() < 0.2:
+            teller.take(observer.take())
+    teller.take(observer.take())
+    if every_commit:
+        assert teller.history == whole.history
+    assert list(observer.whole()) == whole.history
+    assert observer.skews == whole.skews
+    assert observer.open_transactions() == whole.open_transactions
+
+
+def test_what_comes_again_is_passed_over() -> None:
+    name = "transactions"
+    observer = Observer(every_commit=True)
+    for _ in range(2):
+        observer.add_records(entries(name))
+        observer.add_lines(lines(name))
+    assert list(observer.whole()) == observe(entries(name), lines(name), {}).history
+    list(observer.take())
+    observer.add_lines(lines(name))
+    assert list(observer.take()) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_points_are_the_last_commits_of_minutes(name: str) -> None:
+    """Of each partition and minute the last commit is kept, and the last of all is the last."""
+    every = commits(observe(entries(name), lines(name), {}, every_commit=True).history)
+    points = commits(observe(entries(name), lines(name), {}, every_commit=False).history)
+    last = {(each.group_id, each.topic, each.partition, each.committed_ms // 60_000): each for each in every}
+    assert [point(each) for each in points] == [point(each) for each in every if each in last.values()]
+
+
+def commits(history: Iterable[History]) -> list[Commit]:
+    return [row for row in fold(history) if isinstance(row, Commit)]
+
+
+def point(row: Commit) -> tuple[object, ...]:
+    return row.group_id, row.topic, row.partition, row.committed_ms, row.offset
+
+
+def test_a_commit_after_all_else_is_told_alone() -> None:
+    observer = Observer(every_commit=True)
+    observer.add_records([commit(0, 5)])
+    (first,) = observer.take()
+    observer.add_records([commit(1, 6), commit(2, 7, 42)])
+    (more,) = observer.take()
+    observer.add_records([marker(3, "COMMIT", 42)])
+    (last,) = observer.take()
+    assert [each.is_whole for each in (first, more, last)] == [True, False, False]
+    committed = [
+        each.offsets[0].offset for each in (*more.history, *last.history) if isinstance(each, OffsetsCommitted)
+    ]
+    assert committed == [6, 7]
+    assert [each.seq for each in (*first.history, *more.history, *last.history)] == [1, 2, 3, 4]
+
+
+def test_commits_take_the_memory_of_their_points() -> None:
+    """A thousand commits of one partition within a second are one."""
+    observer = Observer()
+    for place in range(1_000):
+        observer.add_records([commit(place, place)])
+        if place % 10 == 0:
+            list(observer.take())
+    (only,) = observer.whole()
+    assert isinstance(only, OffsetsCommitted)
+    assert only.offsets[0].offset == 999
