@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from group_coordinator.observed.broker_lines import BrokerLine
 from group_coordinator.observed.clock_skew import Skew
+from group_coordinator.observed.evidence import ALL, Bounds
 from group_coordinator.observed.observer import Observer
 from group_coordinator.observed.offsets_log import Entry
 from group_coordinator.observed.transactions import OpenTransaction
@@ -26,10 +27,10 @@ class Observed(Struct, frozen=True, kw_only=True):
 
 
 def observe(
-    entries: Iterable[Entry], lines: Iterable[BrokerLine], topic_names: Mapping[str, str], *, every_commit: bool = True
+    entries: Iterable[Entry], lines: Iterable[BrokerLine], topic_names: Mapping[str, str], bounds: Bounds = ALL
 ) -> Observed:
     """`entries`: by partition and offset. `lines`: in any order. `topic_names`: by topic id, as far as it is known."""
-    observer = Observer(topic_names, every_commit=every_commit)
+    observer = Observer(topic_names, bounds)
     observer.add_records(entries)
     observer.add_lines(lines)
     history = list(observer.whole())

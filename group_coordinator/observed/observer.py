@@ -15,7 +15,7 @@ from group_coordinator.observed import broker_lines as told
 from group_coordinator.observed.broker_lines import BrokerLine
 from group_coordinator.observed.broker_patterns import NO_GROUP
 from group_coordinator.observed.clock_skew import Skew, Skews
-from group_coordinator.observed.evidence import GroupEvidence
+from group_coordinator.observed.evidence import BOUNDED, Bounds, GroupEvidence, Shares
 from group_coordinator.observed.group import ObservedGroup
 from group_coordinator.observed.modern_records import kind_of
 from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecord
@@ -48,8 +48,8 @@ class _Partition:
 class _Group:
     """A group's evidence, and how far it was followed."""
 
-    def __init__(self, group_id: str, *, every_commit: bool) -> None:
-        self.evidence = GroupEvidence(group_id, every_commit=every_commit)
+    def __init__(self, evidence: GroupEvidence) -> None:
+        self.evidence = evidence
         self.followed: ObservedGroup | None = None
         self.last_line_ms = 0
         """When the last of its lines was written, by the clock of the records."""
@@ -75,9 +75,10 @@ class _Group:
 class Observer:
     """All groups of one cluster."""
 
-    def __init__(self, topic_names: Mapping[str, str] | None = None, *, every_commit: bool = False) -> None:
-        """`topic_names`: by topic id in hexadecimal digits. `every_commit`: keep all, not the last of each minute."""
-        self._every_commit = every_commit
+    def __init__(self, topic_names: Mapping[str, str] | None = None, bounds: Bounds = BOUNDED) -> None:
+        """`topic_names`: by topic id in hexadecimal digits. `bounds`: how much of the evidence is kept."""
+        self._bounds = bounds
+        self._shares = Shares(bounds.commits_max)
         self._topic_names = dict(topic_names or {})
         self._topic_ids: set[str] = set()
         """Those that commits have named, as text with hyphens."""
@@ -175,7 +176,7 @@ class Observer:
     def _group(self, group_id: str) -> _Group:
         group = self._groups.get(group_id)
         if group is None:
-            group = self._groups[group_id] = _Group(group_id, every_commit=self._every_commit)
+            group = self._groups[group_id] = _Group(GroupEvidence(group_id, self._bounds, self._shares))
         return group
 
     def _touch(self, group_ids: Iterable[str]) -> None:
@@ -217,7 +218,7 @@ class Observer:
 
     def _follow(self, group: _Group) -> list[History]:
         evidence = group.evidence
-        lines = timed(evidence.lines, self._skews, self._begins_ms)
+        lines = timed(evidence.lines(), self._skews, self._begins_ms)
         facts = evidence.facts()
         partition = _partition(evidence.group_id, facts, lines)
         group.followed = ObservedGroup(evidence.group_id, partition, self._topic_names)
@@ -239,7 +240,7 @@ class Observer:
 
     def _touch_lines(self, is_meant: Callable[[BrokerLine], bool]) -> None:
         """The order of lines like these may be another one now."""
-        self._touch(group_id for group_id, group in self._groups.items() if any(map(is_meant, group.evidence.lines)))
+        self._touch(group_id for group_id, group in self._groups.items() if any(map(is_meant, group.evidence.lines())))
 
 
 def _skew_ms(skew: Skew | None) -> int:

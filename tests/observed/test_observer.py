@@ -9,6 +9,7 @@ import pytest
 
 from group_coordinator.observed.broker_lines import BrokerLine
 from group_coordinator.observed.cluster import observe
+from group_coordinator.observed.evidence import ALL, Bounds
 from group_coordinator.observed.observer import Observer, Told
 from group_coordinator.observed.offsets_log import Entry
 from group_coordinator.tables.fold import fold
@@ -77,18 +78,26 @@ class Teller:
         return [each for group_id in sorted(self.known) for each in self.known[group_id]]
 
 
-@pytest.mark.parametrize("every_commit", [True, False], ids=["every-commit", "points"])
+BOUNDS = {
+    "all": ALL,
+    "points": Bounds(commits_max=1_000_000),
+    "shares": Bounds(commits_max=20),
+    "tight": Bounds(commits_max=1, records_per_group_max=7, lines_per_group_max=11),
+}
+
+
+@pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
 @pytest.mark.parametrize("name", NAMES)
-def test_any_order_and_pieces(name: str, every_commit: bool) -> None:
-    whole = observe(entries(name), lines(name), {}, every_commit=every_commit)
+def test_any_order_and_pieces(name: str, bounds: Bounds) -> None:
+    whole = observe(entries(name), lines(name), {}, bounds)
     random = Random(name)
-    observer, teller = Observer(every_commit=every_commit), Teller()
+    observer, teller = Observer(bounds=bounds), Teller()
     for piece in pieces(mixed(name, random), random):
         add(observer, piece)
         if random.random() < 0.2:
             teller.take(observer.take())
     teller.take(observer.take())
-    if every_commit:
+    if bounds is ALL:
         assert teller.history == whole.history
     assert list(observer.whole()) == whole.history
     assert observer.skews == whole.skews
@@ -97,7 +106,7 @@ def test_any_order_and_pieces(name: str, every_commit: bool) -> None:
 
 def test_what_comes_again_is_passed_over() -> None:
     name = "transactions"
-    observer = Observer(every_commit=True)
+    observer = Observer(bounds=ALL)
     for _ in range(2):
         observer.add_records(entries(name))
         observer.add_lines(lines(name))
@@ -110,8 +119,8 @@ def test_what_comes_again_is_passed_over() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_points_are_the_last_commits_of_minutes(name: str) -> None:
     """Of each partition and minute the last commit is kept, and the last of all is the last."""
-    every = commits(observe(entries(name), lines(name), {}, every_commit=True).history)
-    points = commits(observe(entries(name), lines(name), {}, every_commit=False).history)
+    every = commits(observe(entries(name), lines(name), {}).history)
+    points = commits(observe(entries(name), lines(name), {}, Bounds(commits_max=1_000_000)).history)
     last = {(each.group_id, each.topic, each.partition, each.committed_ms // 60_000): each for each in every}
     assert [point(each) for each in points] == [point(each) for each in every if each in last.values()]
 
@@ -125,7 +134,7 @@ def point(row: Commit) -> tuple[object, ...]:
 
 
 def test_a_commit_after_all_else_is_told_alone() -> None:
-    observer = Observer(every_commit=True)
+    observer = Observer(bounds=ALL)
     observer.add_records([commit(0, 5)])
     (first,) = observer.take()
     observer.add_records([commit(1, 6), commit(2, 7, 42)])
