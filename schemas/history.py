@@ -153,20 +153,9 @@ class MemberFenced(HistoryRecord, frozen=True, kw_only=True, tag="member_fenced"
 # -------------------------------------------------------------------------------------------------------- rebalances
 
 RebalanceTrigger = Literal[
-    "member_joined",
-    "leader_rejoined",
-    "member_changed",
-    "static_member_replaced",
-    "member_left",
-    "pending_member_left",
-    "member_expired",
-    "members_did_not_sync",
-    "assignment_too_large",
-    "subscription_changed",
-    "topics_changed",
-    "regexes_resolved",
-    "group_converted",
-    "not_known",
+    "member_joined", "leader_rejoined", "member_changed", "static_member_replaced", "member_left",
+    "pending_member_left", "member_expired", "members_did_not_sync", "assignment_too_large",
+    "subscription_changed", "topics_changed", "regexes_resolved", "group_converted", "not_known",
 ]
 
 
@@ -299,32 +288,12 @@ class RequestRefused(HistoryRecord, frozen=True, kw_only=True, tag="request_refu
 
 
 History = (
-    GroupCreated
-    | GroupEmpty
-    | GroupStable
-    | GroupDead
-    | GroupRecorded
-    | RecordingGap
-    | MemberIdAssigned
-    | PendingMemberRemoved
-    | MemberJoined
-    | MemberRejoined
-    | MemberLeft
-    | MemberExpired
-    | MemberDropped
-    | MemberReplaced
-    | MemberFenced
-    | RebalanceStarted
-    | RebalanceExtended
-    | JoinPhaseCompleted
-    | ProtocolChosen
-    | LeaderElected
-    | AssignmentReceived
-    | RebalanceCompleted
-    | OffsetsCommitted
-    | OffsetsExpired
-    | OffsetsDeleted
-    | RequestRefused
+    GroupCreated | GroupEmpty | GroupStable | GroupDead | GroupRecorded | RecordingGap
+    | MemberIdAssigned | PendingMemberRemoved | MemberJoined | MemberRejoined | MemberLeft | MemberExpired
+    | MemberDropped | MemberReplaced | MemberFenced
+    | RebalanceStarted | RebalanceExtended | JoinPhaseCompleted | ProtocolChosen | LeaderElected
+    | AssignmentReceived | RebalanceCompleted
+    | OffsetsCommitted | OffsetsExpired | OffsetsDeleted | RequestRefused
     | ObservedHistory
 )
 

@@ -392,55 +392,15 @@ class Api(Struct, frozen=True, kw_only=True):
 
 
 APIS: dict[str, Api] = {
-    "FindCoordinator": Api(
-        key=ApiKey.FIND_COORDINATOR,
-        request=FindCoordinatorRequest,
-        response=FindCoordinatorResponse,
-        min_version=0,
-        max_version=6,
-    ),
-    "JoinGroup": Api(
-        key=ApiKey.JOIN_GROUP, request=JoinGroupRequest, response=JoinGroupResponse, min_version=0, max_version=9
-    ),
-    "SyncGroup": Api(
-        key=ApiKey.SYNC_GROUP, request=SyncGroupRequest, response=SyncGroupResponse, min_version=0, max_version=5
-    ),
-    "Heartbeat": Api(
-        key=ApiKey.HEARTBEAT, request=HeartbeatRequest, response=HeartbeatResponse, min_version=0, max_version=4
-    ),
-    "LeaveGroup": Api(
-        key=ApiKey.LEAVE_GROUP, request=LeaveGroupRequest, response=LeaveGroupResponse, min_version=0, max_version=5
-    ),
-    "OffsetCommit": Api(
-        key=ApiKey.OFFSET_COMMIT,
-        request=OffsetCommitRequest,
-        response=OffsetCommitResponse,
-        min_version=2,
-        max_version=10,
-    ),
-    "OffsetFetch": Api(
-        key=ApiKey.OFFSET_FETCH, request=OffsetFetchRequest, response=OffsetFetchResponse, min_version=1, max_version=10
-    ),
-    "OffsetDelete": Api(
-        key=ApiKey.OFFSET_DELETE,
-        request=OffsetDeleteRequest,
-        response=OffsetDeleteResponse,
-        min_version=0,
-        max_version=0,
-    ),
-    "DescribeGroups": Api(
-        key=ApiKey.DESCRIBE_GROUPS,
-        request=DescribeGroupsRequest,
-        response=DescribeGroupsResponse,
-        min_version=0,
-        max_version=6,
-    ),
-    "DeleteGroups": Api(
-        key=ApiKey.DELETE_GROUPS,
-        request=DeleteGroupsRequest,
-        response=DeleteGroupsResponse,
-        min_version=0,
-        max_version=2,
-    ),
+    "FindCoordinator": Api(key=ApiKey.FIND_COORDINATOR, request=FindCoordinatorRequest, response=FindCoordinatorResponse, min_version=0, max_version=6),
+    "JoinGroup": Api(key=ApiKey.JOIN_GROUP, request=JoinGroupRequest, response=JoinGroupResponse, min_version=0, max_version=9),
+    "SyncGroup": Api(key=ApiKey.SYNC_GROUP, request=SyncGroupRequest, response=SyncGroupResponse, min_version=0, max_version=5),
+    "Heartbeat": Api(key=ApiKey.HEARTBEAT, request=HeartbeatRequest, response=HeartbeatResponse, min_version=0, max_version=4),
+    "LeaveGroup": Api(key=ApiKey.LEAVE_GROUP, request=LeaveGroupRequest, response=LeaveGroupResponse, min_version=0, max_version=5),
+    "OffsetCommit": Api(key=ApiKey.OFFSET_COMMIT, request=OffsetCommitRequest, response=OffsetCommitResponse, min_version=2, max_version=10),
+    "OffsetFetch": Api(key=ApiKey.OFFSET_FETCH, request=OffsetFetchRequest, response=OffsetFetchResponse, min_version=1, max_version=10),
+    "OffsetDelete": Api(key=ApiKey.OFFSET_DELETE, request=OffsetDeleteRequest, response=OffsetDeleteResponse, min_version=0, max_version=0),
+    "DescribeGroups": Api(key=ApiKey.DESCRIBE_GROUPS, request=DescribeGroupsRequest, response=DescribeGroupsResponse, min_version=0, max_version=6),
+    "DeleteGroups": Api(key=ApiKey.DELETE_GROUPS, request=DeleteGroupsRequest, response=DeleteGroupsResponse, min_version=0, max_version=2),
 }
 """By the `api` of an envelope. ListGroups is missing on purpose: it spans groups (see `ListGroupsRequest`)."""

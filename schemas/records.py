@@ -238,7 +238,8 @@ def encode_group_metadata(
     current_state_timestamp_ms: int,
     members: Sequence[bytes],
 ) -> bytes:
-    """Write the bytes of `encode_group_metadata_value` from the parts; the members come from `encode_member_metadata`."""
+    """Write the bytes of `encode_group_metadata_value` from the parts; the members come from `encode_member_metadata`.
+    """
     flexible = version >= _FLEXIBLE_VERSION
     try:
         parts = (

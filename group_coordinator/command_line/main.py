@@ -20,6 +20,7 @@ from group_coordinator.command_line import (
     run,
     tap,
     verify,
+    watch,
 )
 from group_coordinator.command_line.errors import EXPECTED, told
 from group_coordinator.command_line.options import insist_on_pairs
@@ -71,6 +72,7 @@ verifications.command("history")(verify.history)
 app.command("groups")(groups.groups)
 app.command("explain")(explain.explain)
 app.command("dashboard")(dashboard.dashboard)
+app.command("watch")(watch.watch)
 app.add_typer(
     committed, name="offsets", help="Committed offsets as of any moment, out of this coordinator and onto a cluster."
 )

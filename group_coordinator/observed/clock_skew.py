@@ -70,7 +70,7 @@ class Skews:
 
 
 def _note(times: dict[Generation, int | None], generation: Generation, time_ms: int) -> None:
-    times[generation] = None if generation in times else time_ms
+    times[generation] = time_ms if times.get(generation, time_ms) == time_ms else None
 
 
 def _generation(record: LogRecord) -> Generation | None:

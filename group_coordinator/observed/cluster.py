@@ -1,4 +1,4 @@
-"""The history of all groups of a watched cluster, from all records of its offsets topic and all lines of its brokers."""
+"""The history of all groups of a watched cluster, from all records and all lines at once."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from group_coordinator.recordings.text_files import lines_of
 from schemas.bounded_lines import too_long
 from schemas.commit_reading import read_commit_key, read_commit_value
+from schemas.kafka.record_batches import RawRecord
 from schemas.kafka.records import decode_record
 from schemas.records import OFFSET_COMMIT_TYPE, OffsetCommitKey, OffsetCommitValue
 from schemas.wire import DecodeError
@@ -216,6 +217,28 @@ def read_record(
         name=record.name,
         key=record.key,
         value=record.value,
+    )
+
+
+def read_raw(partition: int, raw: RawRecord) -> Entry | UnknownRecord:
+    """A record as it lies in the log. Raises `DecodeError`."""
+    if raw.control is not None:
+        return TransactionMarker(
+            partition=partition,
+            offset=raw.offset,
+            timestamp_ms=raw.timestamp_ms,
+            producer_id=raw.producer_id,
+            producer_epoch=raw.producer_epoch,
+            outcome="COMMIT" if raw.control == "COMMIT" else "ABORT",
+        )
+    return read_record(
+        raw.key or b"",
+        raw.value,
+        partition=partition,
+        offset=raw.offset,
+        timestamp_ms=raw.timestamp_ms,
+        leader_epoch=raw.leader_epoch if raw.leader_epoch >= 0 else None,
+        producer=(raw.producer_id, raw.producer_epoch) if raw.is_transactional else _NO_PRODUCER,
     )
 
 

@@ -216,7 +216,8 @@ _FIXED_READERS: dict[str, Read] = {
 
 
 def struct_writer(struct: StructDefinition, version: int, flexible: bool) -> Write:
-    """Return the function that writes a struct in this version, given as a dictionary or as an object with attributes."""
+    """Return the function that writes a struct in this version, given as a dictionary or as an object with attributes.
+    """
     of_mapping, of_attributes = _struct_writers(struct, version, flexible)
     return lambda item: of_mapping(item) if type(item) is dict else of_attributes(item)
 

@@ -1,4 +1,4 @@
-"""Commits that are read by their layout are those that Kafka's definitions read, and what is damaged is refused alike."""
+"""Commits that are read by their layout are those that Kafka's definitions read; damage is refused alike."""
 
 from __future__ import annotations
 

@@ -3,46 +3,23 @@
 from __future__ import annotations
 
 import gzip
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.default_records import DefaultRecordBatch
 
 from schemas.kafka.record_batches import RawRecord, Stretch, read_stretch
 from schemas.wire import DecodeError
+from tests.schemas.kafka.batches import Row, batch
 
-_ATTRIBUTES_AT = 21
-Row = tuple[int, int, bytes | None, bytes | None]
-"""Offset delta, timestamp, key, value."""
 ROWS = st.lists(
     st.tuples(st.integers(0, 10**13), st.none() | st.binary(max_size=200), st.none() | st.binary(max_size=200)),
     min_size=1,
     max_size=20,
 )
-
-
-def batch(
-    rows: list[Row], *, base: int = 0, transactional: int | None = None, codec: int = 0, control: bool = False
-) -> bytes:
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=codec,
-        is_transactional=int(transactional is not None),
-        producer_id=-1 if transactional is None else transactional,
-        producer_epoch=-1 if transactional is None else 3,
-        base_sequence=-1,
-        batch_size=10**9,
-    )
-    for offset, timestamp_ms, key, value in rows:
-        builder.append(offset, timestamp_ms, key, value, [("h", b"v")])
-    data = bytearray(builder.build())
-    data[0:8] = base.to_bytes(8)
-    data[12:16] = (5).to_bytes(4)  # the leader's epoch
-    if control:
-        data[_ATTRIBUTES_AT + 1] |= 0x20
-    return bytes(data)
 
 
 def read(data: bytes, from_offset: int = 0) -> Stretch:
@@ -105,14 +82,12 @@ def test_old_formats_are_counted() -> None:
 
 
 @given(ROWS, st.data())
-def test_damage_is_refused(drawn: list[Any], draw: st.DataObject) -> None:
+def test_damage_raises_nothing_else(drawn: list[Any], draw: st.DataObject) -> None:
     data = bytearray(batch([(number, *each) for number, each in enumerate(drawn)]))
     place = draw.draw(st.integers(61, len(data) - 1))
     data[place] ^= 1 << draw.draw(st.integers(0, 7))
-    try:
+    with suppress(DecodeError):
         read(bytes(data))
-    except DecodeError as error:
-        assert str(error)
 
 
 def test_a_record_that_breaks_off() -> None:

@@ -19,7 +19,7 @@ VERSIONED = [
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
-VECTORS: list[dict[str, Any]] = json.loads(gzip.decompress((FIXTURES / "vectors/record_vectors.json.gz").read_bytes()))[
-    "vectors"
-]
+VECTORS: list[dict[str, Any]] = json.loads(
+    gzip.decompress((FIXTURES / "vectors/record_vectors.json.gz").read_bytes())
+)["vectors"]
 """Records as Kafka's own classes write them."""

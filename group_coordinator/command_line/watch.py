@@ -1,0 +1,64 @@
+"""`watch`: the groups of a cluster whose own brokers coordinate them, in a browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from group_coordinator.command_line.dashboard import Host, MemoryMib, Port, Token, dashboard_settings, show
+from group_coordinator.command_line.errors import CommandError
+from group_coordinator.command_line.import_log import TimeZone, zone
+from group_coordinator.command_line.options import Settings, with_settings
+from group_coordinator.command_line.replay import BrokerLogs
+from group_coordinator.dashboard import DEFAULT_PORT, SourceError, start_server
+from group_coordinator.observed.evidence import BOUNDED, Bounds
+
+_SETTINGS = ("bootstrap_servers", "kafka", "offsets_retention_minutes")
+
+_Follow = Annotated[bool, typer.Option("--follow", help="Read brokers' logs as they grow, through rotations.")]
+_EveryCommit = Annotated[
+    bool, typer.Option("--every-commit", help="Keep all commits, not the last of each partition and minute.")
+]
+
+
+@with_settings(*_SETTINGS)
+def watch(
+    settings: Settings,
+    broker_log: BrokerLogs = None,
+    follow: _Follow = False,
+    time_zone: TimeZone = "UTC",
+    every_commit: _EveryCommit = False,
+    host: Host = "127.0.0.1",
+    port: Port = DEFAULT_PORT,
+    token: Token = None,
+    memory_mib: MemoryMib = 512,
+) -> None:
+    """Show the groups of any Kafka cluster: from its offsets topic, and from its brokers' logs where they are given.
+
+    It reads only: it joins no group, commits nothing and creates nothing. It needs the rights to read and describe the
+    topic `__consumer_offsets`, and to describe topics. Brokers' logs tell why each rebalance of a classic group began;
+    without them its end is told, the members that came and went, and what moved.
+
+    Examples:
+
+        group-coordinator watch --bootstrap-servers prod:9092
+        group-coordinator watch --bootstrap-servers prod:9092 --broker-log '/var/log/kafka/server.log*' --follow
+    """
+    from group_coordinator.watch.source import WatchSource  # kafka-python takes its time to import
+
+    config = settings.config
+    bounds = Bounds(
+        records_per_group_max=BOUNDED.records_per_group_max, lines_per_group_max=BOUNDED.lines_per_group_max
+    )
+    source = WatchSource(
+        config.client_properties,
+        broker_log or (),
+        time_zone=zone(time_zone),
+        follow=follow,
+        bounds=bounds if every_commit else BOUNDED,
+    )
+    try:
+        show(lambda: start_server(source, host, port, token, settings=dashboard_settings(config, memory_mib)))
+    except SourceError as problem:
+        raise CommandError(str(problem)) from problem
