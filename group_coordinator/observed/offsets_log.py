@@ -8,7 +8,7 @@ is COMMIT or ABORT.
 
 from __future__ import annotations
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -31,6 +31,9 @@ _BLANK = b" \t\r\n\xef\xbb\xbf"
 
 _COMMIT_TYPES = tuple(each.to_bytes(2) for each in range(OFFSET_COMMIT_TYPE + 1))
 _NO_PRODUCER = (None, -1)
+
+_MARKER_EPOCH = slice(2, 6)
+"""Of the value of a marker: the epoch of the transaction coordinator, behind the version."""
 
 Marker = Literal["COMMIT", "ABORT"]
 
@@ -90,7 +93,7 @@ class UnknownRecord(Struct, frozen=True):
     type: int
 
 
-class _Line(Struct):
+class _Line(Struct, omit_defaults=True):
     partition: int
     offset: int
     timestamp_ms: int
@@ -101,8 +104,11 @@ class _Line(Struct):
     producer_epoch: int = -1
     is_transactional: bool = False
     control: str | None = None
+    coordinator_epoch: int | None = None
+    """Of the transaction coordinator that wrote a marker."""
 
 
+_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Line).decode
 
 
@@ -176,6 +182,26 @@ def read_line(line: bytes) -> Entry | UnknownRecord | None:
         timestamp_ms=read.timestamp_ms,
         leader_epoch=read.leader_epoch,
         producer=(read.producer_id, read.producer_epoch) if read.is_transactional else _NO_PRODUCER,
+    )
+
+
+def dump_line(partition: int, raw: RawRecord) -> bytes:
+    """The line of a dump for a record, without the end of the line."""
+    is_marker = raw.control is not None and raw.value is not None
+    return _encode(
+        _Line(
+            partition=partition,
+            offset=raw.offset,
+            timestamp_ms=raw.timestamp_ms,
+            key=None if raw.key is None else b64encode(raw.key).decode(),
+            value=None if raw.value is None else b64encode(raw.value).decode(),
+            leader_epoch=raw.leader_epoch,
+            producer_id=raw.producer_id,
+            producer_epoch=raw.producer_epoch,
+            is_transactional=raw.is_transactional,
+            control=raw.control,
+            coordinator_epoch=int.from_bytes((raw.value or b"")[_MARKER_EPOCH], signed=True) if is_marker else None,
+        )
     )
 
 

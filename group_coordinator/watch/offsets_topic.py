@@ -7,6 +7,7 @@ the library still has that class.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
@@ -22,6 +23,8 @@ from schemas.wire import DecodeError
 OFFSETS_TOPIC = "__consumer_offsets"
 _FETCHER, BYTES_OF_RECORDS = "_fetcher", "_buffer"
 """What the library keeps to itself."""
+_POLL_S = 0.2
+_SILENCE_S = 30.0
 _PARTITION_FETCH_BYTES = 2 * 1024 * 1024
 _DECODERS: Mapping[int, Callable[[bytes], bytes]] = {
     1: gzip_decode, 2: snappy_decode, 3: lz4_decode, 4: zstd_decode,
@@ -91,6 +94,21 @@ class OffsetsTopicReader:
         with self._explaining():
             found = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
         return {place.partition: records for place, records in found.items()}
+
+    def read(self, bounds: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, RawRecord]]:
+        """Each record in these bounds, with its partition, by partition and offset."""
+        for number, (begin, end) in sorted(bounds.items()):
+            self.assign({number: begin})
+            self.next_offsets[number] = begin
+            heard_s = time.monotonic()
+            while self.next_offsets[number] < end:
+                found = self.poll(_POLL_S).get(number, [])
+                if found:
+                    heard_s = time.monotonic()
+                elif time.monotonic() - heard_s > _SILENCE_S:
+                    where = f"{OFFSETS_TOPIC}-{number} at {self.next_offsets[number]:,} of {end:,}"
+                    raise OffsetsTopicError(f"Kafka at {self._servers} is silent: {where}.")
+                yield from ((number, record) for record in found if record.offset < end)
 
     def _unpack(self, fetch_offset: int, place: TopicPartition, records: Any, **_: Any) -> WholeBatches:
         data = bytes(getattr(records, BYTES_OF_RECORDS))
