@@ -7,6 +7,7 @@ lines the newest.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
@@ -119,16 +120,29 @@ class GroupEvidence:
 
     def _supersede(self, commits: Commits, record: CommitRecord) -> None:
         """Of a partition keep the last commit of each minute, and of these the newest."""
-        kept = self._commits.get((type(commits), record.key))
-        if kept is None:
-            kept = self._commits[type(commits), record.key] = []
-            self._shares.partitions += 1
+        kept = self._commits_of(commits, record)
         if kept and kept[-1].timestamp_ms // _MINUTE_MS == commits.timestamp_ms // _MINUTE_MS:
             self._forget(kept.pop(), record.key)
         kept.append(commits)
         self._keep_share(kept, record.key)
         if self._empty > max(_EMPTY_MAX, len(self._facts) // 2):
             self._drop_empty()
+
+    def _commits_of(self, commits: Commits, record: CommitRecord) -> list[Commits]:
+        kept = self._commits.get((type(commits), record.key))
+        if kept is None:
+            kept = self._commits[type(commits), record.key] = []
+            self._shares.partitions += 1
+        return kept
+
+    def restore(self, facts: Sequence[Fact]) -> None:
+        """Take what was kept before a restart."""
+        for fact in facts:
+            self._append(fact)
+            if isinstance(fact, Commits) and self._shares.are_bounded:
+                for record in fact.records:
+                    self._commits_of(fact, record).append(fact)
+        self.is_changed = True
 
     # ------------------------------------------------------------------------------------------------------- looking
 
@@ -182,11 +196,13 @@ class GroupEvidence:
         for key, place in last.items():
             if isinstance(key, OffsetCommitKey):
                 self._forget_deleted(key, self._facts[place])
-        self._facts[:end] = [
-            fact
-            for place, fact in enumerate(self._facts[:end])
-            if isinstance(fact, Commits) or (last[_key(fact)] == place and fact.value is not None)
+        kept = [
+            place
+            for place, fact in enumerate(self._facts)
+            if place >= end or isinstance(fact, Commits) or (last[_key(fact)] == place and fact.value is not None)
         ]
+        self._followed = bisect_left(kept, self._followed)
+        self._facts = [self._facts[place] for place in kept]
 
     def _forget_deleted(self, key: OffsetCommitKey, tombstone: Fact) -> None:
         for kind in (Commits, PendingCommits, AbortedCommits):

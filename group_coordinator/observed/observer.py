@@ -20,7 +20,7 @@ from group_coordinator.observed.group import ObservedGroup
 from group_coordinator.observed.modern_records import kind_of
 from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecord
 from group_coordinator.observed.ordering import TimedLine, in_order, timed
-from group_coordinator.observed.transactions import Fact, OpenTransaction, PartitionCommits
+from group_coordinator.observed.transactions import Commits, Fact, OpenTransaction, PartitionCommits, PartitionState
 from schemas.history import History
 from schemas.java_hash import group_partition
 
@@ -134,6 +134,10 @@ class Observer:
     def _add_fact(self, fact: Fact) -> None:
         group = self._group(fact.group_id)
         group.evidence.add(fact)
+        self._note_fact(group, fact)
+
+    def _note_fact(self, group: _Group, fact: Fact) -> None:
+        """What a fact of one group tells of others, and of brokers."""
         self._touched[fact.group_id] = None
         if isinstance(fact, CommitRecord):
             topic_id = None if fact.value is None else fact.value.topic_id
@@ -145,6 +149,31 @@ class Observer:
             self._note_members(fact)
             group.has_topic_ids = group.has_topic_ids or kind_of(fact.name) is not None
             self._learn_names(_names_in_share_state(fact))
+
+    def evidence(self) -> Iterator[tuple[str, Sequence[Fact], Sequence[BrokerLine]]]:
+        """What is kept of each group: its facts and its lines."""
+        for group_id, group in self._groups.items():
+            yield group_id, group.evidence.facts(), group.evidence.lines()
+
+    def partitions(self) -> Iterator[tuple[int, int, PartitionState]]:
+        """What is known of each partition: where to read on, and its transactions."""
+        for number, partition in self._partitions.items():
+            yield number, partition.next_offset, partition.commits.state()
+
+    def restore_group(self, group_id: str, facts: Sequence[Fact], lines: Sequence[BrokerLine]) -> None:
+        """Take what `evidence` gave before a restart."""
+        group = self._group(group_id)
+        group.evidence.restore(facts)
+        for fact in facts:
+            for each in fact.records if isinstance(fact, Commits) else (fact,):
+                self._note_fact(group, each)
+        self.add_lines(lines)
+
+    def restore_partition(self, number: int, next_offset: int, state: PartitionState) -> None:
+        """Take what `partitions` gave before a restart."""
+        partition = self._partitions[number] = _Partition()
+        partition.next_offset = next_offset
+        partition.commits.restore(state)
 
     def _learn_names(self, names: Mapping[str, str]) -> None:
         """Take names that stand in records; those that were given hold."""

@@ -51,9 +51,11 @@ class LogRecord(Struct, frozen=True, kw_only=True, gc=False):
     key: dict[str, object]
     value: dict[str, object] | None
     """None for a tombstone."""
+    raw: tuple[bytes, bytes | None]
+    """Key and value as they lie in the log."""
 
 
-class CommitRecord(Struct, frozen=True, kw_only=True, gc=False):
+class CommitRecord(Struct, frozen=True, kw_only=True, gc=False, tag=True):
     """A committed offset of one partition. There are very many of them."""
 
     partition: int
@@ -243,6 +245,7 @@ def read_record(
         name=record.name,
         key=record.key,
         value=record.value,
+        raw=(key, value),
     )
 
 

@@ -15,7 +15,7 @@ from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecor
 from schemas.records import OffsetCommitKey
 
 
-class Commits(Struct, kw_only=True):
+class Commits(Struct, kw_only=True, tag=True):
     """Offsets of one group that were written, committed or aborted in one step."""
 
     group_id: str
@@ -67,6 +67,14 @@ class OpenTransaction(Struct, frozen=True, kw_only=True):
     """How many offsets wait for its end."""
 
 
+class PartitionState(Struct, frozen=True, kw_only=True):
+    """What is known of a partition's transactions."""
+
+    open: dict[int, tuple[int, list[CommitRecord]]]
+    """By producer id: since when, and what was written."""
+    written_at: list[tuple[OffsetCommitKey, int]]
+
+
 class _Open(Struct):
     """What a producer wrote in its open transaction."""
 
@@ -103,6 +111,19 @@ class PartitionCommits:
                 group_ids=tuple(dict.fromkeys(key.group_id for key in transaction.records)),
                 offsets=len(transaction.records),
             )
+
+    def state(self) -> PartitionState:
+        """What is to be kept over a restart."""
+        return PartitionState(
+            open={each: (found.since_ms, list(found.records.values())) for each, found in self._open.items()},
+            written_at=list(self._written_at.items()),
+        )
+
+    def restore(self, state: PartitionState) -> None:
+        """Go on from what was kept."""
+        for producer_id, (since_ms, records) in state.open.items():
+            self._open[producer_id] = _Open(since_ms, {record.key: record for record in records})
+        self._written_at = dict(state.written_at)
 
     def _note(self, record: CommitRecord) -> None:
         if record.value is not None and record.producer_id is not None:
