@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,6 +21,10 @@ _Follow = Annotated[bool, typer.Option("--follow", help="Read brokers' logs as t
 _EveryCommit = Annotated[
     bool, typer.Option("--every-commit", help="Keep all commits, not the last of each partition and minute.")
 ]
+_State = Annotated[
+    Path | None,
+    typer.Option("--state", metavar="DIR", help="Keep there what is known, and go on from it after a restart."),
+]
 
 
 @with_settings(*_SETTINGS)
@@ -29,6 +34,7 @@ def watch(
     follow: _Follow = False,
     time_zone: TimeZone = "UTC",
     every_commit: _EveryCommit = False,
+    state: _State = None,
     host: Host = "127.0.0.1",
     port: Port = DEFAULT_PORT,
     token: Token = None,
@@ -39,6 +45,9 @@ def watch(
     It reads only: it joins no group, commits nothing and creates nothing. It needs the rights to read and describe the
     topic `__consumer_offsets`, and to describe topics. Brokers' logs tell why each rebalance of a classic group began;
     without them its end is told, the members that came and went, and what moved.
+
+    What is kept has a bound: of commits the last of each partition and minute, of each group the newest records and
+    lines. With --state it survives a restart, and what the cluster has compacted away meanwhile is still known.
 
     Examples:
 
@@ -57,6 +66,7 @@ def watch(
         time_zone=zone(time_zone),
         follow=follow,
         bounds=bounds if every_commit else BOUNDED,
+        state=state,
     )
     try:
         show(lambda: start_server(source, host, port, token, settings=dashboard_settings(config, memory_mib)))

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -16,12 +17,14 @@ from group_coordinator.dashboard.end_poller import EndPoller
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import SourceError
 from group_coordinator.kafka_topics.described import topic_names
+from group_coordinator.kafka_topics.errors import TIMEOUT_S
 from group_coordinator.observed.doubts import doubts
 from group_coordinator.observed.evidence import BOUNDED, Bounds
 from group_coordinator.observed.observer import Observer
 from group_coordinator.observed.offsets_log import Entry, UnknownRecord, read_raw
 from group_coordinator.observed.transactions import OpenTransaction
 from group_coordinator.watch.following_logs import FollowedLogs
+from group_coordinator.watch.kept_state import KeptState
 from group_coordinator.watch.offsets_topic import OffsetsTopicError, OffsetsTopicReader
 from group_coordinator.watch.telling import Telling
 from schemas.kafka.record_batches import RawRecord
@@ -33,6 +36,7 @@ _READING_SHARE = 3.0
 """For each second that telling takes, so many are left for reading."""
 _TELL_S = 0.5
 _NAMES_S = 60.0
+_SAVE_S = 60.0
 _HANGS_MS = 60_000
 """A transaction that has been open for so long is a finding. (Clients' default for one is a minute.)"""
 _log = logging.getLogger(__name__)
@@ -51,11 +55,19 @@ class WatchSource:
         time_zone: tzinfo = UTC,
         follow: bool = False,
         bounds: Bounds = BOUNDED,
+        state: Path | None = None,
     ) -> None:
-        """`properties` are librdkafka's. `broker_logs`: names and patterns. `follow`: they are read as they grow."""
+        """`properties` are librdkafka's. `broker_logs`: names and patterns. `follow`: they are read as they grow.
+
+        `state`: a directory, where what is known is kept over restarts.
+        """
         self.name = properties.get("bootstrap.servers", "")
         self._properties = dict(properties)
+        self._bounds = bounds
         self._observer = Observer(bounds=bounds)
+        self._state_directory = state
+        self._state: KeptState | None = None
+        self._state_problem: str | None = None
         self._logs = FollowedLogs(broker_logs, time_zone)
         self._follow = follow
         self._stopping = threading.Event()
@@ -80,13 +92,14 @@ class WatchSource:
         try:
             reader = OffsetsTopicReader(self._properties)
             bounds = reader.bounds()
-            reader.assign({number: begin for number, (begin, _) in bounds.items()})
-        except OffsetsTopicError as problem:
+            positions = self._positions(bounds)
+            reader.assign(positions)
+        except (OffsetsTopicError, KafkaException, OSError) as problem:
             if reader is not None:
                 reader.close()
             raise SourceError(str(problem)) from problem
-        self._ends = {number: end for number, (begin, end) in bounds.items() if begin < end}
-        self._to_read = sum(end - begin for begin, end in bounds.values())
+        self._ends = {number: end for number, (_, end) in bounds.items() if positions[number] < end}
+        self._to_read = sum(end - positions[number] for number, (_, end) in bounds.items())
         self._threads = [
             threading.Thread(target=self._run, args=(reader, index), name="watch-offsets", daemon=True),
             threading.Thread(target=self._ask_names, name="watch-names", daemon=True),
@@ -118,6 +131,28 @@ class WatchSource:
 
     # -------------------------------------------------------------------------------------------------------- inside
 
+    def _positions(self, bounds: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+        """Where to read from: the beginning, or where a watcher before this one ended. Raises KafkaException, OSError.
+        """
+        if self._state_directory is not None:
+            admin = AdminClient({"log_level": "0", **self._properties})
+            self._state = KeptState(self._state_directory, str(admin.list_topics(timeout=TIMEOUT_S).cluster_id))
+            self._state_problem = self._state.restore(self._observer)
+        kept = self._observer.next_offsets()
+        if any(kept.get(number, 0) > end for number, (_, end) in bounds.items()):
+            self._observer, kept = Observer(bounds=self._bounds), {}
+            self._state_problem = "What was kept is not used: the offsets topic is another one than it was."
+        return {number: max(begin, kept.get(number, begin)) for number, (begin, _) in bounds.items()}
+
+    def _save(self) -> None:
+        if self._state is None:
+            return
+        try:
+            self._state.save(self._observer)
+            self._state_problem = None
+        except OSError as problem:
+            self._state_problem = f"What is known cannot be kept: {problem}"
+
     def _run(self, reader: OffsetsTopicReader, index: Index) -> None:
         try:
             with reader:
@@ -128,7 +163,7 @@ class WatchSource:
 
     def _follow_all(self, reader: OffsetsTopicReader, index: Index) -> None:
         telling = Telling(index)
-        tell_at_s = 0.0
+        tell_at_s, save_at_s = 0.0, time.monotonic() + _SAVE_S
         are_logs_read = False
         while not self._stopping.is_set():
             self._observer.name_topics(self._names)
@@ -142,6 +177,10 @@ class WatchSource:
                 telling.tell(self._observer.take())
                 index.doubts = tuple(self._doubts(reader))
                 tell_at_s = begun_s + max(_TELL_S, (time.monotonic() - begun_s) * (1 + _READING_SHARE))
+            if begun_s >= save_at_s:
+                self._save()
+                save_at_s = time.monotonic() + _SAVE_S
+        self._save()
 
     def _read_topic(self, reader: OffsetsTopicReader) -> None:
         try:
@@ -174,6 +213,8 @@ class WatchSource:
 
     def _doubts(self, reader: OffsetsTopicReader) -> Iterator[str]:
         """Why what is shown may not be all, in sentences."""
+        if self._state_problem is not None:
+            yield self._state_problem
         for number, count in sorted(self._unknown.items()):
             yield f"{count:,} records are of type {number}, which is not known: they are left out."
         if self._damaged:

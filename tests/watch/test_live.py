@@ -23,9 +23,9 @@ _TIMEOUT_S = 60.0
 
 
 @contextmanager
-def watched(kafka: EmbeddedKafka) -> Iterator[tuple[WatchSource, Index]]:
+def watched(kafka: EmbeddedKafka, state: Path | None = None) -> Iterator[tuple[WatchSource, Index]]:
     index = Index()
-    source = WatchSource({"bootstrap.servers": kafka.bootstrap_servers}, bounds=ALL)
+    source = WatchSource({"bootstrap.servers": kafka.bootstrap_servers}, bounds=ALL, state=state)
     source.start(index)
     try:
         yield source, index
@@ -122,6 +122,27 @@ def test_nothing_on_the_cluster_changes(kafka: EmbeddedKafka, admin: AdminClient
         time.sleep(1)
     assert state_of(admin) == before
     member.close()
+
+
+def test_a_restart_goes_on(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, tmp_path: Path) -> None:
+    with_topic(kafka, admin, topic_prefix)
+    member = consumer(kafka, topic_prefix)
+    member.subscribe([topic_prefix])
+    wait(lambda: member.poll(0.2) is not None)
+    member.commit(offsets=[TopicPartition(topic_prefix, 1, 4)], asynchronous=False)
+    with watched(kafka, tmp_path) as (_, index):
+        wait(lambda: committed(index, topic_prefix, topic_prefix, 1) == 4)
+    member.commit(offsets=[TopicPartition(topic_prefix, 1, 5)], asynchronous=False)
+    with watched(kafka, tmp_path) as (source, index):
+        wait(lambda: committed(index, topic_prefix, topic_prefix, 1) == 5)
+        wait(lambda: source.progress()["caught_up"])
+        kept = [each.record for each in index.feed() if each.record.group_id == topic_prefix]
+    with watched(kafka) as (source, index):
+        wait(lambda: source.progress()["caught_up"])
+        wait(lambda: committed(index, topic_prefix, topic_prefix, 1) == 5)
+        anew = [each.record for each in index.feed() if each.record.group_id == topic_prefix]
+    member.close()
+    assert kept == anew
 
 
 def state_of(admin: AdminClient) -> tuple[object, ...]:
