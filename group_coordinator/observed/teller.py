@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from group_coordinator.observed.ordering import Item, TimedLine
 from schemas.history import Cause, Evidence, History
 
@@ -12,6 +14,13 @@ NO_OFFSET = -1
 """Of a line of a log: it lies in no topic."""
 REASON_MAX = 255
 """Kafka keeps so much of what a client says."""
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """A poll, as the evidence of what is said because of it."""
+
+    timestamp_ms: int
+    offset: int = NO_OFFSET
 
 
 class Teller:
@@ -27,7 +36,6 @@ class Teller:
         self._history: list[History] = []
         self._last_seq = 0
         self._at_ms = 0
-        self._item: Item | None = None
         self._evidence: tuple[Evidence, ...] = ()
         self._offset = NO_OFFSET
 
@@ -36,9 +44,8 @@ class Teller:
         history, self._history = self._history, []
         return history
 
-    def look_at(self, item: Item) -> None:
-        """What is said from now on is said because of this record or line."""
-        self._item = item
+    def look_at(self, item: Item | Look) -> None:
+        """What is said from now on is said because of this record, line or poll."""
         self._evidence = (evidence_of(item),)
         self._offset = NO_OFFSET if isinstance(item, TimedLine) else item.offset
         self._at_ms = item.at_ms if isinstance(item, TimedLine) else item.timestamp_ms
@@ -84,8 +91,10 @@ class Teller:
         return seq
 
 
-def evidence_of(item: Item) -> Evidence:
+def evidence_of(item: Item | Look) -> Evidence:
     """Where a record or a line stands."""
+    if isinstance(item, Look):
+        return Evidence(source="poll")
     if isinstance(item, TimedLine):
         line = item.line
         return Evidence(
