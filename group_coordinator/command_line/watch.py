@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,8 +14,12 @@ from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.import_log import TimeZone, zone
 from group_coordinator.command_line.options import Settings, with_settings
 from group_coordinator.command_line.replay import BrokerLogs
-from group_coordinator.dashboard import DEFAULT_PORT, SourceError, start_server
+from group_coordinator.command_line.tables import say
+from group_coordinator.dashboard import DEFAULT_PORT, RunningServer, Source, SourceError, start_server
 from group_coordinator.observed.evidence import BOUNDED, Bounds
+
+if TYPE_CHECKING:
+    from group_coordinator.watch.source import WatchSource
 
 _SETTINGS = ("bootstrap_servers", "kafka", "offsets_retention_minutes")
 
@@ -46,6 +52,8 @@ def watch(
     topic `__consumer_offsets`, and to describe topics. Brokers' logs tell why each rebalance of a classic group began;
     without them its end is told, the members that came and went, and what moved.
 
+    Where the topic may not be read (managed clusters), groups are polled: ownership and offsets are those of each poll.
+
     What is kept has a bound: of commits the last of each partition and minute, of each group the newest records and
     lines. With --state it survives a restart, and what the cluster has compacted away meanwhile is still known.
 
@@ -68,7 +76,22 @@ def watch(
         bounds=bounds if every_commit else BOUNDED,
         state=state,
     )
+    serve = partial(start_server, host=host, port=port, token=token, settings=dashboard_settings(config, memory_mib))
     try:
-        show(lambda: start_server(source, host, port, token, settings=dashboard_settings(config, memory_mib)))
+        show(lambda: _start(serve, source, config.client_properties))
     except SourceError as problem:
         raise CommandError(str(problem)) from problem
+
+
+def _start(
+    serve: Callable[[Source], RunningServer], source: WatchSource, properties: Mapping[str, str]
+) -> RunningServer:
+    """Where the offsets topic may not be read, groups are polled. Raises SourceError."""
+    from group_coordinator.watch.polling import PollSource
+    from group_coordinator.watch.source import TopicRefusedError
+
+    try:
+        return serve(source)
+    except TopicRefusedError as refusal:
+        say(f"{refusal} Groups are polled instead.", error=True)
+        return serve(PollSource(properties, str(refusal)))

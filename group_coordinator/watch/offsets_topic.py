@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.codec import gzip_decode, lz4_decode, snappy_decode, zstd_decode
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from group_coordinator.watch.python_client import PropertyError, python_properties
 from schemas.kafka.record_batches import RawRecord, Stretch, read_stretch
@@ -33,6 +33,10 @@ _DECODERS: Mapping[int, Callable[[bytes], bytes]] = {
 
 class OffsetsTopicError(RuntimeError):
     """The topic cannot be read. The message is a sentence."""
+
+
+class OffsetsTopicRefusedError(OffsetsTopicError):
+    """This client may not read the topic, or does not see it."""
 
 
 class OffsetsTopicReader:
@@ -73,7 +77,7 @@ class OffsetsTopicReader:
         with self._explaining():
             numbers = self._consumer.partitions_for_topic(OFFSETS_TOPIC)
             if not numbers:
-                raise OffsetsTopicError(
+                raise OffsetsTopicRefusedError(
                     f"Kafka at {self._servers} shows no topic {OFFSETS_TOPIC}: no group has been there yet, or this "
                     "client may not describe it."
                 )
@@ -127,6 +131,10 @@ class OffsetsTopicReader:
             yield
         except PropertyError as problem:
             raise OffsetsTopicError(str(problem)) from problem
+        except TopicAuthorizationFailedError as problem:
+            raise OffsetsTopicRefusedError(
+                f"Kafka at {self._servers} does not let this client read {OFFSETS_TOPIC}."
+            ) from problem
         except KafkaError as problem:
             text = str(problem) or type(problem).__name__
             raise OffsetsTopicError(f"Kafka at {self._servers}: {text.rstrip('.')}.") from problem

@@ -25,12 +25,13 @@ from group_coordinator.observed.offsets_log import Entry, UnknownRecord, read_ra
 from group_coordinator.observed.transactions import OpenTransaction
 from group_coordinator.watch.following_logs import FollowedLogs
 from group_coordinator.watch.kept_state import KeptState
-from group_coordinator.watch.offsets_topic import OffsetsTopicError, OffsetsTopicReader
+from group_coordinator.watch.offsets_topic import OffsetsTopicError, OffsetsTopicReader, OffsetsTopicRefusedError
 from group_coordinator.watch.telling import Telling
 from schemas.kafka.record_batches import RawRecord
 from schemas.wire import DecodeError
 
 _POLL_S = 0.2
+_FIRST_POLL_S = 1.0
 _RETRY_S = 5.0
 _READING_SHARE = 3.0
 """For each second that telling takes, so many are left for reading."""
@@ -40,6 +41,10 @@ _SAVE_S = 60.0
 _HANGS_MS = 60_000
 """A transaction that has been open for so long is a finding. (Clients' default for one is a minute.)"""
 _log = logging.getLogger(__name__)
+
+
+class TopicRefusedError(SourceError):
+    """The offsets topic may not be read, or is not shown to this client."""
 
 
 class WatchSource:
@@ -94,14 +99,17 @@ class WatchSource:
             bounds = reader.bounds()
             positions = self._positions(bounds)
             reader.assign(positions)
+            first = reader.poll(_FIRST_POLL_S)  # it shows whether the topic may be read
         except (OffsetsTopicError, KafkaException, OSError) as problem:
             if reader is not None:
                 reader.close()
+            if isinstance(problem, OffsetsTopicRefusedError):
+                raise TopicRefusedError(str(problem)) from problem
             raise SourceError(str(problem)) from problem
         self._ends = {number: end for number, (_, end) in bounds.items() if positions[number] < end}
         self._to_read = sum(end - positions[number] for number, (_, end) in bounds.items())
         self._threads = [
-            threading.Thread(target=self._run, args=(reader, index), name="watch-offsets", daemon=True),
+            threading.Thread(target=self._run, args=(reader, index, first), name="watch-offsets", daemon=True),
             threading.Thread(target=self._ask_names, name="watch-names", daemon=True),
         ]
         for thread in self._threads:
@@ -153,9 +161,10 @@ class WatchSource:
         except OSError as problem:
             self._state_problem = f"What is known cannot be kept: {problem}"
 
-    def _run(self, reader: OffsetsTopicReader, index: Index) -> None:
+    def _run(self, reader: OffsetsTopicReader, index: Index, first: Mapping[int, list[RawRecord]]) -> None:
         try:
             with reader:
+                self._take(first)
                 self._follow_all(reader, index)
         except Exception as problem:
             _log.exception("watching %s", self.name)
@@ -191,13 +200,16 @@ class WatchSource:
             self._stopping.wait(_RETRY_S)
             return
         self._problem = ""
-        for number, records in found.items():
-            self._observer.add_records(self._entries(number, records))
-            self._read += len(records)
+        self._take(found)
         if not self._caught_up.is_set():
             nexts = reader.next_offsets
             if all(nexts.get(number, 0) >= end for number, end in self._ends.items()):
                 self._caught_up.set()
+
+    def _take(self, found: Mapping[int, list[RawRecord]]) -> None:
+        for number, records in found.items():
+            self._observer.add_records(self._entries(number, records))
+            self._read += len(records)
 
     def _entries(self, partition: int, records: Iterable[RawRecord]) -> Iterator[Entry]:
         for record in records:

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from group_coordinator.dashboard.index import Index
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.observed.evidence import ALL
+from group_coordinator.watch.polling import PollSource
 from group_coordinator.watch.source import WatchSource
 from tests.command_line.calls import call
 
@@ -122,6 +123,25 @@ def test_nothing_on_the_cluster_changes(kafka: EmbeddedKafka, admin: AdminClient
         time.sleep(1)
     assert state_of(admin) == before
     member.close()
+
+
+def test_polls_where_the_topic_is_not_read(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:
+    with_topic(kafka, admin, topic_prefix)
+    member = consumer(kafka, topic_prefix)
+    member.subscribe([topic_prefix])
+    wait(lambda: member.poll(0.2) is not None)
+    member.commit(offsets=[TopicPartition(topic_prefix, 1, 4)], asynchronous=False)
+    index = Index()
+    source = PollSource({"bootstrap.servers": kafka.bootstrap_servers}, "it is refused", interval_s=0.2)
+    source.start(index)
+    try:
+        wait(lambda: owned(index, topic_prefix) == 2)
+        wait(lambda: committed(index, topic_prefix, topic_prefix, 1) == 4)
+        assert "it is refused" in index.doubts[0]
+        member.close()
+        wait(lambda: (facts := index.facts(topic_prefix)) is not None and facts.state == "Empty")
+    finally:
+        source.stop()
 
 
 def test_a_restart_goes_on(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, tmp_path: Path) -> None:
