@@ -25,6 +25,7 @@ _FETCHER, BYTES_OF_RECORDS = "_fetcher", "_buffer"
 """What the library keeps to itself."""
 _POLL_S = 0.2
 _SILENCE_S = 30.0
+_BOOTSTRAP_MS = 15_000
 _PARTITION_FETCH_BYTES = 2 * 1024 * 1024
 _DECODERS: Mapping[int, Callable[[bytes], bytes]] = {
     1: gzip_decode, 2: snappy_decode, 3: lz4_decode, 4: zstd_decode,
@@ -60,6 +61,7 @@ class OffsetsTopicReader:
                 max_partition_fetch_bytes=_PARTITION_FETCH_BYTES,
                 max_poll_records=1_000_000,
                 metrics_enabled=False,
+                bootstrap_timeout_ms=_BOOTSTRAP_MS,
             )
             getattr(self._consumer, _FETCHER).PartitionRecords = self._unpack
 
