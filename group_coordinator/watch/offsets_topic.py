@@ -7,6 +7,7 @@ the library still has that class.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -50,6 +51,7 @@ class OffsetsTopicReader:
         """Batches in formats older than Kafka 0.11, which are passed over."""
         self.next_offsets: dict[int, int] = {}
         """Partition -> what comes next, as far as it was fetched."""
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what is wrong is raised, or comes to an end
         with self._explaining():
             self._consumer = KafkaConsumer(
                 **python_properties(properties),
@@ -125,7 +127,7 @@ class OffsetsTopicReader:
             raise OffsetsTopicError(f"{where} cannot be read: {problem}.") from problem
         self.unread += stretch.unread
         self.next_offsets[place.partition] = stretch.next_offset
-        return WholeBatches(place, stretch)
+        return WholeBatches(fetch_offset, place, stretch)
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
@@ -145,10 +147,12 @@ class OffsetsTopicReader:
 class WholeBatches:
     """In place of `Fetcher.PartitionRecords`: what was fetched of one partition, taken at once."""
 
-    def __init__(self, place: TopicPartition, stretch: Stretch) -> None:
+    def __init__(self, fetch_offset: int, place: TopicPartition, stretch: Stretch) -> None:
         self.topic_partition = place
         self.leader_epoch = -1
-        self.next_fetch_offset = stretch.next_offset
+        self.next_fetch_offset = fetch_offset
+        """Where these records begin, and once they are taken, where the next ones do."""
+        self._next_offset = stretch.next_offset
         self._records: list[RawRecord] | None = stretch.records  # None: taken
 
     def __bool__(self) -> bool:
@@ -156,6 +160,7 @@ class WholeBatches:
 
     def take(self, _: int | None = None) -> list[RawRecord]:
         records, self._records = self._records or [], None
+        self.next_fetch_offset = self._next_offset
         return records
 
     def drain(self) -> None:

@@ -22,10 +22,11 @@ def test_the_library_has_what_is_replaced() -> None:
 
 
 def test_what_was_fetched_is_taken_once() -> None:
-    found = WholeBatches(TopicPartition("t", 0), read_stretch(batch([(0, 1, b"k", b"v")]), 0, uncompress))
+    found = WholeBatches(0, TopicPartition("t", 0), read_stretch(batch([(0, 1, b"k", b"v")]), 0, uncompress))
     assert found
-    assert found.next_fetch_offset == 1
+    assert found.next_fetch_offset == 0
     assert [each.key for each in found.take()] == [b"k"]
+    assert found.next_fetch_offset == 1
     assert not found
     assert found.take() == []
 
