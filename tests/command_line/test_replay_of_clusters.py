@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from group_coordinator.observed.offsets_log import LogRecord
 from schemas.kafka.json_form import uuid_to_json
 from tests.command_line.calls import FIXTURES, call, text_of
 from tests.observed.recorded import entries
@@ -77,8 +78,9 @@ def _topic_ids(out: Path) -> set[str]:
 
     found = set()
     for each in entries("transactions"):
-        value = getattr(each, "value", None) or {}
-        found |= {uuid_to_json(topic["topic_id"]) for topic in value.get("topic_partitions", ())}
+        value = each.value if isinstance(each, LogRecord) else None
+        topics = value.get("topic_partitions") if value else None
+        found |= {uuid_to_json(topic["topic_id"]) for topic in (topics if isinstance(topics, tuple) else ())}
     return found
 
 
