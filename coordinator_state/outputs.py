@@ -21,7 +21,7 @@ from schemas.events import (
 )
 from schemas.history import GroupSnapshot, History
 from schemas.messages import Request, Response
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordingGap
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordingGap
 
 
 @final
@@ -76,7 +76,7 @@ class RecordedEvent(Struct, frozen=True, gc=False):
     """The last tick before it."""
     timestamp_ms: int
     """Its append time: information for people, no decision uses it."""
-    fact: RecordedLeader | RecordedGroup | RecordingGap
+    fact: RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap
 
 
 GroupEvent = RequestEvent | RenewalEvent | TopicsDeletedEvent | RecordedEvent

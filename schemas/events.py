@@ -3,8 +3,8 @@
 An event is a record of the events topic. Its key is the group id (UTF-8); its value is a JSON object whose `type` says
 what it is: `request` (one request to one group), `renew_sessions` (the clock had stood still), `topics_deleted` (topics
 of which the group may have offsets are gone) or, with a null key, `tick` (the clock). In the events of a recording
-there are also `recorded_leader`, `recorded_group` and `recording_gap`. What cannot be read raises `EventError` and
-becomes a dead letter; it never changes a group.
+there are also `recorded_leader`, `recorded_group`, `recorded_load` and `recording_gap`. What cannot be read raises
+`EventError` and becomes a dead letter; it never changes a group.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from schemas.messages import (
     Request,
     Response,
 )
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordingGap
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordingGap
 
 WIRE_STRING_MAX_BYTES = 32_767
 """Longest string of Kafka's classic encoding; the offsets log must be able to hold every id and name."""
@@ -112,7 +112,7 @@ class TopicsDeleted(Struct, frozen=True, kw_only=True, tag_field="type", tag="to
     """Version of this event."""
 
 
-GroupEventBody = SessionRenewal | TopicsDeleted | RecordedLeader | RecordedGroup | RecordingGap
+GroupEventBody = SessionRenewal | TopicsDeleted | RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap
 """Events of a group that are no requests."""
 
 
@@ -291,8 +291,8 @@ def _check_other(event: GroupEventBody, size_bytes: int) -> None:
     """Refuse what no recording can say."""
     if size_bytes > WIRE_STRING_MAX_BYTES:
         _check_strings(event)
-    if type(event) is RecordedGroup and (problem := event.problem()) is not None:
-        raise EventError(EventProblem.BAD_BODY, f"recorded_group: {problem}")
+    if isinstance(event, RecordedGroup | RecordedLoad) and (problem := event.problem()) is not None:
+        raise EventError(EventProblem.BAD_BODY, f"{event.__struct_config__.tag}: {problem}")
 
 
 def _check_strings(*parts: Struct) -> None:

@@ -88,7 +88,7 @@ class PendingMemberRemoved(HistoryRecord, frozen=True, kw_only=True, tag="pendin
     """An id that was handed out and never used is forgotten."""
 
     member_id: str
-    reason: Literal["expired", "left", "group_full"]
+    reason: Literal["expired", "left", "group_full", "not_stored"]
 
 
 class MemberJoined(HistoryRecord, frozen=True, kw_only=True, tag="member_joined"):
@@ -130,7 +130,7 @@ class MemberDropped(HistoryRecord, frozen=True, kw_only=True, tag="member_droppe
     """A member was removed without having left or expired."""
 
     member: MemberIdentity
-    reason: Literal["did_not_rejoin", "did_not_sync", "group_full", "fenced"]
+    reason: Literal["did_not_rejoin", "did_not_sync", "group_full", "fenced", "not_stored"]
 
 
 class MemberReplaced(HistoryRecord, frozen=True, kw_only=True, tag="member_replaced"):

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, final
 from msgspec import Meta, Struct
 
 from schemas.messages import INT32, INT64, UUID_TEXT, JoinGroupProtocol
+from schemas.records import decode_group_metadata_value
 
 DURATION_MS = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
@@ -81,6 +82,42 @@ class RecordedGroup(Struct, frozen=True, kw_only=True, gc=False, tag_field="type
             return "two members have the same id"
         if not all(any(each.name == self.protocol_name for each in member.protocols) for member in self.members):
             return f"not all members have the protocol {self.protocol_name!r:.100}"
+        return None
+
+
+@final
+class RecordedLoad(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="recorded_load"):
+    """Another broker coordinates the group from here on, or the same one anew: it loads what the offsets log has.
+
+    What was not stored is forgotten: a rebalance that was going on, ids that were given out, requests that wait (they
+    are answered with NOT_COORDINATOR). Each member has its whole session from `loaded_ms` on. The importer of a
+    recording writes it where the old coordinator was last heard. It has no answer.
+    """
+
+    loaded_ms: INT64
+    """When the group was loaded; until then nobody could be heard."""
+    group_metadata: bytes | None
+    """The value of the group's last record in the offsets log, as Kafka writes it; null: there is none."""
+    broker_id: INT32 | None = None
+    """The new coordinator, where the recording names it."""
+    schema_version: Literal[1] = 1
+    """Version of this event."""
+
+    def problem(self) -> str | None:
+        """What no broker can load; None: nothing."""
+        try:
+            stored = None if self.group_metadata is None else decode_group_metadata_value(self.group_metadata)
+        except ValueError as error:
+            return str(error)
+        members = () if stored is None else stored.members
+        ids = [member.member_id for member in members]
+        instances = [member.group_instance_id for member in members if member.group_instance_id is not None]
+        if len(set(ids)) < len(ids) or len(set(instances)) < len(instances):
+            return "two members have the same id"
+        if stored is not None and members and (stored.protocol is None or stored.leader not in (None, *ids)):
+            return "the members have no protocol, or the leader is none of them"
+        if any(member.session_timeout_ms < 0 for member in members):
+            return "a session timeout is negative"
         return None
 
 

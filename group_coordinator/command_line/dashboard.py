@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from group_coordinator.dashboard import (
     HealthSettings,
     KafkaSource,
     ReplaySource,
+    RunningServer,
     Source,
     SourceError,
     TopicNames,
@@ -30,6 +32,20 @@ _SETTINGS = (*CONNECTION, "offsets_retention_minutes")
 _MIB = 1024 * 1024
 _POLL_S = 0.2
 
+Host = Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen. Anything but this machine needs a token.")]
+Port = Annotated[int, typer.Option(metavar="PORT", min=0, max=PORT_MAX, help="0: a free one.")]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TOKEN",
+        envvar=DASHBOARD_TOKEN_VARIABLE,
+        help="Whoever looks must have it. [default: none on this machine, elsewhere a new one]",
+    ),
+]
+MemoryMib = Annotated[
+    int, typer.Option(metavar="MIB", min=16, help="Of the records that are kept; older ones are beyond its window.")
+]
+
 
 @with_settings(*_SETTINGS)
 def dashboard(
@@ -37,21 +53,10 @@ def dashboard(
     directory: Annotated[
         Path | None, typer.Option("--from", metavar="DIR", help="What a replay wrote. [default: the live topics]")
     ] = None,
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where to listen. Anything but this machine needs a token.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=PORT_MAX, help="0: a free one.")] = DEFAULT_PORT,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOKEN",
-            envvar=DASHBOARD_TOKEN_VARIABLE,
-            help="Whoever looks must have it. [default: none on this machine, elsewhere a new one]",
-        ),
-    ] = None,
-    memory_mib: Annotated[
-        int, typer.Option(metavar="MIB", min=16, help="Of the records that are kept; older ones are beyond its window.")
-    ] = 512,
+    host: Host = "127.0.0.1",
+    port: Port = DEFAULT_PORT,
+    token: Token = None,
+    memory_mib: MemoryMib = 512,
 ) -> None:
     """Show the groups in a browser: who owned what when, why each rebalance happened, who was waited for.
 
@@ -67,18 +72,23 @@ def dashboard(
     config = settings.config
     source = ReplaySource(directory) if directory is not None else live_source(config)
     play = what_if.of_topics(config) if directory is None else what_if.of_directory(directory, config)
-    with stop_requested() as asked:
-        try:
-            server = start_server(
+    try:
+        show(
+            lambda: start_server(
                 source, host, port, token, settings=dashboard_settings(config, memory_mib), what_if=play
             )
-        except SourceError as problem:
-            raise CommandError(str(problem), WRONG_USE if directory is not None else 1) from problem
-        with server:
-            say(f"The dashboard: {server.address}")
-            say("Ctrl-C ends it.")
-            while server.is_running and not asked.wait(_POLL_S):
-                pass
+        )
+    except SourceError as problem:
+        raise CommandError(str(problem), WRONG_USE if directory is not None else 1) from problem
+
+
+def show(start: Callable[[], RunningServer]) -> None:
+    """Start a server, say where it is, and wait until it shall end. Raises CommandError, SourceError."""
+    with stop_requested() as asked, start() as server:
+        say(f"The dashboard: {server.address}")
+        say("Ctrl-C ends it.")
+        while server.is_running and not asked.wait(_POLL_S):
+            pass
     if not asked.is_set():
         raise CommandError("The dashboard's server has ended by itself.")
     say("Stopped.")

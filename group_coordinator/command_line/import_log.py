@@ -15,13 +15,13 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from group_coordinator.command_line import doubts, followed
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
+from group_coordinator.command_line.evidence import read_evidence
 from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
 from group_coordinator.command_line.progress import bytes_progress
 from group_coordinator.command_line.tables import say
 from group_coordinator.kafka_topics.reader import partition_count
 from group_coordinator.narrative import words
 from group_coordinator.recordings.events_import import EventsImport, ImportCounts
-from group_coordinator.recordings.following import follow
 from group_coordinator.recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
 from schemas.events import encode_json
 from schemas.records_file import Record, encode_record
@@ -42,6 +42,13 @@ _Topic = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Wri
 _DeadLetters = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Damaged lines, with the reason. [default: beside the output]")
 ]
+_Offsets = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A dump of __consumer_offsets (JSONL) that completes the logs.")
+]
+_BrokerLogs = Annotated[
+    list[str] | None,
+    typer.Option("--broker-log", metavar="FILE", help="A broker's server.log, or a pattern of files; repeated."),
+]
 
 
 @with_settings(*CONNECTION, "shards")
@@ -51,17 +58,17 @@ def kafka_request_log(
     out: _Out = None,
     topic: _Topic = None,
     dead_letters: _DeadLetters = None,
+    offsets: _Offsets = None,
+    broker_log: _BrokerLogs = None,
     time_zone: TimeZone = "UTC",
 ) -> None:
-    """A Kafka broker's request log (its DEBUG lines `Completed request:`) as events that can be replayed.
+    """Kafka brokers' request logs (their DEBUG lines `Completed request:`) as events that can be replayed.
 
-    Give it all files of one broker, rotated ones too: requests are put in the order of their arrival. Other lines are
-    counted and skipped; the requests of groups are held in memory. The log is followed: a tick before each request
-    carries the broker's time to the millisecond, what the broker decided otherwise than this coordinator would is in
-    the events, and its settings lie beside the file.
+    Give it all files of all brokers: requests are put in the order of their arrival. Other lines are counted and
+    skipped; the requests of groups are held in memory. A tick before each request carries the broker's time, what a
+    broker decided otherwise than this coordinator would is in the events, and its settings lie beside the file.
 
-    Write to a topic of its own, not to that of a coordinator that runs: its clock does not go back. A topic named
-    PREFIX.events is made if there is none, with those that belong to it.
+    Write to a topic of its own, whose clock does not go back; one named PREFIX.events is made if there is none.
 
     Examples:
 
@@ -77,13 +84,13 @@ def kafka_request_log(
         log.read()
     if not log.counts.group_requests:
         raise CommandError(nothing_to_tell(log, files))
-    following = follow(log, {})
-    doubtful, recorded = (*log.doubts(), *followed.doubts(following, UTC)), following.settings.unusual()
+    evidence = read_evidence([] if offsets is None else [offsets], broker_log or (), zone(time_zone))
+    following = evidence.follow(log, {})
+    doubtful = (*log.doubts(), *evidence.doubts, *followed.doubts(following, UTC))
     if not following.is_anything_known:
         raise CommandError(nothing_to_tell(log, files))
-    shards, written_to = settings.config.shards, out or topic
-    if topic is not None:
-        shards = _prepare_topic(settings.config, topic)
+    written_to = out or topic
+    shards = settings.config.shards if topic is None else _prepare_topic(settings.config, topic)
     events = EventsImport(following, shard_count=shards)
     if out is not None:
         with _writer(out) as write:
@@ -98,7 +105,7 @@ def kafka_request_log(
         say(line)
     _say_counts(log.counts, letters, events.counts, written_to)
     say(followed.agreement(following))
-    if topic is not None and recorded:
+    if topic is not None and (recorded := following.settings.unusual()):
         say(f"The broker's settings, for a replay of this topic: {followed.flags(recorded)}")
 
 

@@ -12,6 +12,7 @@ from group_coordinator.command_line import (
     dashboard,
     demo,
     explain,
+    export,
     gateway,
     groups,
     import_log,
@@ -20,6 +21,7 @@ from group_coordinator.command_line import (
     run,
     tap,
     verify,
+    watch,
 )
 from group_coordinator.command_line.errors import EXPECTED, told
 from group_coordinator.command_line.options import insist_on_pairs
@@ -56,6 +58,7 @@ app = typer.Typer(
 )
 imports = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown")
 committed = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown")
+exports = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown")
 verifications = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown")
 
 app.command("demo")(demo.demo)
@@ -71,6 +74,9 @@ verifications.command("history")(verify.history)
 app.command("groups")(groups.groups)
 app.command("explain")(explain.explain)
 app.command("dashboard")(dashboard.dashboard)
+app.command("watch")(watch.watch)
+app.add_typer(exports, name="export", help="Write what a Kafka cluster keeps of its groups into files.")
+exports.command("offsets-topic")(export.offsets_topic)
 app.add_typer(
     committed, name="offsets", help="Committed offsets as of any moment, out of this coordinator and onto a cluster."
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from glob import glob
 from pathlib import Path
@@ -12,9 +12,10 @@ from msgspec import Struct
 
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.narrative import words
-from group_coordinator.observed.broker_log import BrokerLog
-from group_coordinator.observed.cluster import Observed, observe
+from group_coordinator.observed.cluster import observe
+from group_coordinator.observed.doubts import doubts
 from group_coordinator.observed.offsets_log import OffsetsDump, read_dump
+from group_coordinator.recordings.broker_log import BrokerLog
 from group_coordinator.recordings.kafka_json import KafkaJsonError, topic_id_from_kafka
 from schemas.history import History
 
@@ -44,7 +45,7 @@ def observed_source(
     try:
         for path in dumps:
             read_dump(path, dump)
-        for path in _files(broker_logs):
+        for path in files_of(broker_logs):
             log.read_file(path)
     except (OSError, ValueError) as problem:
         raise CommandError(str(problem)) from problem
@@ -53,13 +54,13 @@ def observed_source(
         raise CommandError(f"{', '.join(map(str, dumps))}: there is no record of a group in it.")
     return ObservedSource(
         history=tuple(observed.history),
-        doubts=(*dump.doubts(), *_doubts(observed, log, shown_zone)),
+        doubts=(*dump.doubts(), *doubts(observed.skews, observed.open_transactions, log.without_time, shown_zone)),
         told=(_told(dump, log),),
     )
 
 
-def _files(names: Sequence[str]) -> list[Path]:
-    """The files that names and patterns stand for; each once."""
+def files_of(names: Sequence[str]) -> list[Path]:
+    """The files that names and patterns stand for; each once. Raises CommandError."""
     found: dict[Path, None] = {}
     for name in names:
         paths = [name] if Path(name).is_file() else sorted(glob(name, recursive=True))
@@ -86,25 +87,6 @@ def _hexadecimal(topic_id: str) -> str:
     if len(plain) == 32 and all(each in "0123456789abcdef" for each in plain):
         return plain
     return (topic_id_from_kafka(topic_id) or "").replace("-", "")
-
-
-def _doubts(observed: Observed, log: BrokerLog, zone: tzinfo) -> Iterator[str]:
-    for broker, skew in sorted(observed.skews.items(), key=lambda item: (item[0] is None, item[0] or 0)):
-        if skew.skew_ms:
-            way = "ahead of" if skew.skew_ms > 0 else "behind"
-            yield (
-                f"The log of {'a broker' if broker is None else f'broker {broker}'} is "
-                f"{words.duration(abs(skew.skew_ms))} {way} its records: its times are corrected by that "
-                f"({words.count(skew.pairs, 'pair')} of line and record)."
-            )
-    for each in observed.open_transactions:
-        yield (
-            f"Producer {each.producer_id} has had a transaction open since {words.clock(each.since_ms, zone)}, with "
-            f"{words.count(each.offsets, 'offset')} of {words.listed(each.group_ids)}: they are not committed."
-        )
-    if log.without_time:
-        lines = words.count(log.without_time, "line")
-        yield f"{lines} of brokers' logs have no time that can be read: they are left out."
 
 
 def _told(dump: OffsetsDump, log: BrokerLog) -> str:

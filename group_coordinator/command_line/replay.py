@@ -135,24 +135,22 @@ def replay(
 ) -> None:
     """Run a recorded log of group events through the coordinator again: what was decided, when, and why.
 
-    The log is files of events (.jsonl, .jsonl.gz, .parquet), a Kafka broker's request log (any other file), or an
+    The log is files of events (.jsonl, .jsonl.gz, .parquet), brokers' request logs (any other file), or an
     events topic. The same log with the same settings gives the same bytes.
 
-    A request log is followed: what is told is what the broker did, with the settings that its answers show. A flag
-    (`--group-initial-rebalance-delay-ms`, `--group-max-size` ...) says what the broker's setting was; where its answers
-    contradict that, the summary begins with it. What would have been with other settings is *What if* in the dashboard.
+    Request logs are followed: what is told is what the brokers did, with the settings that their answers show. Where a
+    flag (`--group-max-size` ...) contradicts them, the summary begins with it. Other settings: *What if* (dashboard).
 
     A dump of a cluster's `__consumer_offsets` (NAME.offsets.jsonl) tells what happened there; with its brokers' server
-    logs (`--broker-log`) also why. Nothing is coordinated again, and Spark is not needed.
+    logs (`--broker-log`) also why. Nothing is coordinated again, without Spark. Beside request logs they complete them.
 
     Examples:
 
         group-coordinator replay prod.offsets.jsonl.gz --broker-log 'server.log*' --report incident.html
-        group-coordinator replay kafka-request.log.gz --in-process
+        group-coordinator replay broker-*/kafka-request.log* --broker-log 'broker-*/server.log' --in-process
         group-coordinator replay events.jsonl.gz --out replayed/
         group-coordinator explain --group billing --from replayed/
-        group-coordinator replay kafka-request.log.gz --in-process --report incident.html
-        group-coordinator replay kafka-request.log.gz --in-process --tables tables/
+        group-coordinator replay kafka-request.log.gz --in-process --tables tables/ --report incident.html
         group-coordinator replay coordinator.events --bootstrap-servers broker:9092 --out replayed/ --format parquet
     """
     if out is not None and to_topics is not None:
@@ -168,7 +166,9 @@ def replay(
     began_s = time.monotonic()
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-coordinator-replay-")))
-        source = watched or replay_source(sources, scratch, out, zone(time_zone), given_settings(settings), zone_shown)
+        source = watched or replay_source(
+            sources, broker_log or (), scratch, out, zone(time_zone), given_settings(settings), zone_shown
+        )
         job.prepare(source)
         if source.history is not None:
             job.take_history(source.history)

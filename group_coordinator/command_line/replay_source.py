@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from group_coordinator.command_line import doubts, followed
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
+from group_coordinator.command_line.evidence import Evidence, read_evidence
 from group_coordinator.command_line.import_log import DeadLetters, nothing_to_tell
 from group_coordinator.command_line.observed_source import is_dump, observed_source
 from group_coordinator.command_line.progress import bytes_progress
@@ -19,7 +20,6 @@ from group_coordinator.command_line.tables import say
 from group_coordinator.command_line.what_if import EVENTS_FILE
 from group_coordinator.narrative import words
 from group_coordinator.recordings.events_import import EventsImport
-from group_coordinator.recordings.following import follow
 from group_coordinator.recordings.kafka_request_log import RequestLog
 from schemas.history import History
 from schemas.records_file import encode_record
@@ -46,7 +46,13 @@ class ReplaySource(Struct, frozen=True, kw_only=True):
 
 
 def replay_source(
-    names: list[str], scratch: Path, out: Path | None, time_zone: tzinfo, given: Mapping[str, int], shown_zone: tzinfo
+    names: list[str],
+    broker_logs: Sequence[str],
+    scratch: Path,
+    out: Path | None,
+    time_zone: tzinfo,
+    given: Mapping[str, int],
+    shown_zone: tzinfo,
 ) -> ReplaySource:
     """`given`: the broker's settings, as far as flags say them. Raises CommandError."""
     paths = [Path(name) for name in names]
@@ -57,27 +63,31 @@ def replay_source(
         raise CommandError(
             f"{absent[0]} is no file" + (" (and only one topic can be replayed at a time)." if len(names) > 1 else ".")
         )
-    are_events = {path.name.endswith(_EVENT_SUFFIXES) for path in paths}
+    dumps = [path for path in paths if is_dump(path.name)]
+    logs = [path for path in paths if path not in dumps]
+    are_events = {path.name.endswith(_EVENT_SUFFIXES) for path in logs}
     if are_events == {True}:
+        if dumps or broker_logs:
+            raise CommandError("Brokers' logs go with a dump of an offsets topic, or with request logs.", WRONG_USE)
         return _of_events(paths, given)
     if are_events == {True, False}:
         raise CommandError(
             "Files of events (.jsonl, .parquet) and request logs cannot be replayed together.", WRONG_USE
         )
-    return _of_request_logs(paths, scratch, out, time_zone, given, shown_zone)
+    evidence = read_evidence(dumps, broker_logs, time_zone)
+    return _of_request_logs(logs, evidence, scratch, out, time_zone, given, shown_zone)
 
 
 def watched_source(
     names: Sequence[str], broker_logs: Sequence[str], topic_names: Path | None, time_zone: tzinfo, shown_zone: tzinfo
 ) -> ReplaySource | None:
-    """What a dump of an offsets topic and brokers' logs tell; None where no dump is named. Raises CommandError."""
+    """What dumps of an offsets topic and brokers' logs tell; None where not only dumps are named. Raises CommandError.
+    """
     dumps = [Path(name) for name in names if is_dump(name)]
-    if not dumps:
-        if broker_logs or topic_names is not None:
-            raise CommandError("--broker-log and --topic-names go with a dump of an offsets topic.", WRONG_USE)
-        return None
     if len(dumps) < len(names):
-        raise CommandError("A dump of an offsets topic is replayed by itself, with --broker-log.", WRONG_USE)
+        if topic_names is not None:
+            raise CommandError("--topic-names goes with a dump of an offsets topic alone.", WRONG_USE)
+        return None
     observed = observed_source(dumps, broker_logs, topic_names, time_zone, shown_zone)
     return ReplaySource(history=observed.history, doubts=observed.doubts, told=observed.told)
 
@@ -93,14 +103,20 @@ def _of_events(paths: list[Path], given: Mapping[str, int]) -> ReplaySource:
 
 
 def _of_request_logs(
-    paths: list[Path], scratch: Path, out: Path | None, time_zone: tzinfo, given: Mapping[str, int], shown_zone: tzinfo
+    paths: list[Path],
+    evidence: Evidence,
+    scratch: Path,
+    out: Path | None,
+    time_zone: tzinfo,
+    given: Mapping[str, int],
+    shown_zone: tzinfo,
 ) -> ReplaySource:
     """Follow request logs, and turn them into a file of events."""
     letters = DeadLetters((out or scratch) / "damaged-lines.jsonl")
     with bytes_progress("reading the request log") as advance:
         log = RequestLog(paths, time_zone=time_zone, dead_letter=letters.add, progress=advance)
         log.read()
-    following = follow(log, given)
+    following = evidence.follow(log, given)
     if not following.is_anything_known:
         raise CommandError(nothing_to_tell(log, paths))
     file = scratch / "events.jsonl"
@@ -117,7 +133,7 @@ def _of_request_logs(
     return ReplaySource(
         files=(file,),
         kept=(EVENTS_FILE,),
-        doubts=(*log.doubts(), *followed.doubts(following, shown_zone)),
+        doubts=(*log.doubts(), *evidence.doubts, *followed.doubts(following, shown_zone)),
         settings=following.settings.all(),
         told=(followed.agreement(following),),
     )

@@ -17,6 +17,12 @@ from group_coordinator.recordings.recording import verify_recording
 
 DIFFERENCES_SHOWN = 100
 
+BrokerLogs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--broker-log", "--coordinator-log", metavar="FILE", help="What a broker logged: rebalances, causes, times."
+    ),
+]
 Shown = Annotated[int, typer.Option("--show", metavar="N", help="Differences that are printed at most.")]
 
 
@@ -51,16 +57,13 @@ def history(
 
 def recording(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="The request log of one broker, plain or gzip.")
+        list[Path], typer.Argument(metavar="FILE...", help="Request logs of one broker or of several, plain or gzip.")
     ],
     offsets: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The broker's records of __consumer_offsets (JSONL), compared too."),
     ] = None,
-    coordinator_log: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="What the broker's group coordinator logged: rebalances, causes, times."),
-    ] = None,
+    broker_log: BrokerLogs = None,
     config: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="A setting of the broker, by Kafka's name. [default: inferred]"),
@@ -79,12 +82,13 @@ def recording(
 
         group-coordinator verify recording crash.request.log.gz
         group-coordinator verify recording crash.request.log.gz --offsets crash.offsets.jsonl.gz
+        group-coordinator verify recording broker-*/kafka-request.log* --broker-log broker-1/server.log
         group-coordinator verify recording kafka-request.log* --config group.initial.rebalance.delay.ms=0
     """
     settings = _pairs(config or [])
     with bytes_progress("reading") as advance:
         try:
-            report = verify_recording(files, offsets, coordinator_log, settings, zone(time_zone), advance)
+            report = verify_recording(files, offsets, broker_log or [], settings, zone(time_zone), advance)
         except ValueError as problem:
             raise CommandError(str(problem)) from problem
     # The differences are the long part of what there is to say.

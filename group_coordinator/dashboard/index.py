@@ -6,7 +6,7 @@ One thread adds records, others read: every method takes the lock for a short ti
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from threading import Lock
 from typing import Any, NamedTuple
@@ -22,6 +22,9 @@ from group_coordinator.kafka_topics.bounds import Bounds, Partition
 from group_coordinator.tables.fold import GroupTables
 from schemas.group_states import GroupState
 from schemas.history import History, OffsetsCommitted, decode_history
+
+_FORGOTTEN_MAX = 1_000
+"""So many chunks of forgotten groups may stay in the list."""
 
 Frozen = tuple[tuple[Chunk, ...], tuple[bytes, ...]]
 
@@ -94,6 +97,8 @@ class Index:
         self._chunks: deque[tuple[_Group, RecordRing, int]] = deque()
         """Every chunk, in the order in which they were made."""
         self._kept_bytes = 0
+        self._forgotten = 0
+        """How many of the chunks are of groups that others took the place of."""
         self._dead_letters_seen = 0
         self._changed: dict[str, None] = {}
         self._lock = Lock()
@@ -115,16 +120,23 @@ class Index:
             group = self._groups.get(record.group_id)
             if group is None:
                 group = self._groups[record.group_id] = _Group(record.group_id)
-            if not group.facts.add(record):
-                return False
-            self.records += 1
-            self._feed.append(Told(self.records, record))
-            self.first_ms = record.timestamp_ms if self.first_ms is None else min(self.first_ms, record.timestamp_ms)
-            self.last_ms = max(self.last_ms, record.timestamp_ms)
-            self._changed[record.group_id] = None
-            is_commit = isinstance(record, OffsetsCommitted)
-            self._keep(group, group.commits if is_commit else group.life, value)
-        return True
+            return self._add(group, record, value)
+
+    def replace_group(self, group_id: str, records: Iterable[tuple[History, bytes]]) -> None:
+        """Take all that is known of a group, with the values, in place of what was known before.
+
+        The feed gets what is later than all that it has had of the group.
+        """
+        with self._lock:
+            before = self._groups.get(group_id)
+            group = self._groups[group_id] = _Group(group_id)
+            last_ms = None
+            if before is not None:
+                last_ms, group.facts.version = before.facts.last_ms, before.facts.version + 1
+                self._forget(before)
+            for record, value in records:
+                self._add(group, record, value, is_news=last_ms is None or record.timestamp_ms > last_ms)
+            self._changed[group_id] = None
 
     def add_dead_letter(
         self, key: bytes | None, value: bytes | None, headers: dict[str, str], timestamp_ms: int
@@ -248,6 +260,29 @@ class Index:
         return len(self._groups)
 
     # ----------------------------------------------------------------------------------------------------------- inside
+
+    def _add(self, group: _Group, record: History, value: bytes, *, is_news: bool = True) -> bool:
+        if not group.facts.add(record):
+            return False
+        if is_news:
+            self.records += 1
+            self._feed.append(Told(self.records, record))
+        self.first_ms = record.timestamp_ms if self.first_ms is None else min(self.first_ms, record.timestamp_ms)
+        self.last_ms = max(self.last_ms, record.timestamp_ms)
+        self._changed[record.group_id] = None
+        is_commit = isinstance(record, OffsetsCommitted)
+        self._keep(group, group.commits if is_commit else group.life, value)
+        return True
+
+    def _forget(self, group: _Group) -> None:
+        """Another one takes this one's place."""
+        for ring in (group.life, group.commits):
+            self._kept_bytes -= ring.kept_bytes
+            self._forgotten += len(ring.chunks)
+            ring.chunks.clear()
+        if self._forgotten > max(_FORGOTTEN_MAX, len(self._chunks) // 2):
+            self._chunks = deque(each for each in self._chunks if each[1].chunks)
+            self._forgotten = 0
 
     def _row(self, group: _Group, now_ms: int) -> GroupRow:
         row, key = group.row, (group.facts.version, self.ends.version)

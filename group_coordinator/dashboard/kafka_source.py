@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaException, Message
-from confluent_kafka.admin import AdminClient
 from msgspec import Struct
 
+from group_coordinator.dashboard.end_poller import EndPoller
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import SourceError, request_of_event
 from group_coordinator.kafka_topics.bounds import Bounds, Partition
-from group_coordinator.kafka_topics.errors import TIMEOUT_S, NoSuchTopicError, TopicReadError, explaining
+from group_coordinator.kafka_topics.errors import NoSuchTopicError, TopicReadError, explaining
 from group_coordinator.kafka_topics.follower import TopicFollower
-from group_coordinator.kafka_topics.log_bounds import log_bounds
 from group_coordinator.kafka_topics.reader import TopicReader, headers_of
 
 
@@ -42,9 +40,8 @@ class KafkaSource:
         self._properties = dict(properties)
         self._topics = topics
         self._interval_s = end_offsets_interval_s
-        self._stopping = threading.Event()
         self._follower: TopicFollower | None = None
-        self._end_poller: threading.Thread | None = None
+        self._end_poller: EndPoller | None = None
         self._caught_up = threading.Event()
         self._read = 0
 
@@ -63,15 +60,14 @@ class KafkaSource:
         except TopicReadError as problem:
             raise SourceError(str(problem)) from problem
         self._follower = follower
-        self._end_poller = threading.Thread(target=lambda: self._poll_ends(index), daemon=True, name="dashboard-ends")
+        self._end_poller = EndPoller(self._properties, index, self._caught_up.is_set, self._interval_s)
         self._end_poller.start()
 
     def stop(self) -> None:
-        self._stopping.set()
         if self._follower is not None:
             self._follower.stop()
         if self._end_poller is not None:
-            self._end_poller.join(TIMEOUT_S)
+            self._end_poller.stop()
 
     def progress(self) -> dict[str, Any]:
         caught_up = self._caught_up.is_set()
@@ -109,11 +105,3 @@ class KafkaSource:
                     index.add(value)
             else:
                 index.add_dead_letter(message.key(), value, headers_of(message), message.timestamp()[1])
-
-    def _poll_ends(self, index: Index) -> None:
-        admin = AdminClient({"log_level": "0", **self._properties})
-        while not self._stopping.is_set():
-            places = index.places()
-            if places and self._caught_up.is_set():
-                index.poll_ends(time.time_ns() // 1_000_000, log_bounds(admin, places))
-            self._stopping.wait(self._interval_s if places else 1.0)

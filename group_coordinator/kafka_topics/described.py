@@ -22,6 +22,22 @@ def topic_id_of(topic: TopicDescription) -> str | None:
     return topic_id_text(_UUID.pack(uuid.get_most_significant_bits(), uuid.get_least_significant_bits()))
 
 
+def topic_names(admin: AdminClient) -> dict[str, str]:
+    """The name of each topic by its id, in hexadecimal digits. Raises KafkaException."""
+    names = [name for name, topic in admin.list_topics(timeout=_TIMEOUT_S).topics.items() if topic.error is None]
+    found = {}
+    futures = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S) if names else {}
+    for name, future in futures.items():
+        try:
+            topic_id = topic_id_of(future.result(_TIMEOUT_S + 1.0))
+        except (KafkaException, TimeoutError) as problem:
+            _log.debug("%s: its id is not known: %s", name, problem)
+            continue
+        if topic_id is not None:
+            found[topic_id.replace("-", "")] = name
+    return found
+
+
 def partitions_now(admin: AdminClient, topic: str) -> int | None:
     """How many partitions a topic has; None while the brokers do not answer."""
     (future,) = admin.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT_S).values()

@@ -181,8 +181,8 @@ def _of_pending_member(record: MemberIdAssigned | PendingMemberRemoved) -> str:
                 f"the member id {name(record.member_id)} is given back before anybody joined with "
                 f"it{_said(record.cause)}"
             )
-        case "group_full":
-            return f"the member id {name(record.member_id)} is forgotten: the group is full"
+        case "group_full" | "not_stored":
+            return f"the member id {name(record.member_id)} is forgotten: {_DROPPED[record.reason]}"
         case _:
             assert_never(record.reason)
 
@@ -241,6 +241,7 @@ _DROPPED = {
     "did_not_sync": "it did not send SyncGroup before the rebalance timeout",
     "group_full": "the group is full",
     "fenced": "the coordinator fences it",
+    "not_stored": "the coordinator moved before it was stored",
 }
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from group_coordinator.observed import broker_lines as told
 from group_coordinator.observed.classic_members import ClassicMembers
 from group_coordinator.observed.classic_rebalances import ClassicRebalances
 from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember
 from group_coordinator.observed.teller import Teller
+from group_coordinator.recordings import broker_lines as told
 from schemas.history import GroupCreated, GroupDead, GroupRecorded, MemberFenced, MemberIdentity, RecordingGap
 
 BEFORE = "nothing is known of the group before this"

@@ -6,13 +6,12 @@ broker. Where the two differ, the log was written in another time zone, or its t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from statistics import median_low
 
 from msgspec import Struct
 
-from group_coordinator.observed.broker_lines import AssignmentTaken, BrokerLine
 from group_coordinator.observed.offsets_log import LogRecord
+from group_coordinator.recordings.broker_lines import AssignmentTaken, BrokerLine
 
 TOLERANCE_MS = 250
 """What a busy broker needs between a record and its line."""
@@ -31,26 +30,47 @@ class Skew(Struct, frozen=True, kw_only=True):
     """Between the pairs that differ least and most."""
 
 
-def estimate(records: Iterable[LogRecord], lines: Iterable[BrokerLine]) -> dict[int | None, Skew]:
-    """The skew of each broker's log. Only generations count that were recorded once and told once."""
-    recorded = _alone((_generation(record), record.timestamp_ms) for record in records)
-    told: dict[int | None, list[tuple[Generation | None, int]]] = {}
-    for line in lines:
+class Skews:
+    """The skews of all brokers' logs. Only generations count that were recorded once and told once."""
+
+    def __init__(self) -> None:
+        self._recorded: dict[Generation, int | None] = {}
+        """When; None where it was more than once."""
+        self._told: dict[int | None, dict[Generation, int | None]] = {}
+
+    def record(self, record: LogRecord) -> None:
+        """Take a record of the offsets topic."""
+        generation = _generation(record)
+        if generation is not None:
+            _note(self._recorded, generation, record.timestamp_ms)
+
+    def line(self, line: BrokerLine) -> None:
+        """Take a line of a broker's log."""
         if isinstance(line.event, AssignmentTaken):
-            place = line.event.group_id, line.event.generation_id
-            told.setdefault(line.broker, []).append((place, line.time_ms))
-    found = {}
-    for broker, places in told.items():
-        of_broker = _alone(places)
-        differences = [time_ms - recorded[place] for place, time_ms in of_broker.items() if place in recorded]
-        if differences:
-            skew_ms = median_low(differences)
-            found[broker] = Skew(
-                skew_ms=skew_ms if abs(skew_ms) > TOLERANCE_MS else 0,
-                pairs=len(differences),
-                spread_ms=max(differences) - min(differences),
-            )
-    return found
+            generation = line.event.group_id, line.event.generation_id
+            _note(self._told.setdefault(line.broker, {}), generation, line.time_ms)
+
+    def estimate(self) -> dict[int | None, Skew]:
+        """The skew of each broker whose lines have records."""
+        found = {}
+        for broker, told in self._told.items():
+            differences = [
+                told_ms - recorded_ms
+                for generation, told_ms in told.items()
+                if told_ms is not None and (recorded_ms := self._recorded.get(generation)) is not None
+            ]
+            if differences:
+                skew_ms = median_low(differences)
+                found[broker] = Skew(
+                    skew_ms=skew_ms if abs(skew_ms) > TOLERANCE_MS else 0,
+                    pairs=len(differences),
+                    spread_ms=max(differences) - min(differences),
+                )
+        return found
+
+
+def _note(times: dict[Generation, int | None], generation: Generation, time_ms: int) -> None:
+    times[generation] = time_ms if times.get(generation, time_ms) == time_ms else None
 
 
 def _generation(record: LogRecord) -> Generation | None:
@@ -58,12 +78,3 @@ def _generation(record: LogRecord) -> Generation | None:
     if record.name != "GroupMetadata" or not record.value or not record.value["members"]:
         return None
     return record.group_id, int(str(record.value["generation"]))
-
-
-def _alone(places: Iterable[tuple[Generation | None, int]]) -> Mapping[Generation, int]:
-    """The times of generations that come once."""
-    times: dict[Generation, list[int]] = {}
-    for place, time_ms in places:
-        if place is not None:
-            times.setdefault(place, []).append(time_ms)
-    return {place: found[0] for place, found in times.items() if len(found) == 1}

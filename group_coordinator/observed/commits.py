@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from group_coordinator.observed.offsets_log import LogRecord
+from group_coordinator.observed.offsets_log import CommitRecord
 from group_coordinator.observed.teller import Teller
 from group_coordinator.observed.transactions import AbortedCommits, Commits, PendingCommits
 from schemas.history import HistoryRecord, OffsetChange, OffsetsCommitted
@@ -37,30 +35,19 @@ class GroupCommits:
             offsets=self._changes(commits),
         )
 
-    def removed(self, record: LogRecord) -> None:
+    def removed(self, record: CommitRecord) -> None:
         """An offset is stored no more; nothing is said where none was known."""
-        topic, partition = _place(record)
-        before = self._offsets.pop((topic, partition), None)
+        place = record.key.topic, record.key.partition
+        before = self._offsets.pop(place, None)
         if before is not None:
-            change = OffsetChange(topic, partition, None, before)
+            change = OffsetChange(*place, None, before)
             self._tell.say(OffsetsRemoved, certainty="not_known", offsets=(change,))
 
     def _changes(self, commits: Commits) -> tuple[OffsetChange, ...]:
         return tuple(self._change(record) for record in commits.records)
 
-    def _change(self, record: LogRecord) -> OffsetChange:
-        value: dict[str, Any] = record.value or {}
-        topic, partition = _place(record)
-        return OffsetChange(
-            topic,
-            partition,
-            value["offset"],
-            self._offsets.get((topic, partition)),
-            value.get("leader_epoch", -1),
-            value["metadata"],
-        )
-
-
-def _place(record: LogRecord) -> tuple[str, int]:
-    key: dict[str, Any] = record.key
-    return key["topic"], key["partition"]
+    def _change(self, record: CommitRecord) -> OffsetChange:
+        key, value = record.key, record.value
+        assert value is not None
+        before = self._offsets.get((key.topic, key.partition))
+        return OffsetChange(key.topic, key.partition, value.offset, before, value.leader_epoch, value.metadata)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from group_coordinator.observed import broker_lines as told
 from group_coordinator.observed.classic import ClassicGroup
 from group_coordinator.observed.commits import GroupCommits
 from group_coordinator.observed.modern import Hints, ModernGroup
 from group_coordinator.observed.modern_records import Step, TopicNames, kind_of, read_step
-from group_coordinator.observed.offsets_log import LogRecord
+from group_coordinator.observed.offsets_log import CommitRecord, LogRecord
 from group_coordinator.observed.ordering import Item, TimedLine, in_one_step
 from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember, stored_generation
 from group_coordinator.observed.teller import Teller
+from group_coordinator.observed.transactions import Commits
+from group_coordinator.recordings import broker_lines as told
 from schemas.history import History
 from schemas.observed_history import CoordinatorChanged, GroupConverted
 
-_GROUP_METADATA, _OFFSET_COMMIT = "GroupMetadata", "OffsetCommit"
+_GROUP_METADATA = "GroupMetadata"
+
+StepRecord = LogRecord | CommitRecord
+"""A tombstone of a commit, or a record that is no commit."""
 
 
 class ObservedGroup:
@@ -35,44 +39,58 @@ class ObservedGroup:
         """While the group is not a classic one."""
 
     def follow(self, items: Sequence[Item]) -> list[History]:
-        """The history that records and lines tell, in their order."""
+        """The history that all records and lines tell that are known, in their order."""
         generations = _generations(items)
         places, coming = [place for place, _ in generations], [generation for _, generation in generations]
         self._stored = dict(generations)
         self._classic = ClassicGroup(self._tell, _profiles(coming))
-        step: list[tuple[int, LogRecord]] = []
+        step: list[tuple[int, StepRecord]] = []
         for place, item in enumerate(items):
             if step and not in_one_step(step[-1][1], item):
                 self._step(step)
                 step = []
-            if isinstance(item, LogRecord):
-                step.append((place, item))
-                continue
-            self._tell.look_at(item)
-            self._note_coordinator(item)
             if isinstance(item, TimedLine):
+                self._tell.look_at(item)
+                self._note_coordinator(item)
                 self._line(item.line.event, coming[bisect_right(places, place) :])
+            elif isinstance(item, Commits):
+                self._written(item)
             else:
-                self._commits.written(item)
+                step.append((place, item))
         if step:
             self._step(step)
-        return self._tell.history
+        self._stored = {}
+        return self._tell.take_history()
+
+    def go_on(self, commits: Iterable[Commits]) -> list[History]:
+        """The history of commits that were written after all that was followed."""
+        for each in commits:
+            self._written(each)
+        return self._tell.take_history()
+
+    def _written(self, commits: Commits) -> None:
+        self._tell.look_at(commits)
+        self._note_coordinator(commits)
+        self._commits.written(commits)
 
     def _line(self, event: told.LineEvent, coming: Sequence[StoredGeneration]) -> None:
         self._hints.line(event)
         if self._modern is None:
             self._classic.line(event, coming)
 
-    def _step(self, step: list[tuple[int, LogRecord]]) -> None:
+    def _step(self, step: list[tuple[int, StepRecord]]) -> None:
         """The records that were written in one step, none of them a commit."""
-        records = [record for _, record in step]
-        self._tell.look_at(records[-1] if len(records) == 1 else records[0])
-        self._note_coordinator(records[0])
-        kind = next((kind for kind in map(kind_of, (each.name for each in records)) if kind is not None), None)
-        classic = [(place, record) for place, record in step if record.name == _GROUP_METADATA]
-        for record in records:
-            if record.name == _OFFSET_COMMIT:
+        first = step[0][1]
+        self._tell.look_at(first)
+        self._note_coordinator(first)
+        for _, record in step:
+            if isinstance(record, CommitRecord):
                 self._commits.removed(record)
+        records = [record for _, record in step if isinstance(record, LogRecord)]
+        kind = next((kind for kind in map(kind_of, (each.name for each in records)) if kind is not None), None)
+        classic = [
+            (place, each) for place, each in step if isinstance(each, LogRecord) and each.name == _GROUP_METADATA
+        ]
         if kind is None:
             for place, record in classic:
                 self._tell.look_at(record)

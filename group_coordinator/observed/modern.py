@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from group_coordinator.observed import broker_lines as told
 from group_coordinator.observed.modern_records import AWAY, Current, Kind, Step
 from group_coordinator.observed.teller import Teller
+from group_coordinator.recordings import broker_lines as told
 from schemas.history import (
     AssignedTopic,
     GroupCreated,

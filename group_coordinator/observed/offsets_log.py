@@ -8,7 +8,7 @@ is COMMIT or ABORT.
 
 from __future__ import annotations
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -18,7 +18,10 @@ from msgspec import Struct, field
 
 from group_coordinator.recordings.text_files import lines_of
 from schemas.bounded_lines import too_long
-from schemas.kafka.records import Record, decode_record
+from schemas.commit_reading import read_commit_key, read_commit_value
+from schemas.kafka.record_batches import RawRecord
+from schemas.kafka.records import decode_record
+from schemas.records import OFFSET_COMMIT_TYPE, OffsetCommitKey, OffsetCommitValue
 from schemas.wire import DecodeError
 
 DAMAGE_SHOWN = 3
@@ -26,11 +29,17 @@ _DAMAGE_TEXT_MAX = 200
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 """At both ends of a line, a byte order mark included."""
 
+_COMMIT_TYPES = tuple(each.to_bytes(2) for each in range(OFFSET_COMMIT_TYPE + 1))
+_NO_PRODUCER = (None, -1)
+
+_MARKER_EPOCH = slice(2, 6)
+"""Of the value of a marker: the epoch of the transaction coordinator, behind the version."""
+
 Marker = Literal["COMMIT", "ABORT"]
 
 
 class LogRecord(Struct, frozen=True, kw_only=True, gc=False):
-    """One record of the offsets topic, decoded."""
+    """One record of the offsets topic that is no commit, decoded."""
 
     partition: int
     offset: int
@@ -42,9 +51,28 @@ class LogRecord(Struct, frozen=True, kw_only=True, gc=False):
     key: dict[str, object]
     value: dict[str, object] | None
     """None for a tombstone."""
+    raw: tuple[bytes, bytes | None]
+    """Key and value as they lie in the log."""
+
+
+class CommitRecord(Struct, frozen=True, kw_only=True, gc=False, tag=True):
+    """A committed offset of one partition. There are very many of them."""
+
+    partition: int
+    """Of the offsets topic, as the next three."""
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int | None
+    key: OffsetCommitKey
+    value: OffsetCommitValue | None
+    """None for a tombstone."""
     producer_id: int | None = None
     """Of the transaction in which it was written; None: in none."""
     producer_epoch: int = -1
+
+    @property
+    def group_id(self) -> str:
+        return self.key.group_id
 
 
 class TransactionMarker(Struct, frozen=True, kw_only=True, gc=False):
@@ -58,7 +86,7 @@ class TransactionMarker(Struct, frozen=True, kw_only=True, gc=False):
     outcome: Marker
 
 
-Entry = LogRecord | TransactionMarker
+Entry = LogRecord | CommitRecord | TransactionMarker
 
 
 class UnknownRecord(Struct, frozen=True):
@@ -67,7 +95,7 @@ class UnknownRecord(Struct, frozen=True):
     type: int
 
 
-class _Line(Struct):
+class _Line(Struct, omit_defaults=True):
     partition: int
     offset: int
     timestamp_ms: int
@@ -78,8 +106,11 @@ class _Line(Struct):
     producer_epoch: int = -1
     is_transactional: bool = False
     control: str | None = None
+    coordinator_epoch: int | None = None
+    """Of the transaction coordinator that wrote a marker."""
 
 
+_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Line).decode
 
 
@@ -145,41 +176,98 @@ def read_line(line: bytes) -> Entry | UnknownRecord | None:
         return _marker(read)
     key = b64decode(read.key or "", validate=True)
     value = None if read.value is None else b64decode(read.value, validate=True)
-    record = decode_record(key, value)
-    if isinstance(record, int):
-        return UnknownRecord(record)
-    return log_record(
-        record,
+    return read_record(
+        key,
+        value,
         partition=read.partition,
         offset=read.offset,
         timestamp_ms=read.timestamp_ms,
         leader_epoch=read.leader_epoch,
-        producer=(read.producer_id, read.producer_epoch) if read.is_transactional else None,
+        producer=(read.producer_id, read.producer_epoch) if read.is_transactional else _NO_PRODUCER,
     )
 
 
-def log_record(
-    record: Record,
+def dump_line(partition: int, raw: RawRecord) -> bytes:
+    """The line of a dump for a record, without the end of the line."""
+    is_marker = raw.control is not None and raw.value is not None
+    return _encode(
+        _Line(
+            partition=partition,
+            offset=raw.offset,
+            timestamp_ms=raw.timestamp_ms,
+            key=None if raw.key is None else b64encode(raw.key).decode(),
+            value=None if raw.value is None else b64encode(raw.value).decode(),
+            leader_epoch=raw.leader_epoch,
+            producer_id=raw.producer_id,
+            producer_epoch=raw.producer_epoch,
+            is_transactional=raw.is_transactional,
+            control=raw.control,
+            coordinator_epoch=int.from_bytes((raw.value or b"")[_MARKER_EPOCH], signed=True) if is_marker else None,
+        )
+    )
+
+
+def read_record(
+    key: bytes,
+    value: bytes | None,
     *,
     partition: int,
     offset: int,
     timestamp_ms: int,
     leader_epoch: int | None,
-    producer: tuple[int, int] | None,
-) -> LogRecord:
-    """A decoded record at its place in the log. `producer`: id and epoch of the transaction that it is part of."""
-    key = record.key
+    producer: tuple[int | None, int] = _NO_PRODUCER,
+) -> LogRecord | CommitRecord | UnknownRecord:
+    """A record at its place in the log. `producer`: id and epoch of the transaction that it is part of.
+
+    Raises `DecodeError`.
+    """
+    commit_key = read_commit_key(key) if key[:2] in _COMMIT_TYPES else None
+    if commit_key is not None:
+        return CommitRecord(
+            partition=partition,
+            offset=offset,
+            timestamp_ms=timestamp_ms,
+            leader_epoch=leader_epoch,
+            key=commit_key,
+            value=None if value is None else read_commit_value(value),
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+        )
+    record = decode_record(key, value)
+    if isinstance(record, int):
+        return UnknownRecord(record)
     return LogRecord(
         partition=partition,
         offset=offset,
         timestamp_ms=timestamp_ms,
         leader_epoch=leader_epoch,
-        group_id=str(key["group"] if "group" in key else key["group_id"]),
-        name="OffsetCommit" if record.name == "LegacyOffsetCommit" else record.name,
-        key=key,
+        group_id=str(record.key["group"] if "group" in record.key else record.key["group_id"]),
+        name=record.name,
+        key=record.key,
         value=record.value,
-        producer_id=None if producer is None else producer[0],
-        producer_epoch=-1 if producer is None else producer[1],
+        raw=(key, value),
+    )
+
+
+def read_raw(partition: int, raw: RawRecord) -> Entry | UnknownRecord:
+    """A record as it lies in the log. Raises `DecodeError`."""
+    if raw.control is not None:
+        return TransactionMarker(
+            partition=partition,
+            offset=raw.offset,
+            timestamp_ms=raw.timestamp_ms,
+            producer_id=raw.producer_id,
+            producer_epoch=raw.producer_epoch,
+            outcome="COMMIT" if raw.control == "COMMIT" else "ABORT",
+        )
+    return read_record(
+        raw.key or b"",
+        raw.value,
+        partition=partition,
+        offset=raw.offset,
+        timestamp_ms=raw.timestamp_ms,
+        leader_epoch=raw.leader_epoch if raw.leader_epoch >= 0 else None,
+        producer=(raw.producer_id, raw.producer_epoch) if raw.is_transactional else _NO_PRODUCER,
     )
 
 

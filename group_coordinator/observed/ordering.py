@@ -8,17 +8,17 @@ Other lines are placed by their times.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from group_coordinator.observed import broker_lines as told
-from group_coordinator.observed.broker_lines import BrokerLine
 from group_coordinator.observed.clock_skew import Skew
-from group_coordinator.observed.offsets_log import LogRecord
+from group_coordinator.observed.offsets_log import CommitRecord, LogRecord
 from group_coordinator.observed.transactions import Fact
+from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings.broker_lines import BrokerLine
 
 _GROUP_METADATA = "GroupMetadata"
 
@@ -35,15 +35,15 @@ Value = dict[str, object] | None
 Members = tuple[dict[str, object], ...]
 
 
-def timed(lines: Sequence[BrokerLine], skews: Mapping[int | None, Skew]) -> list[TimedLine]:
-    """The lines by time, each file's in the order in which they stand in it; one that comes in two files comes once."""
-    lines = list(dict.fromkeys(lines))
-    begins: dict[str, int] = {}
-    for line in lines:
-        begins[line.file] = min(begins.get(line.file, line.time_ms), line.time_ms)
+def timed(
+    lines: Iterable[BrokerLine], skews: Mapping[int | None, Skew], begins_ms: Mapping[str, int]
+) -> list[TimedLine]:
+    """One group's lines by time, each file's in the order in which they stand in it; one that comes in two files comes
+    once. `begins_ms`: the time of each file's first line.
+    """
     ordered = sorted(
         (TimedLine(at_ms=line.time_ms - _skew(skews, line), line=line) for line in lines),
-        key=lambda each: (each.at_ms, begins[each.line.file], each.line.file, each.line.number),
+        key=lambda each: (each.at_ms, begins_ms[each.line.file], each.line.file, each.line.number),
     )
     seen: dict[tuple[int, int | None, told.LineEvent], str] = {}
     kept = []
@@ -88,7 +88,7 @@ def in_order(facts: Sequence[Fact], lines: Sequence[TimedLine]) -> list[Item]:
 
 def in_one_step(before: Item | None, item: Item) -> bool:
     """Whether a record was written in the same step as the one before it, as far as the topic tells."""
-    if not isinstance(before, LogRecord) or not isinstance(item, LogRecord):
+    if not isinstance(before, LogRecord | CommitRecord) or not isinstance(item, LogRecord | CommitRecord):
         return False
     return item.offset == before.offset + 1 and item.timestamp_ms == before.timestamp_ms
 

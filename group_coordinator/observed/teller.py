@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from group_coordinator.observed.offsets_log import LogRecord
+from msgspec import Struct
+
 from group_coordinator.observed.ordering import Item, TimedLine
 from schemas.history import Cause, Evidence, History
 
@@ -13,6 +14,13 @@ NO_OFFSET = -1
 """Of a line of a log: it lies in no topic."""
 REASON_MAX = 255
 """Kafka keeps so much of what a client says."""
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """A poll, as the evidence of what is said because of it."""
+
+    timestamp_ms: int
+    offset: int = NO_OFFSET
 
 
 class Teller:
@@ -25,15 +33,19 @@ class Teller:
         self.life = 0
         """Which life of the group it is, as far as the evidence goes back."""
         self.generation_id = 0
-        self.history: list[History] = []
+        self._history: list[History] = []
+        self._last_seq = 0
         self._at_ms = 0
-        self._item: Item | None = None
         self._evidence: tuple[Evidence, ...] = ()
         self._offset = NO_OFFSET
 
-    def look_at(self, item: Item) -> None:
-        """What is said from now on is said because of this record or line."""
-        self._item = item
+    def take_history(self) -> list[History]:
+        """What was said since the last call."""
+        history, self._history = self._history, []
+        return history
+
+    def look_at(self, item: Item | Look) -> None:
+        """What is said from now on is said because of this record, line or poll."""
         self._evidence = (evidence_of(item),)
         self._offset = NO_OFFSET if isinstance(item, TimedLine) else item.offset
         self._at_ms = item.at_ms if isinstance(item, TimedLine) else item.timestamp_ms
@@ -55,8 +67,8 @@ class Teller:
     ) -> int:
         """Append a record of this type. `said`: the reason that a client gave. Returns its `seq`."""
         moment_ms = self._at_ms if at_ms is None else at_ms
-        seq = len(self.history) + 1
-        self.history.append(
+        seq = self._last_seq = self._last_seq + 1
+        self._history.append(
             kind(
                 group_id=self.group_id,
                 epoch=self.life,
@@ -79,16 +91,13 @@ class Teller:
         return seq
 
 
-def evidence_of(item: Item) -> Evidence:
+def evidence_of(item: Item | Look) -> Evidence:
     """Where a record or a line stands."""
+    if isinstance(item, Look):
+        return Evidence(source="poll")
     if isinstance(item, TimedLine):
         line = item.line
         return Evidence(
             source="broker_log", partition=line.partition, broker=line.broker, file=line.file, line=line.number
         )
     return Evidence(source="offsets_log", partition=item.partition, offset=item.offset)
-
-
-def is_record(item: Item, name: str) -> bool:
-    """Whether the item is a record of this type."""
-    return isinstance(item, LogRecord) and item.name == name

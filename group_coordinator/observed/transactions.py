@@ -6,19 +6,16 @@ after an ABORT marker. Where a plain commit for the same partition lies between 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from typing import Self
 
 from msgspec import Struct
 
-from group_coordinator.observed.offsets_log import Entry, LogRecord, TransactionMarker
-
-_OFFSET_COMMIT = "OffsetCommit"
-
-Place = tuple[str, str, int]
-"""Group, topic and partition of a committed offset."""
+from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecord, TransactionMarker
+from schemas.records import OffsetCommitKey
 
 
-class Commits(Struct, frozen=True, kw_only=True, gc=False):
+class Commits(Struct, kw_only=True, tag=True):
     """Offsets of one group that were written, committed or aborted in one step."""
 
     group_id: str
@@ -28,22 +25,36 @@ class Commits(Struct, frozen=True, kw_only=True, gc=False):
     """Of the first record, or of the marker."""
     timestamp_ms: int
     leader_epoch: int | None
-    records: tuple[LogRecord, ...]
+    records: list[CommitRecord]
     producer_id: int | None = None
     """Of the transaction."""
     producer_epoch: int = -1
 
+    @classmethod
+    def begun_with(cls, record: CommitRecord) -> Self:
+        """The step of which this is the first record."""
+        return cls(
+            group_id=record.key.group_id,
+            partition=record.partition,
+            offset=record.offset,
+            timestamp_ms=record.timestamp_ms,
+            leader_epoch=record.leader_epoch,
+            records=[record],
+            producer_id=record.producer_id,
+            producer_epoch=record.producer_epoch,
+        )
 
-class PendingCommits(Commits, frozen=True, kw_only=True, gc=False):
+
+class PendingCommits(Commits, kw_only=True):
     """Written in a transaction that is open."""
 
 
-class AbortedCommits(Commits, frozen=True, kw_only=True, gc=False):
+class AbortedCommits(Commits, kw_only=True):
     """Of a transaction that was aborted."""
 
 
-Fact = LogRecord | Commits
-"""A record that is no commit, or commits of one step. A tombstone of a commit is a record."""
+Fact = LogRecord | CommitRecord | Commits
+"""A record that is no commit, a tombstone of a commit, or commits of one step."""
 
 
 class OpenTransaction(Struct, frozen=True, kw_only=True):
@@ -56,95 +67,95 @@ class OpenTransaction(Struct, frozen=True, kw_only=True):
     """How many offsets wait for its end."""
 
 
+class PartitionState(Struct, frozen=True, kw_only=True):
+    """What is known of a partition's transactions."""
+
+    open: dict[int, tuple[int, list[CommitRecord]]]
+    """By producer id: since when, and what was written."""
+    written_at: list[tuple[OffsetCommitKey, int]]
+
+
+class _Open(Struct):
+    """What a producer wrote in its open transaction."""
+
+    since_ms: int
+    records: dict[OffsetCommitKey, CommitRecord] = {}
+    """The last of each key, in the order of the first."""
+
+
 class PartitionCommits:
     """One partition of the offsets topic, followed record by record in the order of offsets."""
 
     def __init__(self) -> None:
-        self._open: dict[int, list[LogRecord]] = {}
-        """Producer id -> what it wrote in its open transaction."""
-        self._written_at: dict[Place, int] = {}
-        """Where the record lies whose offset counts."""
+        self._open: dict[int, _Open] = {}
+        """By producer id."""
+        self._written_at: dict[OffsetCommitKey, int] = {}
+        """Where the record lies whose offset counts, of what was written while a transaction was open."""
 
-    def facts(self, entries: Iterable[Entry]) -> Iterator[Fact]:
-        """What the records say, in order. Commits that were written in one step come together."""
-        together: list[LogRecord] = []
-        for entry in entries:
-            if together and not _continues(together[-1], entry):
-                yield from self._written(together)
-                together = []
-            if isinstance(entry, TransactionMarker):
-                yield from self._ended(entry)
-            elif entry.name == _OFFSET_COMMIT and entry.value is not None:
-                together.append(entry)
-            else:
-                if entry.name == _OFFSET_COMMIT:
-                    self._written_at.pop(_place(entry), None)
-                yield entry
-        if together:
-            yield from self._written(together)
+    def take(self, entry: Entry) -> Iterator[LogRecord | CommitRecord | Commits]:
+        """What a record says. A commit that is written comes as it is; what a marker ends comes together."""
+        if isinstance(entry, CommitRecord):
+            self._note(entry)
+            yield entry
+        elif isinstance(entry, TransactionMarker):
+            yield from self._ended(entry)
+        else:
+            yield entry
 
     def open_transactions(self) -> Iterator[OpenTransaction]:
         """Those that have no end yet."""
-        for producer_id, records in self._open.items():
+        for producer_id, transaction in self._open.items():
             yield OpenTransaction(
                 producer_id=producer_id,
-                since_ms=records[0].timestamp_ms,
-                group_ids=tuple(dict.fromkeys(record.group_id for record in records)),
-                offsets=len({_place(record) for record in records}),
+                since_ms=transaction.since_ms,
+                group_ids=tuple(dict.fromkeys(key.group_id for key in transaction.records)),
+                offsets=len(transaction.records),
             )
 
-    def _written(self, records: list[LogRecord]) -> Iterator[Commits]:
-        first = records[0]
-        kind = Commits if first.producer_id is None else PendingCommits
-        if first.producer_id is None:
-            for record in records:
-                self._written_at[_place(record)] = record.offset
-        else:
-            self._open.setdefault(first.producer_id, []).extend(records)
-        yield kind(
-            group_id=first.group_id,
-            partition=first.partition,
-            offset=first.offset,
-            timestamp_ms=first.timestamp_ms,
-            leader_epoch=first.leader_epoch,
-            records=tuple(records),
-            producer_id=first.producer_id,
-            producer_epoch=first.producer_epoch,
+    def state(self) -> PartitionState:
+        """What is to be kept over a restart."""
+        return PartitionState(
+            open={each: (found.since_ms, list(found.records.values())) for each, found in self._open.items()},
+            written_at=list(self._written_at.items()),
         )
 
+    def restore(self, state: PartitionState) -> None:
+        """Go on from what was kept."""
+        for producer_id, (since_ms, records) in state.open.items():
+            self._open[producer_id] = _Open(since_ms, {record.key: record for record in records})
+        self._written_at = dict(state.written_at)
+
+    def _note(self, record: CommitRecord) -> None:
+        if record.value is not None and record.producer_id is not None:
+            transaction = self._open.get(record.producer_id)
+            if transaction is None:
+                transaction = self._open[record.producer_id] = _Open(record.timestamp_ms)
+            transaction.records[record.key] = record
+        elif self._open:
+            if record.value is None:
+                self._written_at.pop(record.key, None)
+            else:
+                self._written_at[record.key] = record.offset
+
     def _ended(self, marker: TransactionMarker) -> Iterator[Commits]:
-        by_group: dict[str, list[LogRecord]] = {}
-        for record in self._open.pop(marker.producer_id, ()):
-            if marker.outcome == "ABORT" or self._written_at.get(_place(record), -1) < record.offset:
-                by_group.setdefault(record.group_id, []).append(record)
+        transaction = self._open.pop(marker.producer_id, None)
+        by_group: dict[str, list[CommitRecord]] = {}
+        for key, record in () if transaction is None else transaction.records.items():
+            if marker.outcome == "ABORT" or self._written_at.get(key, -1) < record.offset:
+                by_group.setdefault(key.group_id, []).append(record)
         kind = Commits if marker.outcome == "COMMIT" else AbortedCommits
         for group_id, records in by_group.items():
-            last = {_place(record): record for record in records}
             if marker.outcome == "COMMIT":
-                self._written_at.update({place: record.offset for place, record in last.items()})
+                self._written_at.update({record.key: record.offset for record in records})
             yield kind(
                 group_id=group_id,
                 partition=marker.partition,
                 offset=marker.offset,
                 timestamp_ms=marker.timestamp_ms,
                 leader_epoch=None,
-                records=tuple(last.values()),
+                records=records,
                 producer_id=marker.producer_id,
                 producer_epoch=marker.producer_epoch,
             )
-
-
-def _place(record: LogRecord) -> Place:
-    return record.group_id, str(record.key["topic"]), int(str(record.key["partition"]))
-
-
-def _continues(before: LogRecord, entry: Entry) -> bool:
-    """Whether a record was written in the same step as the one before it, as far as the topic tells."""
-    return (
-        isinstance(entry, LogRecord)
-        and entry.name == _OFFSET_COMMIT
-        and entry.value is not None
-        and (entry.group_id, entry.timestamp_ms, entry.producer_id)
-        == (before.group_id, before.timestamp_ms, before.producer_id)
-        and entry.offset == before.offset + 1
-    )
+        if not self._open:
+            self._written_at.clear()

@@ -11,6 +11,7 @@ from coordinator_state.config import GroupConfig, GroupSettings
 from group_coordinator.recordings.expectations import CLOCK_MS, LATE_MS
 from group_coordinator.recordings.group_requests import GroupRequest, Json
 from group_coordinator.recordings.offsets_log import LoggedRecord, value_version
+from group_coordinator.recordings.old_brokers import is_of_old_broker
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupRequest, OffsetCommitRequest
@@ -94,6 +95,10 @@ def settings_of(
     _infer_max_size(groups, inferred)
     _infer_metadata_limit(requests, inferred)
     _infer_from_records(records, inferred)
+    if any(is_of_old_broker(request.logged.connection) for request in requests):
+        inferred.setdefault(
+            "offset_commit_value_version", (3, "offset commits are written as version 3, as brokers before Kafka 4 do")
+        )
     settings = {name: value for name, (value, _) in inferred.items()} | dict(given)
     partitions = settings.pop(PARTITIONS, None)
     notes = [f"{name.replace('_', '.')} = {value} (as given)" for name, value in given.items()]

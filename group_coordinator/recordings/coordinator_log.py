@@ -1,4 +1,4 @@
-"""The log of a broker's group coordinator (`GroupMetadataManager`, level INFO) is read for its groups.
+"""What the group coordinators of brokers logged (level INFO), group by group, to be compared with history.
 
 Its lines tell when a rebalance began and why, when it ended, who left and who failed. History says the same in types;
 `entry_of_history` puts it in the words of the log, so that the two can be compared line by line.
@@ -6,15 +6,15 @@ Its lines tell when a rebalance began and why, when it ended, who left and who f
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from datetime import tzinfo
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from group_coordinator.recordings.line_times import LineError, line_time
-from group_coordinator.recordings.text_files import lines_of
+from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings.broker_lines import BrokerLine
+from group_coordinator.recordings.broker_log import BrokerLog
 from schemas.history import (
     AssignmentReceived,
     GroupEmpty,
@@ -28,7 +28,7 @@ from schemas.history import (
 
 
 class LogEntry(Struct, frozen=True):
-    """One thing that the coordinator told. Two entries mean the same if all but their times are equal."""
+    """One thing that the coordinator told. Two entries mean the same if all that both tell is equal but their times."""
 
     time_ms: int
     kind: str
@@ -37,17 +37,15 @@ class LogEntry(Struct, frozen=True):
     cause: str | None = None
     """Why a rebalance starts, in one of the words below."""
     who: frozenset[str] = frozenset()
-    """The member that it is about."""
+    """The member that it is about; empty where the line does not say."""
     count: int | None = None
-    """Of members."""
+    """Of members; None where the line does not say."""
 
     def same(self, other: LogEntry) -> bool:
-        return (self.kind, self.generation, self.cause, self.who, self.count) == (
-            other.kind,
-            other.generation,
-            other.cause,
-            other.who,
-            other.count,
+        return (
+            (self.kind, self.generation, self.cause) == (other.kind, other.generation, other.cause)
+            and (self.who == other.who or not self.who or not other.who)
+            and (self.count == other.count or self.count is None or other.count is None)
         )
 
     def __str__(self) -> str:
@@ -59,106 +57,88 @@ class LogEntry(Struct, frozen=True):
         return f"{'; '.join(parts)} (at {self.time_ms})"
 
 
+_LEFT = "members left"
 _REJOINED = "member rejoined or changed"
 _TRIGGERS = {
     "member_joined": "member joined",
     "leader_rejoined": _REJOINED,
     "member_changed": _REJOINED,
     "static_member_replaced": "static member replaced",
-    "member_left": "members left",
-    "pending_member_left": "members left",
+    "member_left": _LEFT,
+    "pending_member_left": _LEFT,
     "member_expired": "member expired",
     "members_did_not_sync": "members did not sync",
     "assignment_too_large": "assignment could not be stored",
 }
-_CAUSED_BY_SEVERAL = frozenset({"members left", "members did not sync", "assignment could not be stored"})
+_CAUSED_BY_SEVERAL = frozenset({_LEFT, "members did not sync", "assignment could not be stored"})
 """Causes where the line that starts the rebalance is not compared by members: other lines name those who left."""
-_REASONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), cause)
-    for pattern, cause in (
-        (r"Adding new member (?P<who>.*?) with group instance id", "member joined"),
-        (r"Leader (?P<who>.*?) re-joining group during", _REJOINED),
-        (r"Updating metadata for static member (?P<who>.*?) with instance id", "static member replaced"),
-        (r"Updating metadata for member (?P<who>.*?) during", _REJOINED),
-        (
-            r"Group's selectedProtocol will change because static member (?P<who>.*?) with instance id",
-            "static member replaced",
-        ),
-        (r"explicit `LeaveGroup` request for \(.*\) members", "members left"),
-        (r"[Rr]emoving member (?P<who>.*?) on heartbeat expiration", "member expired"),
-        (r"Removing .* on pending sync request expiration", "members did not sync"),
-        (r"[Ee]rror|[Ff]ailed to (?:write|persist)", "assignment could not be stored"),
-    )
-)
-_PREPARING = re.compile(
-    r"Preparing to rebalance group (?P<group>.*) in state \w+ with old generation (?P<generation>-?\d+) \(reason: "
-    r"(?P<reason>.*)\)\."
-)
-_STABILIZED = re.compile(r"Stabilized group (?P<group>.*) generation (?P<generation>-?\d+) with (?P<count>\d+) members")
-_EMPTY = re.compile(r"Group (?P<group>.*) with generation (?P<generation>-?\d+) is now empty")
-_ASSIGNED = re.compile(
-    r"Assignment received from leader (?P<who>.*) for group (?P<group>.*) for generation (?P<generation>-?\d+)\. The "
-    r"group has (?P<count>\d+) members"
-)
-_FAILED = re.compile(r"Member (?P<who>.*) in group (?P<group>.*) has failed, removing it from the group")
-_LEFT = re.compile(
-    r"\[Group (?P<group>.*?)\] (?:Static m|M)ember (?P<who>.*?) (?:with instance id .*? )?has left group through "
-    r"explicit"
-)
-_REPLACED = re.compile(
-    r"Static member with groupInstanceId=.* and unknown member id joins group (?P<group>.*) in \w+ state\. Replacing "
-    r"previously mapped member (?P<who>.*) with this"
-)
+LEAVE_ENTRIES = 3
+LEAVE_MS = 100
+"""How far behind the rebalance the line may stand that tells which member has left."""
 
 
-def read_coordinator_log(path: Path, time_zone: tzinfo) -> dict[str, list[LogEntry]]:
-    """The entries by group, in their order; lines of other kinds are skipped."""
-    by_group: dict[str, list[LogEntry]] = {}
-    for _, line, _ in lines_of(path):
-        text = line.decode(errors="replace").rstrip("\r\n")
-        for pattern, make in _LINES:
-            found = pattern.search(text)
-            if found is not None:
-                try:
-                    time_ms = line_time(line[: len(text[: found.start()].encode())], time_zone).us // 1000
-                except LineError:
-                    break
-                by_group.setdefault(found["group"], []).append(make(time_ms, found))
+class CoordinatorLogs(Struct):
+    """What the brokers' logs tell, by group, in the order of the times."""
+
+    entries: dict[str, list[LogEntry]] = field(default_factory=dict)
+    """What can be compared."""
+    moves: dict[str, list[BrokerLine]] = field(default_factory=dict)
+    """Loads and unloads of groups that were there before."""
+
+
+def read_coordinator_logs(paths: Sequence[Path], time_zone: tzinfo) -> CoordinatorLogs:
+    """Read the logs of any number of brokers; lines of other kinds are skipped."""
+    log, logs = BrokerLog(time_zone), CoordinatorLogs()
+    for path in paths:
+        log.read_file(path)
+    for line in sorted(log.lines, key=lambda each: each.time_ms):  # stable: lines of one broker keep their order
+        group_id = line.event.group_id
+        if isinstance(line.event, told.GroupLoaded | told.GroupUnloaded):
+            logs.moves.setdefault(group_id, []).append(line)
+        elif (entry := _entry_of_line(line)) is not None:
+            entries = logs.entries.setdefault(group_id, [])
+            entries.insert(_place(entries, entry), entry)
+    return logs
+
+
+def _place(entries: list[LogEntry], entry: LogEntry) -> int:
+    """Brokers from Kafka 3 to 3.9 tell of a rebalance before they tell which member has left: that one goes first."""
+    place = len(entries)
+    if entry.kind == "member left":
+        recent = entries[-LEAVE_ENTRIES:]
+        for back, each in enumerate(reversed(recent), 1):
+            if entry.time_ms - each.time_ms > LEAVE_MS:
                 break
-    return by_group
+            if (each.kind, each.cause, each.who) == ("rebalance starts", _LEFT, entry.who):
+                place = len(entries) - back
+    return place
 
 
-def _preparing(time_ms: int, found: re.Match[str]) -> LogEntry:
-    generation = int(found["generation"])
-    for pattern, cause in _REASONS:
-        reason = pattern.search(found["reason"])
-        if reason is not None:
-            who = frozenset({reason["who"]}) if "who" in reason.groupdict() else frozenset()
-            return LogEntry(time_ms, "rebalance starts", generation, cause, who)
-    return LogEntry(time_ms, "rebalance starts", generation, found["reason"])
+def _entry_of_line(line: BrokerLine) -> LogEntry | None:
+    ms, event = line.time_ms, line.event
+    match event:
+        case told.RebalancePrepared():
+            return _prepared(ms, event)
+        case told.JoinPhaseEnded():
+            return LogEntry(ms, "join phase ends", event.generation_id, count=event.members)
+        case told.GroupEmptied():
+            return LogEntry(ms, "group is empty", event.generation_id)
+        case told.AssignmentTaken():
+            who = frozenset() if event.leader_id is None else frozenset({event.leader_id})
+            return LogEntry(ms, "assignment received", event.generation_id, who=who, count=event.members)
+        case told.MemberFailed():
+            return LogEntry(ms, "member expired", who=frozenset({event.member_id}))
+        case told.MemberDeparted():
+            return LogEntry(ms, "member left", who=frozenset({event.member_id}))
+        case told.StaticMemberReplaced():
+            return LogEntry(ms, "member replaced", who=frozenset({event.old_member_id}))
+        case _:
+            return None
 
 
-_LINES: tuple[tuple[re.Pattern[str], Callable[[int, re.Match[str]], LogEntry]], ...] = (
-    (_PREPARING, _preparing),
-    (
-        _STABILIZED,
-        lambda ms, found: LogEntry(ms, "join phase ends", int(found["generation"]), count=int(found["count"])),
-    ),
-    (_EMPTY, lambda ms, found: LogEntry(ms, "group is empty", int(found["generation"]))),
-    (
-        _ASSIGNED,
-        lambda ms, found: LogEntry(
-            ms,
-            "assignment received",
-            int(found["generation"]),
-            who=frozenset({found["who"]}),
-            count=int(found["count"]),
-        ),
-    ),
-    (_FAILED, lambda ms, found: LogEntry(ms, "member expired", who=frozenset({found["who"]}))),
-    (_LEFT, lambda ms, found: LogEntry(ms, "member left", who=frozenset({found["who"]}))),
-    (_REPLACED, lambda ms, found: LogEntry(ms, "member replaced", who=frozenset({found["who"]}))),
-)
+def _prepared(time_ms: int, event: told.RebalancePrepared) -> LogEntry:
+    cause = _TRIGGERS.get(event.trigger, event.reason)
+    return LogEntry(time_ms, "rebalance starts", event.old_generation_id, cause, frozenset(event.member_ids))
 
 
 def entry_of_history(record: History) -> LogEntry | None:

@@ -14,6 +14,7 @@ from group_coordinator.recordings.coordinator_log import LogEntry
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_json import response_to_kafka
 from group_coordinator.recordings.offsets_log import LoggedRecord, describe_record, same_record
+from group_coordinator.recordings.old_brokers import comparable_of_old_broker, is_of_old_broker, sorted_topics
 from schemas.messages import FindCoordinatorResponse, OffsetFetchRequest
 
 Json = dict[str, Any]
@@ -81,6 +82,15 @@ class Generation(Struct):
     members: set[str] = field(default_factory=set)
 
 
+class Load(Struct, frozen=True, kw_only=True):
+    """A broker loads the group: another one than before, or the same one anew."""
+
+    from_us: int
+    """The old coordinator did nothing after this."""
+    loaded_us: int
+    broker_id: int | None = None
+
+
 class Expected(Struct, kw_only=True):
     """The broker's side of one group, as far as it is known."""
 
@@ -88,6 +98,8 @@ class Expected(Struct, kw_only=True):
     """None: no file was given, or it says nothing of this group."""
     entries: list[LogEntry] | None = None
     generations: list[Generation] = field(default_factory=list)
+    """In the order of time."""
+    loads: list[Load] = field(default_factory=list)
     """In the order of time."""
     instances: dict[str, str] = field(default_factory=dict)
     """Member id -> group instance id, of static members."""
@@ -101,7 +113,7 @@ class Expected(Struct, kw_only=True):
 def answer_disagreement(step: Step, answer: Answer, at_us: int) -> Disagreement | None:
     """Compare an answer with the broker's: what it says, and when a request that may be parked was answered."""
     request = step.request
-    if step.inferred is not None:
+    if step.inferred is not None or request.write_timed_out:
         return None
     logged = request.logged
     broker, here = request.response, response_to_kafka(answer.api, answer.api_version, answer.response)
@@ -122,7 +134,9 @@ def answer_disagreement(step: Step, answer: Answer, at_us: int) -> Disagreement 
             step=step.index,
         )
     late_ms = logged.ready_us // 1000 - answer.time_ms
-    if logged.api in MAY_BE_PARKED and not -CLOCK_MS <= late_ms <= LATE_MS:
+    # The answer to SyncGroup waits until replicas have the group's record.
+    at_most_ms = LONG_STALL_MS if logged.api == "SyncGroup" else LATE_MS
+    if logged.api in MAY_BE_PARKED and not -CLOCK_MS <= late_ms <= at_most_ms:
         return Disagreement(
             kind="time",
             about=about,
@@ -139,6 +153,8 @@ def answer_disagreement(step: Step, answer: Answer, at_us: int) -> Disagreement 
 def comparable(request: GroupRequest, response: Json) -> Json:
     """An answer without what Kafka leaves open: the order of members, prose, authorized operations."""
     api = request.logged.api
+    if is_of_old_broker(request.logged.connection):
+        response = comparable_of_old_broker(response)
     if api == "JoinGroup":
         return {**response, "members": _by("memberId", response.get("members"))}
     if api == "DescribeGroups":
@@ -156,8 +172,7 @@ def _comparable_group(group: Json) -> Json:
 
 
 def _sorted_topics(group: Json) -> Json:
-    topics = [{**topic, "partitions": _by("partitionIndex", topic["partitions"])} for topic in group["topics"]]
-    return {**group, "topics": sorted(topics, key=lambda topic: str(topic.get("name") or topic.get("topicId")))}
+    return {**group, "topics": sorted_topics(group["topics"])}
 
 
 def _by(name: str, entries: list[Json] | None) -> list[Json]:

@@ -13,15 +13,16 @@ from msgspec import Struct, field
 
 from group_coordinator.recordings.begun_before import Beginning, beginning_after, begun_before
 from group_coordinator.recordings.broker_settings import BrokerSettings, settings_of
-from group_coordinator.recordings.coordinator_log import LogEntry
-from group_coordinator.recordings.expectations import Disagreement, Expected
+from group_coordinator.recordings.coordinator_log import CoordinatorLogs, LogEntry
+from group_coordinator.recordings.expectations import Disagreement, Expected, Load, Step
 from group_coordinator.recordings.group_replay import START, GroupReplay, Said
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_request_log import RequestLog
+from group_coordinator.recordings.loads import Places, loads_of, waited_for_move
 from group_coordinator.recordings.offsets_log import LoggedRecord, topic_ids_of
 from group_coordinator.recordings.order_search import GroupResult, OrderSearch
 from group_coordinator.recordings.recorded_groups import expected_of, steps_of
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordingGap
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordingGap
 
 EDGE_MS = 100
 """What the broker wrote up to this much before the first line, or after the last, may belong to the log."""
@@ -38,7 +39,7 @@ class SaidToGroup(Struct, frozen=True):
     """What is said to a group at a time of its clock."""
 
     clock_ms: int
-    said: GroupRequest | RecordedLeader | RecordedGroup | RecordingGap
+    said: GroupRequest | RecordedLeader | RecordedLoad | RecordedGroup | RecordingGap
 
 
 class Part(Struct, kw_only=True):
@@ -108,16 +109,22 @@ def follow(
     log: RequestLog,
     given: Mapping[str, int],
     records: Mapping[str, list[LoggedRecord]] | None = None,
-    entries: Mapping[str, list[LogEntry]] | None = None,
+    logs: CoordinatorLogs | None = None,
 ) -> Following:
-    """Follow a log that was read. `given`: settings of the broker, by our names; the others are inferred.
+    """Follow a log that was read. `given`: settings of the brokers, by our names; the others are inferred.
 
-    `records` of its offsets log and `entries` of its coordinator log, by group, are compared too. Raises ValueError.
+    `records` of the offsets log, by group, and what the brokers' `logs` tell are compared too. Raises ValueError.
     """
     set_aside: dict[str, int] = {}
-    groups = _groups(log, records or {}, set_aside)
+    everything = _groups(log, records or {}, set_aside)
+    loads = log.contents.loads = _loads(everything, logs)
+    groups = {
+        group_id: reached
+        for group_id, requests in everything.items()
+        if (reached := _reached(requests, loads[group_id], set_aside))
+    }
     settings = settings_of(given, groups, dict(records or {}))
-    follower = _Follower(log, settings, records, entries)
+    follower = _Follower(log, settings, records, None if logs is None else logs.entries, loads)
     return Following(
         settings=settings,
         groups=[follower.follow(group_id, requests) for group_id, requests in groups.items()],
@@ -129,20 +136,34 @@ def follow(
 def _groups(
     log: RequestLog, records: Mapping[str, list[LoggedRecord]], set_aside: dict[str, int]
 ) -> dict[str, list[GroupRequest]]:
-    """The requests of each group that reached it, in the order of arrival."""
+    """The requests of each group, in the order of arrival."""
     topic_ids = dict(log.topic_ids)
     for of_group in records.values():
         topic_ids |= topic_ids_of(of_group)
     groups: dict[str, list[GroupRequest]] = {}
     refused_before = log.counts.damaged_lines
     for request in log.group_requests(topic_ids):
-        if request.set_aside is None:
-            groups.setdefault(request.group_id, []).append(request)
-        else:
-            set_aside[request.set_aside] = set_aside.get(request.set_aside, 0) + 1
+        groups.setdefault(request.group_id, []).append(request)
     if refused := log.counts.damaged_lines - refused_before:
         set_aside[NOT_UNDERSTOOD] = refused
     return groups
+
+
+def _loads(groups: Mapping[str, list[GroupRequest]], logs: CoordinatorLogs | None) -> dict[str, list[Load]]:
+    places = Places([request for requests in groups.values() for request in requests])
+    moves = {} if logs is None else logs.moves
+    return {group_id: loads_of(requests, moves.get(group_id, ()), places) for group_id, requests in groups.items()}
+
+
+def _reached(requests: Sequence[GroupRequest], loads: Sequence[Load], set_aside: dict[str, int]) -> list[GroupRequest]:
+    """Those that reached the group; the others are counted."""
+    reached = []
+    for request in requests:
+        if request.set_aside is None or waited_for_move(request, loads):
+            reached.append(request)
+        else:
+            set_aside[request.set_aside] = set_aside.get(request.set_aside, 0) + 1
+    return reached
 
 
 class _Follower:
@@ -154,7 +175,9 @@ class _Follower:
         settings: BrokerSettings,
         records: Mapping[str, list[LoggedRecord]] | None,
         entries: Mapping[str, list[LogEntry]] | None,
+        loads: Mapping[str, list[Load]],
     ) -> None:
+        self._loads, self._protocols = loads, log.contents.protocols
         self._config = settings.config
         self._records, self._entries = records, entries
         self._start_us, self._end_ms = log.start_us or 0, (log.end_us or 0) // 1000
@@ -163,44 +186,74 @@ class _Follower:
         """Follow one group, part after part."""
         began_us = min(self._start_us, requests[0].logged.arrival_us)
         followed = FollowedGroup(group_id=group_id, requests=requests, from_ms=began_us // 1000)
-        beginning, left, gave_up = None, requests, 0
-        if begun_before(requests):
-            beginning = beginning_after(0, requests, self._records_of(group_id))
-            left = _known_from(beginning, requests, followed, BEFORE)
+        after_us, why = 0, BEFORE
+        for stretch in (*self._protocols.stretches(group_id), None):
+            until_us = self._end_ms * 1000 if stretch is None else stretch.from_us
+            of_it = [
+                each
+                for each in requests
+                if after_us <= each.logged.handled_us and (stretch is None or each.logged.handled_us < until_us)
+            ]
+            self._follow_classic(followed, of_it, after_us, until_us // 1000, why)
+            if stretch is not None:
+                if followed.parts and followed.parts[-1].gap is None:
+                    followed.parts[-1].gap = RecordingGap(
+                        reason=f"the group is a {stretch.kind}, which is not understood yet"
+                    )
+                    followed.parts[-1].gap_from_ms = until_us // 1000
+                after_us, why = stretch.until_us, stretch.why
+        return followed
+
+    def _follow_classic(
+        self, followed: FollowedGroup, requests: list[GroupRequest], after_us: int, until_ms: int, why: str
+    ) -> None:
+        """Follow a group while it is classic. `after_us`: 0, or since when it may be so again, after `why`."""
+        records, beginning, left, gave_up = self._records_of(followed.group_id), None, requests, 0
+        if not requests:
+            return
+        if after_us or begun_before(requests):
+            beginning = beginning_after(after_us, requests, records)
+            left = _known_from(beginning, requests, followed, why)
             if beginning is None:
-                return followed
+                return
         while True:
-            part, left = self._part(followed, beginning, left, gave_up)
+            part, left = self._part(followed, beginning, left, until_ms, gave_up)
             followed.parts.append(part)
             if part.gap is None:
-                return followed
+                return
             gave_up = part.result.gave_up
             after_us = part.gap_from_ms * 1000 if beginning is None else max(part.gap_from_ms * 1000, beginning.from_us)
-            beginning = beginning_after(after_us, requests, self._records_of(group_id))
+            beginning = beginning_after(after_us, requests, records)
             left = _known_from(beginning, left, followed, LOST)
             if beginning is None:
-                return followed
+                return
 
     def _part(
-        self, followed: FollowedGroup, beginning: Beginning | None, requests: Sequence[GroupRequest], gave_up: int
+        self,
+        followed: FollowedGroup,
+        beginning: Beginning | None,
+        requests: Sequence[GroupRequest],
+        until_ms: int,
+        gave_up: int,
     ) -> tuple[Part, list[GroupRequest]]:
         """One part, and the requests that came after it was lost."""
         group_id, start, from_us = followed.group_id, START, self._start_us - EDGE_MS * 1000
         if beginning is not None:
             start, from_us = beginning.state(group_id, self._config), beginning.from_us
-        entries = self._since(from_us, None if self._entries is None else self._entries.get(group_id))
+        entries = self._since(from_us, None if self._entries is None else self._entries.get(group_id), until_ms)
         if beginning is not None:
             entries = _after_join_phase(entries, beginning.group.generation_id)
-        records = self._since(from_us, None if self._records is None else self._records.get(group_id))
-        expected = expected_of(requests, records, entries)
-        result = OrderSearch(group_id, self._config, expected, steps_of(requests), self._end_ms, start, gave_up).run()
+        records = self._since(from_us, None if self._records is None else self._records.get(group_id), until_ms)
+        loads = [load for load in self._loads[group_id] if from_us < load.from_us <= until_ms * 1000]
+        expected = expected_of(requests, records, entries, loads)
+        result = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up).run()
         doubt = result.track.doubt
         kept = result.order if doubt is None else result.order[: doubt[0].position]
         replay = GroupReplay(group_id, self._config, expected, result.steps, start)
         for index in kept:
             replay.take(result.steps[index])
         if doubt is None:
-            replay.finish(self._end_ms)
+            replay.finish(until_ms)
         else:
             replay.advance_to(doubt[0].time_ms)
         said = [SaidToGroup(each.clock_ms, _said(each)) for each in replay.said]
@@ -216,11 +269,11 @@ class _Follower:
     def _records_of(self, group_id: str) -> Sequence[LoggedRecord]:
         return (self._records or {}).get(group_id, ())
 
-    def _since(self, from_us: int, told: list[_Timed] | None) -> list[_Timed] | None:
-        """Return what the broker wrote from a time on until the last line of the request log."""
+    def _since(self, from_us: int, told: list[_Timed] | None, until_ms: int) -> list[_Timed] | None:
+        """Return what the broker wrote from a time on until another, or until the last line of the request log."""
         if told is None:
             return None
-        first_ms, last_ms = from_us // 1000, self._end_ms + EDGE_MS
+        first_ms, last_ms = from_us // 1000, until_ms + (EDGE_MS if until_ms == self._end_ms else 0)
         return [each for each in told if first_ms <= _time_ms(each) <= last_ms]
 
 
@@ -237,8 +290,8 @@ def _known_from(
     return known
 
 
-def _said(said: Said) -> GroupRequest | RecordedLeader:
-    return said.said if isinstance(said.said, RecordedLeader) else said.said.request
+def _said(said: Said) -> GroupRequest | RecordedLeader | RecordedLoad:
+    return said.said.request if isinstance(said.said, Step) else said.said
 
 
 def _after_join_phase(entries: list[LogEntry] | None, generation: int) -> list[LogEntry] | None:

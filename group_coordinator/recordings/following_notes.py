@@ -14,7 +14,16 @@ def notes_of(group: FollowedGroup) -> Iterator[str]:
     """Return all notes, for those who compare."""
     if not group.parts:
         yield f"group {group.group_id}: it lived before the log began; no join phase tells all its members"
+    timed_out = sum(request.write_timed_out for request in group.requests)
+    if timed_out:
+        yield (
+            f"group {group.group_id}: {timed_out} requests were answered with COORDINATOR_NOT_AVAILABLE after replicas "
+            "did not follow in time; what they wrote counts"
+        )
     for part in group.parts:
+        for load in part.expected.loads:
+            by = "a broker" if load.broker_id is None else f"broker {load.broker_id}"
+            yield f"group {group.group_id}: {by} loaded it at {load.loaded_us // 1000}; sessions begin anew there"
         if part.beginning is not None:
             generation = part.beginning.group.generation_id
             since = "it lived before the log began; replayed" if part is group.parts[0] else "it is replayed again"

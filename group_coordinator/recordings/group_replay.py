@@ -18,6 +18,7 @@ from coordinator_state import (
     GroupCoordinator,
     LogRecord,
     Output,
+    RecordedEvent,
     RequestEvent,
     classic_group,
     decode_group,
@@ -36,13 +37,13 @@ from group_coordinator.recordings.expectations import (
     Step,
     answer_disagreement,
     entry_disagreement,
-    record_disagreement,
 )
+from group_coordinator.recordings.old_brokers import is_of_old_broker
+from group_coordinator.recordings.record_cursor import RESYNC_ENTRIES, RecordCursor
 from schemas.history import GroupCreated, GroupEmpty, History, JoinPhaseCompleted, LeaderElected, MemberExpired
-from schemas.recorded import RecordedLeader
-
-RESYNC_ENTRIES = 6
-"""How far ahead the broker's side is searched when it has something that is missing here."""
+from schemas.recorded import RecordedLeader, RecordedLoad
+from schemas.records import GROUP_METADATA_TYPE
+from schemas.wire import INT16
 
 
 class State(Struct, frozen=True):
@@ -54,8 +55,13 @@ class State(Struct, frozen=True):
     """Indexes of the requests that are not answered yet."""
     next_record: int
     next_entry: int
+    taken_records: tuple[int, ...]
+    """Records beyond the next one that came out already: an old broker writes those of one commit in any order."""
     taken_entries: tuple[int, ...]
     """Entries beyond the next one that came out already: expirations of one moment have no order."""
+    next_load: int
+    group_metadata: bytes | None
+    """The value of the group's last record in the offsets log."""
     state_slack_ms: int
     """How far the time of the group's last transition may differ from the broker's."""
 
@@ -71,13 +77,16 @@ class Agreed(Struct, frozen=True):
 
 
 class Said(Struct, frozen=True):
-    """What is said to the group at a time of its clock: a request, or whom the broker elects."""
+    """What is said to the group at a time of its clock: a request, whom the broker elects, or what a broker loads."""
 
     clock_ms: int
-    said: Step | RecordedLeader
+    said: Step | RecordedLeader | RecordedLoad
 
 
-START = State(None, 0, (), 0, 0, (), 0)
+NO_STEP = -1
+"""In place of the index of a step, where something else happens."""
+GROUP_METADATA_PREFIX = INT16.pack(GROUP_METADATA_TYPE)
+START = State(None, 0, (), 0, 0, (), (), 0, None, 0)
 
 
 class GroupReplay:
@@ -94,9 +103,11 @@ class GroupReplay:
         self._clock_ms = state.clock_ms
         self._waiting = dict.fromkeys(state.waiting)
         self._by_request = {steps[index].request.request_id: steps[index] for index in state.waiting}
-        self._next_record = state.next_record
+        self._records = RecordCursor(expected.records, state.next_record, state.taken_records)
         self._next_entry = state.next_entry
         self._taken_entries = set(state.taken_entries)
+        self._next_load = state.next_load
+        self._group_metadata = state.group_metadata
         self._at_us = 0
         self._handled: Step | None = None
         self._state_slack_ms = state.state_slack_ms
@@ -119,9 +130,12 @@ class GroupReplay:
             None if group is None else encode_group(group),
             self._clock_ms,
             tuple(self._waiting),
-            self._next_record,
+            self._records.next,
             self._next_entry,
+            tuple(self._records.taken),
             tuple(self._taken_entries),
+            self._next_load,
+            self._group_metadata,
             self._state_slack_ms,
         )
 
@@ -132,11 +146,12 @@ class GroupReplay:
     @property
     def compared(self) -> tuple[int, int]:
         """The number of the broker's records and log entries that were compared."""
-        return self._next_record, self._next_entry
+        return self._records.next, self._next_entry
 
     def take(self, step: Step) -> None:
         """Let the clock run to the step and handle its request."""
         self._at_us = step.effect_us
+        self._load_until(step.effect_us)
         self.advance_to(self._clock_for(step))
         self._handled = step
         self._last_step = step.index
@@ -179,8 +194,23 @@ class GroupReplay:
     def finish(self, clock_ms: int) -> None:
         """The log ends here."""
         self._at_us = clock_ms * 1000
+        self._load_until(self._at_us)
         self.advance_to(clock_ms)
         self._check_overdue(clock_ms + 2**40)
+
+    def _load_until(self, us: int) -> None:
+        """Let the brokers load the group that took it over by then."""
+        loads = self._expected.loads
+        while self._next_load < len(loads) and loads[self._next_load].from_us <= us:
+            load = loads[self._next_load]
+            self._next_load += 1
+            self.advance_to(max(self._clock_ms, load.from_us // 1000))
+            said = RecordedLoad(
+                loaded_ms=load.loaded_us // 1000, group_metadata=self._group_metadata, broker_id=load.broker_id
+            )
+            self.said.append(Said(self._clock_ms, said))
+            self._coordinator.handle(RecordedEvent(NO_STEP, self._clock_ms, self._clock_ms, said))
+            self._check(self._coordinator.take_outputs())
 
     def _prepare_election(self, moment_ms: int) -> None:
         """Kafka elects by the order of a hash map: whom it elected is known from the answers, and is put first.
@@ -261,22 +291,13 @@ class GroupReplay:
         return own if exact else own + LATE_MS
 
     def _check_record(self, record: LogRecord) -> None:
-        records = self._expected.records
-        if records is None:
-            return
+        if record.key.startswith(GROUP_METADATA_PREFIX):
+            self._group_metadata = record.value
         slack_ms = max(self._slack_ms(record.caused_by_offset), self._state_slack_ms)
-        number = self._next_record
-        theirs = records[number] if number < len(records) else None
-        found = record_disagreement(record, theirs, number, slack_ms, self._at_us)
-        if found is None:
-            self._next_record += 1
-            return
-        self.disagreements.append(found)
-        ahead = records[number + 1 : number + RESYNC_ENTRIES]
-        matching = (
-            place for place, each in enumerate(ahead, 1) if record_disagreement(record, each, 0, slack_ms, 0) is None
-        )
-        self._next_record += next(matching, 0) + 1
+        is_old = bool(self._steps) and is_of_old_broker(self._steps[self._last_step].request.logged.connection)
+        found = self._records.compare(record, slack_ms, self._at_us, is_of_old_broker=is_old)
+        if found is not None:
+            self.disagreements.append(found)
 
     def _check_history(self, record: History) -> None:
         if isinstance(record, GroupCreated | JoinPhaseCompleted | GroupEmpty):
@@ -319,21 +340,8 @@ class GroupReplay:
                 del self._waiting[index]
                 del self._by_request[step.request.request_id]
                 self.disagreements.append(_not_answered(step, self._at_us))
-        records, entries = self._expected.records or [], self._expected.entries or []
-        while self._next_record < len(records) and records[self._next_record].timestamp_ms + LATE_MS < clock_ms:
-            theirs = records[self._next_record]
-            self.disagreements.append(
-                Disagreement(
-                    kind="record",
-                    about=f"record:{self._next_record}",
-                    at_us=self._at_us,
-                    where=f"record {theirs.offset} of partition {theirs.partition}",
-                    broker=str(theirs),
-                    here=NOTHING,
-                    step=self._last_step,
-                )
-            )
-            self._next_record += 1
+        self.disagreements += self._records.overdue(clock_ms - LATE_MS, self._at_us, self._last_step)
+        entries = self._expected.entries or []
         self._skip_taken_entries()
         while self._next_entry < len(entries) and entries[self._next_entry].time_ms + LATE_MS < clock_ms:
             self.disagreements.append(

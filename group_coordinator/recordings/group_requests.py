@@ -44,7 +44,13 @@ _NOT_OF_THE_GROUP = frozenset(
         ErrorCode.UNSUPPORTED_VERSION,
     }
 )
+_NOT_THE_COORDINATOR = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR})
 _NOT_OF_THE_PARTITION = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+
+_WRITES = frozenset({"JoinGroup", "SyncGroup", "LeaveGroup", "OffsetCommit"})
+WRITE_TIMEOUT_MIN_US = 1_000_000
+"""A broker that cannot ask the group says so at once; one whose write times out (`offsets.commit.timeout.ms`, five
+seconds as a rule) has waited."""
 
 _PER_GROUP = {
     "FindCoordinator": ("coordinators", "key", 4),
@@ -74,6 +80,16 @@ class GroupRequest(Struct, frozen=True, kw_only=True):
     def is_inferred(self) -> bool:
         """True if the request is not in the log."""
         return self.logged.line_number == 0
+
+    @property
+    def write_timed_out(self) -> bool:
+        """True if the group took the request, and the broker told an error, for replicas did not follow in time."""
+        return self.set_aside is None and ErrorCode.COORDINATOR_NOT_AVAILABLE in _codes(self.response)
+
+    @property
+    def refused_as_coordinator(self) -> bool:
+        """True if the broker answered that it does not coordinate the group, or not yet."""
+        return self.set_aside is not None and bool(_codes(self.response) & _NOT_THE_COORDINATOR)
 
     @property
     def envelope(self) -> RequestEnvelope:
@@ -126,6 +142,8 @@ def _group_request(
     answer = _answer_of_group(logged, group_id, response)
     refused = _codes(answer) & _NOT_OF_THE_GROUP
     set_aside = f"the broker answered {min(refused).name} before it asked the group" if refused else None
+    if refused == {ErrorCode.COORDINATOR_NOT_AVAILABLE} and _waited_for_replicas(logged):
+        set_aside = None
     if isinstance(request, FindCoordinatorRequest) and request.key_type != 0:
         set_aside = "it looks for the coordinator of no group"
     if isinstance(request, OffsetCommitRequest | OffsetDeleteRequest | OffsetFetchRequest) and set_aside is None:
@@ -143,6 +161,11 @@ def _group_request(
         new_member_id=_new_member_id(request, answer),
         set_aside=set_aside,
     )
+
+
+def _waited_for_replicas(logged: LoggedRequest) -> bool:
+    """Return whether a request was refused because its write was not replicated in time: what it wrote stands."""
+    return logged.api in _WRITES and logged.ready_us - logged.handled_us >= WRITE_TIMEOUT_MIN_US
 
 
 def _answer_of_group(logged: LoggedRequest, group_id: str, response: Json) -> Json:

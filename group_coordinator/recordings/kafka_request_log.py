@@ -136,7 +136,7 @@ class RequestLog:
                 self.refuse(logged, EventProblem.BAD_BODY, str(error))
                 continue
             for request in requests:
-                if request.set_aside is None and (why := self.contents.why_not_understood(request.group_id)):
+                if request.set_aside is None and (why := self.contents.why_not_understood(request)):
                     request = replace(request, set_aside=why)
                 self.contents.note_request(request)
                 yield request

@@ -10,8 +10,11 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from group_coordinator.recordings.expectations import Load
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.log_clock import SESSION_SLACK_US
+from group_coordinator.recordings.old_brokers import is_of_old_broker
+from group_coordinator.recordings.other_protocols import ProtocolTimes
 from group_coordinator.recordings.request_lines import OTHER_PROTOCOLS, ReadLine
 from schemas.error_codes import ErrorCode
 from schemas.messages import HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest, SyncGroupRequest
@@ -64,6 +67,8 @@ class LogContents:
         """Kind of group -> group -> its heartbeats."""
         self.refused_protocols: Counter[str] = Counter()
         """Groups that stayed classic, though members came with another protocol -> their heartbeats."""
+        self.protocols = ProtocolTimes()
+        """When groups were not classic."""
         self.transactional: Counter[str] = Counter()
         """Group -> its commits in transactions."""
         self.topics_deleted = 0
@@ -73,9 +78,9 @@ class LogContents:
         self.places: dict[str, GroupPlaces] = {}
         self.last_requests: dict[str, tuple[int, int, bool]] = {}
         """Group -> when it was last asked something by a member, in which file, and whether to leave."""
-        self.silences = 0
-        """How often a member still is one, though the log has nothing of it for longer than its session."""
-        self.first_silence_us: int | None = None
+        self.loads: dict[str, list[Load]] = {}
+        """Group -> when brokers loaded it, as far as that is known."""
+        self._silences: list[tuple[str, int, int]] = []
         self.not_joined = 0
         """How often a member is one in a generation that the log does not show it to join."""
         self.not_assigned = 0
@@ -91,25 +96,31 @@ class LogContents:
         self.coarse_lines += line.resolution_us > 1_000
         if line.unknown_zone is not None:
             _count(self.unknown_zones, line.unknown_zone)
-        self.old_broker_lines += _is_of_old_broker(line.connection)
+        self.old_broker_lines += is_of_old_broker(line.connection)
         if line.api_key in OTHER_PROTOCOLS and line.group_id is not None:
             if line.is_well:
-                self.other_protocols.setdefault(OTHER_PROTOCOLS[line.api_key], Counter())[line.group_id] += 1
+                kind = OTHER_PROTOCOLS[line.api_key]
+                self.other_protocols.setdefault(kind, Counter())[line.group_id] += 1
+                self.protocols.note_heartbeat(line.group_id, kind, line.arrival_us)
             else:
                 _count(self.refused_protocols, line.group_id)
         elif line.api_key == TRANSACTIONAL_COMMIT and line.group_id is not None:
             _count(self.transactional, line.group_id)
         elif line.api_key == DELETE_TOPICS:
             self.topics_deleted += 1
+        elif line.leads_group_id is not None and line.request is not None:
+            self.protocols.note_classic(line.leads_group_id, line.request.ready_us)
 
     def note_damage(self, detail: str) -> None:
         _count(self.damage, detail)
 
-    def why_not_understood(self, group_id: str) -> str | None:
-        """Return why nothing can be said of a group that has, or once had, a protocol that is not understood."""
-        for kind, groups in self.other_protocols.items():
-            if group_id in groups:
-                return f"of a {kind}, which is not understood yet"
+    def why_not_understood(self, request: GroupRequest) -> str | None:
+        """Return why a request cannot be understood; None if it can."""
+        for stretch in self.protocols.stretches(request.group_id):
+            if stretch.covers(request):
+                return stretch.why
+        if request.logged.api == "OffsetFetch" and request.group_id in self.transactional:
+            return "for offsets of groups that commit in transactions, which are not understood yet"
         return None
 
     def note_request(self, request: GroupRequest) -> None:
@@ -153,9 +164,9 @@ class LogContents:
             heard_us is not None
             and session_us is not None
             and logged.arrival_us - heard_us > session_us + SESSION_SLACK_US
+            and len(self._silences) < NAMES_MAX
         ):
-            self.silences += 1
-            self.first_silence_us = self.first_silence_us or logged.arrival_us
+            self._silences.append((request.group_id, heard_us, logged.arrival_us))
         self._heard_us[key] = max(logged.ready_us, heard_us or 0)
 
     def _note_last(self, request: GroupRequest) -> None:
@@ -194,21 +205,26 @@ class LogContents:
             leader.stays = True
             self.not_assigned += 1
 
+    def silences_us(self) -> list[int]:
+        """When a member still is one, though the log has nothing of it for longer than its session.
+
+        A session that began anew when the group was loaded is no such case.
+        """
+        return [
+            arrival_us
+            for group_id, heard_us, arrival_us in self._silences
+            if not any(heard_us <= load.loaded_us <= arrival_us for load in self.loads.get(group_id, ()))
+        ]
+
     def moved_groups(self) -> Iterator[str]:
-        """Groups whose coordinator was another broker for a while, as far as this log shows it."""
+        """Groups whose coordinator was another broker for a while, and nothing tells when."""
         for group_id, places in self.places.items():
-            if places.moves or places.refused_after:
+            if (places.moves or places.refused_after) and not self.loads.get(group_id):
                 yield group_id
 
 
 def _count(counter: Counter[str], name: str) -> None:
     counter[name if name in counter or len(counter) < NAMES_MAX else BEYOND] += 1
-
-
-def _is_of_old_broker(connection: str) -> bool:
-    """Return whether a line is of a broker before Kafka 4: its connections end in one number, later ones also have the
-    processor's."""
-    return connection.count("-") == 2
 
 
 def _first_code(response: object) -> int | None:

@@ -61,9 +61,9 @@ def _of_times(log: RequestLog) -> Iterator[str]:
                 "put in: all is told in the order of the times."
             )
     contents = log.contents
-    if contents.silences:
+    if silences_us := contents.silences_us():
         yield (
-            f"{count(contents.silences, 'time')} (first at {_moment(contents.first_silence_us or 0)}) a member still "
+            f"{count(len(silences_us), 'time')} (first at {_moment(silences_us[0])}) a member still "
             "is one, though the log has nothing of it for longer than its session: lines are missing, or the clock "
             "was set. Who seems to expire may not have."
         )
@@ -112,8 +112,8 @@ def _of_other_brokers(log: RequestLog) -> Iterator[str]:
     contents = log.contents
     if contents.old_broker_lines:
         yield (
-            f"{count(contents.old_broker_lines, 'line')} of a broker before Kafka 4, whose group coordinator is not "
-            "understood yet: what is told is what that of Kafka 4.3 would have decided."
+            f"{count(contents.old_broker_lines, 'line')} of a broker before Kafka 4: what its group coordinator "
+            "decides otherwise than that of Kafka 4.3, in rare cases, is told as that of 4.3 would have decided."
         )
     for ended in logs_that_end_early(log):
         yield (
@@ -121,7 +121,8 @@ def _of_other_brokers(log: RequestLog) -> Iterator[str]:
             f"on: of {count(len(ended.groups), 'group')} ({names(ended.groups)}) nothing is known from there on. Who "
             "seems to expire after it may not have."
         )
-    if numbered := numbered_twice(log):
+    loads = [load for of_group in contents.loads.values() for load in of_group]
+    if not loads and (numbered := numbered_twice(log)):
         yield (
             f"The numbers of {count(len(numbered), 'connection')} are given out twice (from {_moment(numbered[0])} "
             "on): the broker was started again, or the logs of several are joined. That sessions then begin anew is "
@@ -141,8 +142,7 @@ def _of_other_protocols(contents: LogContents) -> Iterator[str]:
         left_out = contents.set_aside[f"of a {kind}, which is not understood yet"]
         yield (
             f"{count(groups.total(), 'heartbeat')} of {kind}s, which are not understood yet: nothing is told of "
-            f"{names(groups)} ({count(left_out, 'other request')} to them left out, those of their time as classic "
-            "groups too)."
+            f"{names(groups)} while they were such groups ({count(left_out, 'other request')} to them left out)."
         )
     known = {group for groups in contents.other_protocols.values() for group in groups}
     if refused := [group for group in contents.refused_protocols if group not in known]:

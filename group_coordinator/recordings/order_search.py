@@ -280,13 +280,16 @@ class OrderSearch:
                 yield pair
 
     def _by_brokers_time(self, found: Disagreement) -> Iterator[Move]:
-        """A record or log entry is right but for its time: the broker's is the better one, if it is the earlier."""
-        if found.broker_ms is None or not 0 <= found.step < len(self._steps):
+        """All is right but for its time: the broker's is the better one, as far as the request allows it."""
+        if not 0 <= found.step < len(self._steps) or (found.broker_ms is None and not found.late_ms):
             return
         step = self._steps[found.step]
-        effect_us = found.broker_ms * 1000
-        after_us, _ = self._bounds(step)
-        if max(after_us, step.effect_us - LONG_STALL_MS * 1000) <= effect_us < step.effect_us:
+        effect_us = step.effect_us + found.late_ms * 1000 if found.broker_ms is None else found.broker_ms * 1000
+        after_us, before_us = self._bounds(step)
+        earliest_us = max(after_us, step.effect_us - LONG_STALL_MS * 1000)
+        # A busy broker may take up a request long after it was handed over, though before it is answered.
+        latest_us = min(before_us, step.effect_us + LONG_STALL_MS * 1000, step.request.logged.ready_us)
+        if earliest_us <= effect_us <= latest_us and effect_us != step.effect_us:
             yield Move(step.index, effect_us)
 
     def _moves_of(self, place: int) -> Iterator[Move]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from group_coordinator.recordings.coordinator_log import LogEntry
-from group_coordinator.recordings.expectations import MAY_BE_PARKED, Expected, Generation, Step
+from group_coordinator.recordings.expectations import MAY_BE_PARKED, Expected, Generation, Load, Step
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.offsets_log import LoggedRecord
 from schemas.messages import JoinGroupRequest
@@ -37,10 +37,13 @@ def _step(index: int, request: GroupRequest) -> Step:
 
 
 def expected_of(
-    requests: Iterable[GroupRequest], records: list[LoggedRecord] | None, entries: list[LogEntry] | None
+    requests: Iterable[GroupRequest],
+    records: list[LoggedRecord] | None,
+    entries: list[LogEntry] | None,
+    loads: list[Load],
 ) -> Expected:
     """The broker's side of one group."""
-    expected = Expected(records=records, entries=entries)
+    expected = Expected(records=records, entries=entries, loads=loads)
     for request in requests:
         if not isinstance(request.request, JoinGroupRequest):
             continue

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from group_coordinator.recordings.broker_settings import parse_settings
-from group_coordinator.recordings.coordinator_log import LogEntry, read_coordinator_log
+from group_coordinator.recordings.coordinator_log import CoordinatorLogs, read_coordinator_logs
 from group_coordinator.recordings.expectations import NOTHING, Disagreement
 from group_coordinator.recordings.following import FollowedGroup, follow
 from group_coordinator.recordings.following_notes import notes_of
@@ -24,6 +24,7 @@ from group_coordinator.recordings.offsets_log import OffsetsLog, read_offsets_lo
 from schemas.java_hash import group_partition
 
 LETTERS_SHOWN = 10
+NOT_YET = "not understood yet"
 _WHAT = {"answer": "answer", "time": "time of an answer", "record": "offsets log", "log": "coordinator log"}
 
 
@@ -93,6 +94,8 @@ class RecordingReport(Struct, kw_only=True):
             ("coordinator log has entries", self.log_entries),
         ):
             if compared is not None and not compared.total:
+                if any(NOT_YET in why for why in self.not_compared):
+                    return f"Nothing of it was verified: the groups of its time are of kinds that are {NOT_YET}."
                 return (
                     f"Nothing of it was verified: the {side} of none of these groups in the time of the request log. "
                     "Is it of another time zone?"
@@ -137,15 +140,15 @@ class RecordingReport(Struct, kw_only=True):
 def verify_recording(
     path: Path | Sequence[Path],
     offsets: Path | None = None,
-    coordinator_log: Path | None = None,
+    broker_logs: Sequence[Path] = (),
     config: Mapping[str, str] | None = None,
     time_zone: tzinfo = UTC,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> RecordingReport:
-    """Replay a request log (one file or several, plain or gzip) and compare.
+    """Replay the request logs of one broker or several (plain or gzip, in any order) and compare.
 
-    `offsets`: the broker's records of `__consumer_offsets`, as JSON lines. `coordinator_log`: what its group
-    coordinator logged. `config`: settings of the broker by Kafka's names; what is not given is inferred or Kafka's
+    `offsets`: the brokers' records of `__consumer_offsets`, as JSON lines. `broker_logs`: what their group
+    coordinators logged. `config`: settings of the broker by Kafka's names; what is not given is inferred or Kafka's
     default. `time_zone`: that of the logs. `progress` gets the bytes read so far and in all.
 
     Raises ValueError for settings or an offsets file that make no sense, OSError for files that cannot be read.
@@ -160,9 +163,9 @@ def verify_recording(
     )
     log.read()
     records = read_offsets_log(offsets) if offsets is not None else None
-    entries = read_coordinator_log(coordinator_log, time_zone) if coordinator_log is not None else None
+    logs = read_coordinator_logs(broker_logs, time_zone) if broker_logs else None
     report = RecordingReport(counts=log.counts, dead_letters=letters)
-    return _Verification(report, log, records, entries, given).run()
+    return _Verification(report, log, records, logs, given).run()
 
 
 class _Verification:
@@ -173,25 +176,25 @@ class _Verification:
         report: RecordingReport,
         log: RequestLog,
         offsets: OffsetsLog | None,
-        entries: dict[str, list[LogEntry]] | None,
+        logs: CoordinatorLogs | None,
         given: Mapping[str, int],
     ) -> None:
         self.report = report
         self.log = log
         self.offsets = offsets
         self.records = None if offsets is None else offsets.by_group
-        self.entries = entries
+        self.logs = logs
         self.given = given
 
     def run(self) -> RecordingReport:
-        following = follow(self.log, self.given, self.records, self.entries)
+        following = follow(self.log, self.given, self.records, self.logs)
         self.report.doubts = (*self.log.doubts(), *(() if self.offsets is None else self.offsets.doubts()))
         self.report.settings += following.settings.notes
         self.report.groups = len(following.groups)
         self.report.not_compared = dict(following.set_aside)
         if self.records is not None:
             self.report.records = Compared()
-        if self.entries is not None:
+        if self.logs is not None:
             self.report.log_entries = Compared()
         for group in following.groups:
             self._compare(group)

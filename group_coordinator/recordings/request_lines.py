@@ -21,6 +21,7 @@ _METADATA_KEY = 3
 OTHER_PROTOCOLS = {68: "KIP-848 consumer group", 76: "share group", 88: "streams group"}
 """Heartbeats that make a group one of another protocol, and what it then is."""
 _OF_MEMBERS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat"})
+_TELLS_MEMBERS = b'"members":[{'
 _DURATION_MAX_MS = 1e12
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 """Control characters that no logger writes: tabs, ends of lines and the escape of colours are text."""
@@ -80,6 +81,8 @@ class ReadLine(Struct):
     """A member is answered without an error: it still is one."""
     group_id: str | None = None
     """Of a request of a group that is of another protocol."""
+    leads_group_id: str | None = None
+    """The group whose members are told here, to their leader."""
     resolution_us: int = MILLISECOND_US
     """How exact the time of the line is."""
     unknown_zone: str | None = None
@@ -172,6 +175,8 @@ def read_line(
     if api in _OF_MEMBERS:
         asked = _glimpse(read.request)
         found.is_well = bool(asked.memberId) and _glimpse(read.response).errorCode == 0
+        if api == "JoinGroup" and _TELLS_MEMBERS in bytes(read.response):
+            found.leads_group_id = asked.groupId
         found.session_us = None if asked.sessionTimeoutMs is None else asked.sessionTimeoutMs * 1000
     elif api is None:
         found.group_id = _glimpse(read.request).groupId

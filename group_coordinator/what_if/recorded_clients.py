@@ -32,7 +32,7 @@ from schemas.messages import (
     OffsetCommitRequest,
     SyncGroupRequest,
 )
-from schemas.recorded import RecordedLeader
+from schemas.recorded import RecordedLeader, RecordedLoad
 from schemas.records_file import Record
 from schemas.ticks import read_tick
 from schemas.wire import DecodeError
@@ -205,7 +205,7 @@ class _Reader:
             self._answers()
             if isinstance(event, RequestEvent):
                 self._request(event)
-            elif isinstance(event, RecordedEvent) and not isinstance(event.fact, RecordedLeader):
+            elif isinstance(event, RecordedEvent) and not isinstance(event.fact, RecordedLeader | RecordedLoad):
                 raise WhatIfError(
                     "This recording does not tell all of the group's life, so nobody knows what would have been "
                     "otherwise."

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from group_coordinator.observed.offsets_log import LogRecord
 from schemas.kafka.json_form import uuid_to_json
 from tests.command_line.calls import FIXTURES, call, text_of
 from tests.observed.recorded import entries
@@ -77,15 +78,46 @@ def _topic_ids(out: Path) -> set[str]:
 
     found = set()
     for each in entries("transactions"):
-        value = getattr(each, "value", None) or {}
-        found |= {uuid_to_json(topic["topic_id"]) for topic in value.get("topic_partitions", ())}
+        value = each.value if isinstance(each, LogRecord) else None
+        topics = value.get("topic_partitions") if value else None
+        found |= {uuid_to_json(topic["topic_id"]) for topic in (topics if isinstance(topics, tuple) else ())}
     return found
 
 
 def test_mistakes_are_told(tmp_path: Path) -> None:
     assert "is no file" in text_of(call("replay", DUMP, "--broker-log", tmp_path / "nothing.log"))
     assert "go with a dump" in text_of(call("replay", FIXTURES / "kafka_json.jsonl.gz", "--broker-log", DUMP))
-    assert "by itself" in text_of(call("replay", DUMP, FIXTURES / "recordings" / "chaos-a.request.log.gz"))
+    assert "go with a dump" in text_of(call("replay", FIXTURES / "kafka_json.jsonl.gz", DUMP))
     names = tmp_path / "names.json"
     names.write_text("[]")
     assert "should be a JSON object" in text_of(call("replay", DUMP, "--topic-names", names))
+
+
+def test_request_logs_dump_and_broker_logs_complete_each_other(tmp_path: Path) -> None:
+    logs = [CLUSTERS / f"three-brokers.broker-{number}.request.log.gz" for number in (2, 3, 1)]
+    done = call(
+        "replay", *logs, CLUSTERS / "three-brokers.offsets.jsonl.gz", "--broker-log",
+        CLUSTERS / "three-brokers.broker-*.server.log.gz", "--in-process", "--out", tmp_path / "out",
+    )  # fmt: skip
+    told = text_of(done)
+    assert "0 differ" in told
+    history = (tmp_path / "out" / "history.jsonl").read_text().splitlines()
+    records = [json.loads(json.loads(line)["value"]) for line in history]
+    moves = [each for each in records if each["type"] == "coordinator_changed"]
+    assert {(each["group_id"], each["broker_id"]) for each in moves} >= {("mail", 1), ("mail", 2), ("billing", 3)}
+    assert len(moves) == 10
+    expired = {each["member"]["client_id"] for each in records if each["type"] == "member_expired"}
+    assert not expired & {"mail-a", "mail-b"}
+
+
+def test_an_import_takes_brokers_logs_too(tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    logs = [CLUSTERS / f"three-brokers.broker-{number}.request.log.gz" for number in (1, 2, 3)]
+    done = call(
+        "import", "kafka-request-log", *logs, "--offsets", CLUSTERS / "three-brokers.offsets.jsonl.gz", "--broker-log",
+        CLUSTERS / "three-brokers.broker-*.server.log.gz", "--out", events,
+    )  # fmt: skip
+    assert "0 differ" in text_of(done)
+    values = [json.loads(line)["value"] for line in events.read_text().splitlines()]
+    loads = [json.loads(value) for value in values if "recorded_load" in value]
+    assert sorted(each["broker_id"] for each in loads) == [1, 1, 2, 2, 2, 2, 2, 3, 3, 3]

@@ -49,7 +49,7 @@ from schemas.messages import (
     SyncGroupAssignment,
     SyncGroupRequest,
 )
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordingGap
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordingGap
 
 T = TypeVar("T")
 MINUTE_MS = 60_000
@@ -144,7 +144,7 @@ class GroupHarness:
         event = TopicsDeletedEvent(self.offset, self.now_ms, self.now_ms, gone)
         return self._run(lambda coordinator: coordinator.handle(event))
 
-    def recorded(self, said: RecordedLeader | RecordedGroup | RecordingGap) -> list[Output]:
+    def recorded(self, said: RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap) -> list[Output]:
         """A recording says something; returns everything that came out."""
         self.offset += 1
         event = RecordedEvent(self.offset, self.now_ms, self.now_ms, said)

@@ -9,7 +9,8 @@ from coordinator_state import GroupConfig, GroupCoordinator, LogRecord, Recorded
 from schemas import history
 from schemas.events import EventError, decode_group_event, encode_json
 from schemas.messages import JoinGroupProtocol
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordedMember, RecordedOffset, RecordingGap
+from schemas.observed_history import CoordinatorChanged
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
 from tests.coordinator_state.harness import GroupHarness, of_type
 
 NOW_MS = 1_767_225_600_000
@@ -37,7 +38,7 @@ KNOWN = RecordedGroup(
 )
 
 
-def heard(said: RecordedLeader | RecordedGroup | RecordingGap) -> GroupCoordinator:
+def heard(said: RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap) -> GroupCoordinator:
     coordinator = GroupCoordinator("g", GroupConfig())
     coordinator.handle(RecordedEvent(10, NOW_MS, NOW_MS, said))
     return coordinator
@@ -128,3 +129,57 @@ def test_read_as_written(said: RecordedGroup | RecordedLeader | RecordingGap) ->
 def test_what_no_group_can_be_is_a_dead_letter(wrong: RecordedGroup | RecordedLeader) -> None:
     with pytest.raises(EventError):
         decode_group_event("g", encode_json(wrong))
+
+
+# ------------------------------------------------------------------------------------------------------------ a load
+
+
+def stored(harness: GroupHarness) -> bytes | None:
+    """The value of the group's last record."""
+    values = [each.value for each in of_type(harness.outputs, LogRecord) if each.key[:2] == b"\x00\x02"]
+    return values[-1]
+
+
+def test_sessions_begin_anew_when_the_group_is_loaded() -> None:
+    group = GroupHarness("g", now_ms=NOW_MS)
+    group.stable("a", "b")
+    timeout_ms = group.classic.members["a"].session_timeout_ms
+    loaded_ms = group.now_ms + 5_000
+    group.recorded(RecordedLoad(loaded_ms=loaded_ms, group_metadata=stored(group), broker_id=3))
+    (told,) = of_type(group.outputs, CoordinatorChanged)
+    assert told.broker_id == 3
+    assert not of_type(group.outputs, history.GroupRecorded)
+    assert (group.classic.state.value, list(group.classic.members)) == ("Stable", ["a", "b"])
+    assert group.classic.members["a"].assignment
+    group.sleep(loaded_ms + timeout_ms - 1 - group.now_ms)
+    assert not of_type(group.outputs, history.MemberExpired)
+    group.sleep(1)
+    assert {each.member.member_id for each in of_type(group.outputs, history.MemberExpired)} == {"a", "b"}
+
+
+def test_what_was_not_stored_is_forgotten() -> None:
+    group = GroupHarness("g", now_ms=NOW_MS)
+    group.stable("a", "b")
+    before = stored(group)
+    generation = group.classic.generation_id
+    group.leave("a")
+    group.add("c")
+    group.recorded(RecordedLoad(loaded_ms=group.now_ms, group_metadata=before))
+    assert (group.classic.state.value, group.classic.generation_id) == ("Stable", generation)
+    assert set(group.classic.members) == {"a", "b"}
+    (interrupted,) = of_type(group.outputs, history.RebalanceCompleted)[-1:]
+    assert interrupted.outcome == "interrupted"
+    gone = [each.member.member_id for each in of_type(group.outputs, history.MemberDropped)]
+    gone += [each.member_id for each in of_type(group.outputs, history.PendingMemberRemoved)]
+    assert gone == ["c"]
+    assert [each.leader_id for each in of_type(group.outputs, history.GroupRecorded)] == ["a"]
+
+
+def test_a_load_of_a_group_that_was_never_stored() -> None:
+    assert heard(RecordedLoad(loaded_ms=NOW_MS, group_metadata=None)).take_outputs() == []
+
+
+@pytest.mark.parametrize("value", [b"", b"\x00\x09", b"\x00\x03\x00"])
+def test_what_no_broker_can_load_is_a_dead_letter(value: bytes) -> None:
+    with pytest.raises(EventError):
+        decode_group_event("g", encode_json(RecordedLoad(loaded_ms=NOW_MS, group_metadata=value)))

@@ -13,7 +13,7 @@ from group_coordinator.dashboard.documents import Documents, NotFound
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.ring import CHUNK_BYTES, RecordRing, values
 from group_coordinator.dashboard.settings import DashboardSettings
-from schemas.history import OffsetsCommitted
+from schemas.history import OffsetsCommitted, decode_history
 from simulation.world import START_MS
 from tests.dashboard import scene
 
@@ -166,3 +166,28 @@ def test_a_ring_gives_back_what_it_got(each_value: list[bytes]) -> None:
 def _drop_all(ring: RecordRing) -> Iterator[bytes]:
     while (chunk := ring.drop_oldest()) is not None:
         yield from chunk.records()
+
+
+def test_a_group_can_be_replaced() -> None:
+    """What is known of it is what was given last; the feed has nothing twice, and memory is given back."""
+    index, once = Index(), scene.index_of_scene()
+    records = [(decode_history(value), value) for value in scene.values()]
+    group_ids = list(dict.fromkeys(record.group_id for record, _ in records))
+    for _ in range(3):
+        for group_id in group_ids:
+            index.replace_group(group_id, [each for each in records if each[0].group_id == group_id])
+    assert index.rows(once.last_ms) == once.rows(once.last_ms)
+    assert index.kept_bytes == once.kept_bytes
+    assert index.records == len(list(index.feed())) == once.records
+
+
+def test_chunks_of_replaced_groups_are_given_back() -> None:
+    index = bounded(memory_max_bytes=4 * CHUNK_BYTES)
+    records = [(decode_history(value), value) for value in scene.values()]
+    group_id = records[0][0].group_id
+    of_group = [each for each in records if each[0].group_id == group_id]
+    for _ in range(50):
+        index.replace_group(group_id, of_group)
+        assert index.kept_bytes <= 4 * CHUNK_BYTES + len(records) * CHUNK_BYTES
+    index.replace_group(group_id, [])
+    assert index.kept(group_id) is not None

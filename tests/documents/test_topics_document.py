@@ -31,7 +31,7 @@ from schemas.history import (
 )
 from schemas.known_topics import KnownTopic
 from schemas.messages import APIS, Message
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordedMember, RecordedOffset, RecordingGap
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
 from tests.documents.fields import field_list, field_names, first_paragraph
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "topics.md"
@@ -84,6 +84,7 @@ def generated() -> str:
         section("What a recording says: a group in the middle of its life", RecordedGroup),
         section("A member of it", RecordedMember, level=4),
         section("A committed offset of it", RecordedOffset, level=4),
+        section("What a recording says: another coordinator", RecordedLoad),
         section("What a recording says: that it does not tell", RecordingGap),
         section("A request", RequestDocument),
         "## `coordinator.responses`\n",

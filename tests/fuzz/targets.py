@@ -34,8 +34,13 @@ from schemas.events import EventError, decode_group_event, decode_response_event
 from schemas.history import decode_history, decode_snapshot
 from schemas.kafka.codec import decode
 from schemas.messages import JoinGroupProtocol
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordedMember, RecordedOffset, RecordingGap
-from schemas.records import decode_record
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
+from schemas.records import (
+    GroupMetadataValue,
+    MemberMetadata,
+    decode_record,
+    encode_group_metadata_value,
+)
 from schemas.records_file import RecordsFileError, decode_event_record, encode_record
 from schemas.ticks import read_tick
 from schemas.wire import DecodeError
@@ -120,9 +125,22 @@ def _recorded() -> list[bytes]:
             RecordedOffset(topic="orders", partition=1, offset=3),
         ),
     )
+    stored = GroupMetadataValue(
+        protocol_type="consumer",
+        generation=7,
+        protocol="range",
+        leader="m-1",
+        members=(
+            MemberMetadata(
+                member_id="m-1", client_id="m", client_host="/127.0.0.1", session_timeout_ms=6_000,
+                subscription=protocol.metadata, assignment=b"",
+            ),
+        ),
+    )  # fmt: skip
+    load = RecordedLoad(loaded_ms=START_MS, group_metadata=encode_group_metadata_value(stored, 3))
     return [
         encode_json(each)
-        for each in (known, RecordedLeader(member_ids=("m-1", "b")), RecordingGap(reason="lines are missing"))
+        for each in (known, load, RecordedLeader(member_ids=("m-1", "b")), RecordingGap(reason="lines are missing"))
     ]
 
 

@@ -11,12 +11,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec.structs import replace
 
-from group_coordinator.observed import broker_lines as told
-from group_coordinator.observed.broker_lines import BrokerLine, LineEvent
-from group_coordinator.observed.broker_log import BrokerLog
-from group_coordinator.observed.clock_skew import estimate
 from group_coordinator.observed.cluster import observe
-from group_coordinator.observed.offsets_log import LogRecord
+from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings.broker_lines import BrokerLine, LineEvent
+from group_coordinator.recordings.broker_log import BrokerLog
 from schemas.events import encode_json
 from tests.observed.recorded import CLUSTERS, entries, lines
 
@@ -135,7 +133,7 @@ def test_a_rotated_log_says_what_the_whole_one_says(tmp_path: Path) -> None:
 def test_a_clock_that_differs_is_found_and_taken_out(skew_ms: int) -> None:
     name = "three-brokers"
     wrong = [each if each.broker != 3 else replace(each, time_ms=each.time_ms + skew_ms) for each in lines(name)]
-    skews = estimate([each for each in entries(name) if isinstance(each, LogRecord)], wrong)
+    skews = observe(entries(name), wrong, {}).skews
     assert {broker: abs(skew.skew_ms) > 0 for broker, skew in skews.items()} == {1: False, 2: False, 3: True}
     assert abs(skews[3].skew_ms - skew_ms) < 50
     types = [

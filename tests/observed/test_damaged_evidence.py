@@ -8,9 +8,10 @@ from random import Random
 import pytest
 
 from group_coordinator.narrative import sentences
-from group_coordinator.observed.broker_lines import BrokerLine
 from group_coordinator.observed.cluster import observe
-from group_coordinator.observed.offsets_log import Entry, LogRecord
+from group_coordinator.observed.evidence import ALL, Bounds
+from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecord, TransactionMarker
+from group_coordinator.recordings.broker_lines import BrokerLine
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import Ownership
 from schemas.history import GroupRecorded, MemberJoined, RebalanceStarted, RecordingGap
@@ -33,6 +34,8 @@ def damaged(damage: str, name: str, random: Random) -> tuple[Sequence[Entry], Se
             return records, [each for each in told if random.random() > 0.3]
         case "a compacted past":
             return compacted(records, since_ms), told
+        case "none":
+            return records, told
         case _:
             after = [each for each in records if each.timestamp_ms >= since_ms]
             return after, [each for each in told if each.time_ms >= since_ms]
@@ -42,21 +45,24 @@ def compacted(records: Sequence[Entry], until_ms: int) -> list[Entry]:
     """Of what is older, the last record of each key."""
     last: dict[tuple[object, ...], int] = {}
     for record in records:
-        if isinstance(record, LogRecord) and record.timestamp_ms < until_ms:
-            last[record.partition, record.name, str(record.key)] = record.offset
+        if not isinstance(record, TransactionMarker) and record.timestamp_ms < until_ms:
+            last[_key(record)] = record.offset
     return [
         each
         for each in records
-        if not isinstance(each, LogRecord)
-        or each.timestamp_ms >= until_ms
-        or last[each.partition, each.name, str(each.key)] == each.offset
+        if isinstance(each, TransactionMarker) or each.timestamp_ms >= until_ms or last[_key(each)] == each.offset
     ]
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+def _key(record: LogRecord | CommitRecord) -> tuple[object, ...]:
+    return record.partition, type(record) if isinstance(record, CommitRecord) else record.name, str(record.key)
+
+
+@pytest.mark.parametrize("bounds", [ALL, Bounds(commits_max=1, records_per_group_max=9, lines_per_group_max=15)])
+@pytest.mark.parametrize("damage", [*DAMAGES, "none"])
 @pytest.mark.parametrize("name", NAMES)
-def test_nobody_owns_what_it_does_not_have(damage: str, name: str) -> None:
-    history = observe(*damaged(damage, name, Random(f"{damage} {name}")), {}).history
+def test_nobody_owns_what_it_does_not_have(damage: str, name: str, bounds: Bounds) -> None:
+    history = observe(*damaged(damage, name, Random(f"{damage} {name}")), {}, bounds).history
     owned = [row for row in fold(history) if isinstance(row, Ownership)]
     for record in history:
         assert sentences.sentence(record)

@@ -8,39 +8,11 @@ from base64 import b64encode
 import pytest
 
 from group_coordinator.observed.cluster import Observed, observe
-from group_coordinator.observed.offsets_log import Entry, LogRecord, UnknownRecord, read_line
+from group_coordinator.observed.offsets_log import CommitRecord, UnknownRecord, read_line
 from schemas.history import OffsetsCommitted
 from schemas.observed_history import OffsetsRemoved, TransactionalOffsetsAborted, TransactionalOffsetsPending
 from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
-
-
-def commit(place: int, offset: int | None, producer: int | None = None) -> Entry:
-    """A record of group g, topic t, partition 0."""
-    key = encode_key(OffsetCommitKey("g", "t", 0))
-    value = (
-        None if offset is None else encode_offset_commit_value(OffsetCommitValue(offset=offset, commit_timestamp_ms=0))
-    )
-    line: dict[str, object] = {"partition": 7, "offset": place, "timestamp_ms": 1_000 + place, "key": _text(key)}
-    line["value"] = None if value is None else _text(value)
-    if producer is not None:
-        line |= {"producer_id": producer, "producer_epoch": 3, "is_transactional": True}
-    return _read(line)
-
-
-def marker(place: int, outcome: str, producer: int) -> Entry:
-    line = {"partition": 7, "offset": place, "timestamp_ms": 1_000 + place, "key": "AAAAAQ==", "value": "AAAAAAAA"}
-    return _read({**line, "producer_id": producer, "producer_epoch": 3, "is_transactional": True, "control": outcome})
-
-
-def _read(line: dict[str, object]) -> Entry:
-    read = read_line(json.dumps(line).encode())
-    assert read is not None
-    assert not isinstance(read, UnknownRecord)
-    return read
-
-
-def _text(data: bytes) -> str:
-    return b64encode(data).decode()
+from tests.observed.commits import commit, marker, read, text
 
 
 def committed(observed: Observed) -> list[tuple[int, int | None]]:
@@ -97,7 +69,7 @@ def test_both_types_of_commits_are_commits(number: int) -> None:
     """Old brokers wrote type 0."""
     key = number.to_bytes(2) + encode_key(OffsetCommitKey("g", "t", 0))[2:]
     value = encode_offset_commit_value(OffsetCommitValue(offset=5, commit_timestamp_ms=0), 1)
-    line = {"partition": 7, "offset": 0, "timestamp_ms": 1_000, "key": _text(key), "value": _text(value)}
-    read = _read(line)
-    assert isinstance(read, LogRecord)
-    assert committed(observe([read], (), {})) == [(1_000, 5)]
+    line = {"partition": 7, "offset": 0, "timestamp_ms": 1_000, "key": text(key), "value": text(value)}
+    record = read(line)
+    assert isinstance(record, CommitRecord)
+    assert committed(observe([record], (), {})) == [(1_000, 5)]

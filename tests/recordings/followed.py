@@ -17,7 +17,8 @@ from schemas.records import GroupMetadataKey, GroupMetadataValue, decode_record
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDINGS = sorted((FIXTURES / "recordings").glob("*.request.log.gz"))
-CLUSTERS = sorted((FIXTURES / "clusters").glob("*.request.log.gz"))
+CLUSTERS = sorted((FIXTURES / "clusters").glob("*.offsets.jsonl.gz"))
+"""The dump of each cluster's offsets topic; the request logs of its brokers lie beside it."""
 
 Owners = dict[str, list[tuple[int, dict[str, bytes]]]]
 """Group -> its generations in order, each with every member's assignment."""
@@ -33,10 +34,15 @@ def followed_lines(tmp_path: Path, lines: Iterable[str]) -> Following:
     return followed(path)
 
 
-def followed(path: Path) -> Following:
-    log = RequestLog([path])
+def followed(*paths: Path) -> Following:
+    log = RequestLog(paths)
     log.read()
     return follow(log, {})
+
+
+def request_logs_of(dump: Path) -> list[Path]:
+    name = dump.name.removesuffix(".offsets.jsonl.gz")
+    return [path for path in dump.parent.glob(f"{name}.*") if path.name.endswith("request.log.gz")]
 
 
 def lines_of(path: Path) -> list[str]:
@@ -67,7 +73,10 @@ def owners_told(outputs: Iterable[Output]) -> Owners:
 
 def owners_of_broker(request_log: Path) -> Owners:
     """What lies beside a request log: the broker's `__consumer_offsets`."""
-    path = request_log.with_name(f"{name_of(request_log)}.offsets.jsonl.gz")
+    return owners_of_dump(request_log.with_name(f"{name_of(request_log)}.offsets.jsonl.gz"))
+
+
+def owners_of_dump(path: Path) -> Owners:
     lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
     return owners_of(
         (b64decode(line["key"]), None if line["value"] is None else b64decode(line["value"]))

@@ -24,13 +24,48 @@ from tests.recordings.followed import (
     name_of,
     outputs_of,
     owners_of_broker,
+    owners_of_dump,
     owners_told,
+    request_logs_of,
 )
 
 
-@pytest.mark.parametrize("path", [*RECORDINGS, *CLUSTERS], ids=name_of)
+@pytest.mark.parametrize("path", RECORDINGS, ids=name_of)
 def test_owners_of_every_generation_are_the_broker_s(path: Path) -> None:
     assert owners_told(outputs_of(followed(path))) == owners_of_broker(path)
+
+
+CLASSIC = [dump for dump in CLUSTERS if request_logs_of(dump) and not dump.name.startswith("migration")]
+CONVERTED = {
+    "migration": {"live": [10], "mixed": [2]},
+    "migration-refused": {"mixed": [2, 3]},
+}
+"""Generations that come with a conversion, or before the classic group's next join phase."""
+
+
+@pytest.mark.parametrize("dump", CLASSIC, ids=lambda dump: dump.name)
+def test_owners_in_clusters_are_those_of_the_offsets_topic(dump: Path) -> None:
+    told = owners_told(outputs_of(followed(*request_logs_of(dump))))
+    assert _stored(told) == _stored(owners_of_dump(dump))
+
+
+@pytest.mark.parametrize("name", CONVERTED)
+def test_owners_are_told_as_long_as_a_group_is_classic(name: str) -> None:
+    dump = next(dump for dump in CLUSTERS if dump.name == f"{name}.offsets.jsonl.gz")
+    told = _stored(owners_told(outputs_of(followed(*request_logs_of(dump)))))
+    expected = {
+        group_id: [each for each in of_group if each[0] not in CONVERTED[name].get(group_id, ())]
+        for group_id, of_group in _stored(owners_of_dump(dump)).items()
+    }
+    assert told == expected
+
+
+def _stored(owners: Owners) -> Owners:
+    """Without the empty generation 0: brokers before Kafka 4 keep it in memory."""
+    return {
+        group_id: [(generation, shares) for generation, shares in of_group if generation or shares]
+        for group_id, of_group in owners.items()
+    }
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=name_of)

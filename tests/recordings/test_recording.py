@@ -21,7 +21,7 @@ def verify(name: str, **options: Any) -> RecordingReport:
     return verify_recording(
         FIXTURES / f"{name}.request.log.gz",
         offsets=FIXTURES / f"{name}.offsets.jsonl.gz",
-        coordinator_log=FIXTURES / f"{name}.coordinator.log.gz",
+        broker_logs=[FIXTURES / f"{name}.coordinator.log.gz"],
         **options,
     )
 
@@ -158,7 +158,7 @@ def test_another_entry_of_the_coordinator_log_is_a_difference(tmp_path: Path, ol
     assert old in log
     path = tmp_path / "coordinator.log"
     path.write_text(log.replace(old, new))
-    report = verify_recording(FIXTURES / "crash.request.log.gz", coordinator_log=path)
+    report = verify_recording(FIXTURES / "crash.request.log.gz", broker_logs=[path])
     assert {difference.what for difference in report.differences} == {"coordinator log"}
 
 
@@ -223,7 +223,7 @@ def test_a_log_that_begins_in_the_middle_of_a_group_s_life(name: str, tmp_path: 
     lines = lines_of(name)
     sides = {
         "offsets": FIXTURES / f"{name}.offsets.jsonl.gz",
-        "coordinator_log": FIXTURES / f"{name}.coordinator.log.gz",
+        "broker_logs": [FIXTURES / f"{name}.coordinator.log.gz"],
     }
     for options in ({}, sides):
         report = verify_lines(tmp_path, lines[len(lines) * 2 // 5 :], **options)

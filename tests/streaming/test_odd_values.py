@@ -18,7 +18,7 @@ from schemas.messages import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordedMember, RecordedOffset, RecordingGap
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
 from streaming.operator import coordinate_rows
 from streaming.rows import EventRow
 from tests.streaming.log_story import story
@@ -45,6 +45,7 @@ RECORDED = RecordedGroup(
     offsets=(RecordedOffset(topic="t", partition=0, offset=1, leader_epoch=1, metadata="x", topic_id=TOPIC_ID),),
 )
 OTHERS = [
+    encode_json(RecordedLoad(loaded_ms=1, group_metadata=None, broker_id=1)),
     *map(encode_json, (RECORDED, RecordedLeader(member_ids=("m",)), RecordingGap(reason="lines are missing"))),
     encode_json(TopicsDeleted(topics=(DeletedTopic(name="t", topic_id=TOPIC_ID),))),
     RENEWAL_AT_PRESENT,

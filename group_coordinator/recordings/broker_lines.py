@@ -12,7 +12,7 @@ from msgspec import Struct
 from schemas.history import RebalanceTrigger
 
 
-class LineEvent(Struct, frozen=True, kw_only=True, gc=False):
+class LineEvent(Struct, frozen=True, kw_only=True, gc=False, tag=True):
     """What every line has that names a group."""
 
     group_id: str
@@ -56,6 +56,9 @@ class AssignmentTaken(LineEvent, frozen=True, kw_only=True, gc=False):
     """The leader has sent the assignment."""
 
     generation_id: int
+    leader_id: str | None = None
+    """None: the line does not say, as before Kafka 3."""
+    members: int | None = None
 
 
 class GroupEmptied(LineEvent, frozen=True, kw_only=True, gc=False):
@@ -161,6 +164,33 @@ class UpgradeRefused(LineEvent, frozen=True, kw_only=True, gc=False):
     """A classic group could not be converted."""
 
     why: str
+
+
+AnyLineEvent = (
+    MemberIdGiven
+    | MemberAdded
+    | RebalancePrepared
+    | JoinPhaseEnded
+    | AssignmentTaken
+    | GroupEmptied
+    | MemberFailed
+    | MemberDeparted
+    | MembersNotRejoined
+    | PendingMemberExpired
+    | StaticMemberReplaced
+    | InstanceFenced
+    | GroupDeleted
+    | GroupExpired
+    | GroupLoaded
+    | GroupUnloaded
+    | EpochBumped
+    | TargetComputed
+    | MemberFencedOut
+    | StaticMemberAway
+    | GroupConverted
+    | UpgradeRefused
+)
+"""All of them."""
 
 
 class BrokerLine(Struct, frozen=True, kw_only=True, gc=False):

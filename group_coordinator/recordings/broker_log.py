@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from group_coordinator.observed.broker_lines import BrokerLine, LineEvent
-from group_coordinator.observed.broker_patterns import HINT, PATTERNS
+from group_coordinator.recordings.broker_lines import BrokerLine, LineEvent
+from group_coordinator.recordings.broker_patterns import HINT, PATTERNS
 from group_coordinator.recordings.line_times import LineError, line_time
 from group_coordinator.recordings.text_files import lines_of
 

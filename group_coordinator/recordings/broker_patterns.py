@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from group_coordinator.observed import broker_lines as told
-from group_coordinator.observed.broker_lines import LineEvent
+from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings.broker_lines import LineEvent
 from schemas.history import RebalanceTrigger
 
 Make = Callable[[re.Match[str]], list[LineEvent]]
@@ -91,6 +91,17 @@ def _prepared(found: re.Match[str]) -> list[LineEvent]:
     ]
 
 
+def _assigned(found: re.Match[str]) -> list[LineEvent]:
+    return [
+        told.AssignmentTaken(
+            group_id=found["group"],
+            generation_id=int(found["generation"]),
+            leader_id=found["leader"],
+            members=None if found["members"] is None else int(found["members"]),
+        )
+    ]
+
+
 def _replaced(found: re.Match[str]) -> list[LineEvent]:
     return [
         told.StaticMemberReplaced(
@@ -145,8 +156,9 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
         _of_group(told.JoinPhaseEnded, "generation_id", "members"),
     ),
     (
-        r"Assignment received from leader (?:.* )?for group (?P<group>.*) for generation (?P<generation_id>-?\d+)",
-        _of_group(told.AssignmentTaken, "generation_id"),
+        r"Assignment received from leader (?:(?P<leader>.*) )?for group (?P<group>.*) for generation "
+        r"(?P<generation>-?\d+)(?:\. The group has (?P<members>\d+) members)?",
+        _assigned,
     ),
     (
         r"Group (?P<group>.*) with generation (?P<generation_id>-?\d+) is now empty",

@@ -1,0 +1,151 @@
+"""A group is loaded by another broker, as a recording tells: it is what its last record in the offsets log says.
+
+Source: `GroupMetadataManager.replay` and `onLoaded`, and `onUnloaded` of the old coordinator (Kafka 4.3).
+"""
+
+from __future__ import annotations
+
+from coordinator_state.classic import states, timers
+from coordinator_state.classic.assigned_topics import assigned_topics
+from coordinator_state.classic.context import classic, create_classic_group
+from coordinator_state.classic.group import CONSUMER, ClassicGroup
+from coordinator_state.classic.join_group import first_subscription
+from coordinator_state.classic.member import Member
+from coordinator_state.classic.rebalance import answer_join_error, subscribed_topics_of
+from coordinator_state.classic.rebalance_history import complete_rebalance
+from coordinator_state.step import Step
+from schemas import history
+from schemas.error_codes import ErrorCode
+from schemas.messages import SyncGroupResponse
+from schemas.observed_history import CoordinatorChanged
+from schemas.recorded import RecordedLoad
+from schemas.records import NO_TIMEOUT, MemberMetadata, decode_group_metadata_value
+
+
+def load(step: Step, fact: RecordedLoad) -> None:
+    """Put the stored group in place of the one that was, and begin its members' sessions when it has loaded."""
+    if step.group is None and fact.group_metadata is None:
+        return
+    before = create_classic_group(step) if step.group is None else classic(step)
+    _answer_waiting(step, before)
+    step.append_history(CoordinatorChanged(*step.history_fields(), broker_id=fact.broker_id, leader_epoch=None))
+    complete_rebalance(step, "interrupted")
+    loaded = _stored(fact, before)
+    group = step.require_group()
+    for name in list(group.timers):
+        if name in (timers.JOIN, timers.SYNC) or timers.member_of(name) is not None:
+            del group.timers[name]
+    group.body, group.is_logged = loaded, group.is_logged or fact.group_metadata is not None
+    for member in loaded.members.values():
+        delay_ms = max(fact.loaded_ms - step.now_ms, 0)
+        step.arm(timers.session(member.member_id), delay_ms + member.session_timeout_ms)
+    _tell_changes(step, before, loaded)
+    step.note_change()
+
+
+def _answer_waiting(step: Step, group: ClassicGroup) -> None:
+    """The old coordinator refuses what waits."""
+    for member in group.members.values():
+        if member.awaiting_join is not None:
+            answer_join_error(step, member.awaiting_join, ErrorCode.NOT_COORDINATOR, member.member_id)
+        if member.awaiting_sync is not None:
+            refused = SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
+            step.respond_to_parked("SyncGroup", member.awaiting_sync, refused)
+
+
+def _stored(fact: RecordedLoad, before: ClassicGroup) -> ClassicGroup:
+    """The group as its record has it: with members it is Stable, and each has the one protocol that was chosen."""
+    if fact.group_metadata is None:
+        return ClassicGroup(state_since_ms=before.state_since_ms)
+    stored = decode_group_metadata_value(fact.group_metadata)
+    loaded = ClassicGroup(
+        state=states.STABLE if stored.members else states.EMPTY,
+        previous_state=states.COMPLETING_REBALANCE if stored.members else states.PREPARING_REBALANCE,
+        state_since_ms=max(stored.current_state_timestamp_ms, 0),
+        protocol_type=stored.protocol_type or None,
+        protocol_name=stored.protocol,
+        generation_id=stored.generation,
+        leader_id=stored.leader,
+    )
+    for member in stored.members:
+        loaded.add_member(_member(member, stored.protocol or ""), stored.protocol_type)
+    loaded.elected_leader_id = loaded.leader_id
+    loaded.subscribed_topics = subscribed_topics_of(loaded)
+    return loaded
+
+
+def _member(stored: MemberMetadata, protocol_name: str) -> Member:
+    has_none = stored.rebalance_timeout_ms == NO_TIMEOUT
+    return Member(
+        member_id=stored.member_id,
+        group_instance_id=stored.group_instance_id,
+        client_id=stored.client_id,
+        client_host=stored.client_host,
+        session_timeout_ms=stored.session_timeout_ms,
+        rebalance_timeout_ms=stored.session_timeout_ms if has_none else stored.rebalance_timeout_ms,
+        protocols=((protocol_name, stored.subscription),),
+        assignment=stored.assignment,
+        is_new=False,
+    )
+
+
+def _tell_changes(step: Step, before: ClassicGroup, loaded: ClassicGroup) -> None:
+    """History of what the load has changed: nothing, if the group was as it is stored."""
+    for member_id in before.pending_join:
+        step.append_history(
+            history.PendingMemberRemoved(*step.history_fields(), member_id=member_id, reason="not_stored")
+        )
+    for member in before.members.values():
+        if member.member_id not in loaded.members:
+            step.append_history(
+                history.MemberDropped(*step.history_fields(), member=member.identity, reason="not_stored")
+            )
+    is_as_before = before.state is loaded.state and before.generation_id == loaded.generation_id
+    if is_as_before and before.members.keys() == loaded.members.keys():
+        return
+    if not loaded.members:
+        step.append_history(history.GroupEmpty(*step.history_fields()))
+        return
+    _tell_generation(step, loaded)
+
+
+def _tell_generation(step: Step, loaded: ClassicGroup) -> None:
+    """The stored generation holds again, with its members and what they own."""
+    protocol_type, leader_id = loaded.protocol_type or "", loaded.leader_id or ""
+    members = tuple(
+        history.MemberRecorded(
+            member=member.identity,
+            session_timeout_ms=member.session_timeout_ms,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            protocols=tuple(name for name, _ in member.protocols),
+            subscribed_topics=first_subscription(protocol_type, member.protocols),
+        )
+        for member in loaded.members.values()
+    )
+    step.append_history(
+        history.GroupRecorded(
+            *step.history_fields(), leader_id=leader_id, protocol_name=loaded.protocol_name or "", members=members
+        )
+    )
+    is_consumer = protocol_type == CONSUMER
+    step.append_history(
+        history.AssignmentReceived(
+            *step.history_fields(),
+            rebalance=None,
+            leader_id=leader_id,
+            assignments=tuple(
+                history.MemberAssignment(
+                    member_id=member.member_id, topics=assigned_topics(is_consumer, member.assignment)
+                )
+                for member in loaded.members.values()
+            ),
+        )
+    )
+    step.append_history(
+        history.GroupStable(
+            *step.history_fields(),
+            leader_id=leader_id,
+            protocol_name=loaded.protocol_name,
+            members=tuple(loaded.members),
+        )
+    )

@@ -1,0 +1,45 @@
+"""What lies beside brokers' request logs: a dump of their offsets topic and their server logs. It completes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import tzinfo
+from pathlib import Path
+
+from msgspec import Struct
+
+from group_coordinator.command_line.errors import WRONG_USE, CommandError
+from group_coordinator.command_line.observed_source import files_of
+from group_coordinator.recordings.coordinator_log import CoordinatorLogs, read_coordinator_logs
+from group_coordinator.recordings.following import Following, follow
+from group_coordinator.recordings.kafka_request_log import RequestLog
+from group_coordinator.recordings.offsets_log import OffsetsLog, read_offsets_log
+
+
+class Evidence(Struct, frozen=True):
+    """It is compared with what the request logs tell."""
+
+    dump: OffsetsLog | None
+    broker_logs: CoordinatorLogs | None
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why the dump may not tell what happened."""
+        return () if self.dump is None else tuple(self.dump.doubts())
+
+    def follow(self, log: RequestLog, given: Mapping[str, int]) -> Following:
+        """Follow request logs with it."""
+        return follow(log, given, None if self.dump is None else self.dump.by_group, self.broker_logs)
+
+
+def read_evidence(dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: tzinfo) -> Evidence:
+    """`broker_logs`: names or patterns of files. Raises CommandError."""
+    if len(dumps) > 1:
+        raise CommandError("Request logs go with one dump of the offsets topic.", WRONG_USE)
+    try:
+        return Evidence(
+            read_offsets_log(dumps[0]) if dumps else None,
+            read_coordinator_logs(files_of(broker_logs), time_zone) if broker_logs else None,
+        )
+    except (OSError, ValueError) as problem:
+        raise CommandError(str(problem)) from problem

@@ -1,0 +1,82 @@
+"""`export offsets-topic`: all that a cluster keeps of its groups, in a file that `replay` reads."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from group_coordinator.command_line.errors import WRONG_USE, CommandError
+from group_coordinator.command_line.observed_source import DUMP_SUFFIXES, is_dump
+from group_coordinator.command_line.options import Settings, with_settings
+from group_coordinator.command_line.progress import count_progress
+from group_coordinator.command_line.tables import say
+from group_coordinator.narrative import words
+from group_coordinator.observed.offsets_log import dump_line
+
+if TYPE_CHECKING:
+    from group_coordinator.watch.offsets_topic import OffsetsTopicReader
+
+_PROGRESS_EVERY = 1_000
+_SETTINGS = ("bootstrap_servers", "kafka")
+_UNFINISHED = ".unfinished"
+
+
+@with_settings(*_SETTINGS)
+def offsets_topic(
+    settings: Settings,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="NAME.offsets.jsonl or NAME.offsets.jsonl.gz.")],
+) -> None:
+    """Write the offsets topic of a Kafka cluster, as far as it reaches now, into a file: the markers included.
+
+    One JSON object a line, by partition and offset; keys and values in base64. It reads only, and joins no group.
+
+    Examples:
+
+        group-coordinator export offsets-topic --bootstrap-servers prod:9092 --out prod.offsets.jsonl.gz
+        group-coordinator replay prod.offsets.jsonl.gz --in-process --report prod.html
+    """
+    from group_coordinator.watch.offsets_topic import OffsetsTopicError, OffsetsTopicReader  # it takes its time
+
+    if not is_dump(out.name):
+        raise CommandError(f"{out}: a dump's name ends with {' or '.join(DUMP_SUFFIXES)}.", WRONG_USE)
+    try:
+        with OffsetsTopicReader(settings.config.client_properties) as reader, _whole_file(out) as write:
+            written = _write(reader, write)
+    except (OffsetsTopicError, OSError) as problem:
+        raise CommandError(str(problem)) from problem
+    say(f"Wrote {words.count(written, 'record')} to {out}.")
+
+
+def _write(reader: OffsetsTopicReader, write: Callable[[bytes], object]) -> int:
+    """Returns how many records there were."""
+    written = 0
+    with count_progress("reading the offsets topic") as advance:
+        bounds = reader.bounds()
+        total = sum(end - begin for begin, end in bounds.values())
+        for number, record in reader.read(bounds):
+            write(dump_line(number, record) + b"\n")
+            written += 1
+            if written % _PROGRESS_EVERY == 0:
+                advance(written, total)
+    return written
+
+
+@contextmanager
+def _whole_file(path: Path) -> Iterator[Callable[[bytes], object]]:
+    """Writes into a file that has its name when all is in it."""
+    unfinished = path.with_name(path.name + _UNFINISHED)
+    try:
+        with unfinished.open("wb") as plain:
+            if path.suffix == ".gz":
+                with gzip.GzipFile(path.stem, "wb", fileobj=plain, mtime=0) as packed:
+                    yield packed.write
+            else:
+                yield plain.write
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,43 @@
+"""The ends of the logs that groups have committed for are asked for slowly, in a thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from confluent_kafka.admin import AdminClient
+
+from group_coordinator.dashboard.index import Index
+from group_coordinator.kafka_topics.errors import TIMEOUT_S
+from group_coordinator.kafka_topics.log_bounds import log_bounds
+
+
+class EndPoller:
+    """Asks again and again, and tells an index."""
+
+    def __init__(
+        self, properties: Mapping[str, str], index: Index, is_wanted: Callable[[], bool], interval_s: float = 15.0
+    ) -> None:
+        """`properties` are librdkafka's. `is_wanted`: nothing is asked before."""
+        self._properties = dict(properties)
+        self._index = index
+        self._is_wanted = is_wanted
+        self._interval_s = interval_s
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="dashboard-ends")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(TIMEOUT_S)
+
+    def _run(self) -> None:
+        admin = AdminClient({"log_level": "0", **self._properties})
+        while not self._stopping.is_set():
+            places = self._index.places()
+            if places and self._is_wanted():
+                self._index.poll_ends(time.time_ns() // 1_000_000, log_bounds(admin, places))
+            self._stopping.wait(self._interval_s if places else 1.0)

@@ -1,0 +1,32 @@
+"""Why what is told of a watched cluster may not be what happened, or not all of it, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import tzinfo
+
+from group_coordinator.narrative import words
+from group_coordinator.observed.clock_skew import Skew
+from group_coordinator.observed.transactions import OpenTransaction
+
+
+def doubts(
+    skews: Mapping[int | None, Skew], transactions: Iterable[OpenTransaction], lines_without_time: int, zone: tzinfo
+) -> Iterator[str]:
+    """`zone`: of the times in the sentences."""
+    for broker, skew in sorted(skews.items(), key=lambda item: (item[0] is None, item[0] or 0)):
+        if skew.skew_ms:
+            way = "ahead of" if skew.skew_ms > 0 else "behind"
+            yield (
+                f"The log of {'a broker' if broker is None else f'broker {broker}'} is "
+                f"{words.duration(abs(skew.skew_ms))} {way} its records: its times are corrected by that "
+                f"({words.count(skew.pairs, 'pair')} of line and record)."
+            )
+    for each in transactions:
+        yield (
+            f"Producer {each.producer_id} has had a transaction open since {words.clock(each.since_ms, zone)}, with "
+            f"{words.count(each.offsets, 'offset')} of {words.listed(each.group_ids)}: they are not committed."
+        )
+    if lines_without_time:
+        lines = words.count(lines_without_time, "line")
+        yield f"{lines} of brokers' logs have no time that can be read: they are left out."

@@ -1,0 +1,237 @@
+"""The records and lines of one group that are kept, and what of them is new since the group was last looked at.
+
+What is kept follows from what came, whenever it came: of commits, the last of each partition and minute, and of these
+the newest; of other records the newest, and of those before them the last of each key, as Kafka compacts a topic; of
+lines the newest.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+from msgspec import Struct
+
+from group_coordinator.observed.offsets_log import CommitRecord, LogRecord
+from group_coordinator.observed.transactions import AbortedCommits, Commits, Fact, PendingCommits
+from group_coordinator.recordings.broker_lines import BrokerLine
+from schemas.records import OffsetCommitKey
+
+_MINUTE_MS = 60_000
+_EMPTY_MAX = 64
+"""So many facts may be empty before they are removed, and as many as half of the others."""
+_COMMITS_OF_EACH_MAX = 24 * 60
+
+CommitsOf = tuple[type[Commits], OffsetCommitKey]
+"""Commits of one kind for one partition."""
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """How much is kept. None: all."""
+
+    commits_max: int | None = None
+    """Of all groups together. Each partition keeps its share, but the last commit at least."""
+    records_per_group_max: int | None = None
+    """That are no commits."""
+    lines_per_group_max: int | None = None
+
+
+ALL = Bounds()
+BOUNDED = Bounds(commits_max=500_000, records_per_group_max=300, lines_per_group_max=600)
+
+
+class Shares:
+    """How many commits each partition of each group may keep."""
+
+    def __init__(self, commits_max: int | None) -> None:
+        self._commits_max = commits_max
+        self.partitions = 0
+        """Those that have commits."""
+
+    @property
+    def are_bounded(self) -> bool:
+        return self._commits_max is not None
+
+    @property
+    def of_each(self) -> int:
+        assert self._commits_max is not None
+        return min(max(self._commits_max // max(self.partitions, 1), 1), _COMMITS_OF_EACH_MAX)
+
+
+class GroupEvidence:
+    """What is known of one group."""
+
+    def __init__(self, group_id: str, bounds: Bounds, shares: Shares) -> None:
+        self.group_id = group_id
+        self.is_changed = False
+        """Whether what came is more than commits behind all else."""
+        self._bounds = bounds
+        self._shares = shares
+        self._lines: dict[BrokerLine, None] = {}
+        """Each once."""
+        self._facts: list[Fact] = []
+        self._followed = 0
+        """How many of the facts were there when the group was last followed."""
+        self._commits: dict[CommitsOf, list[Commits]] = {}
+        """Where the commits of a partition are kept, the oldest first; empty where all are kept."""
+        self._empty = 0
+        """How many facts have lost all their commits to later ones."""
+        self._partitions: dict[int, None] = {}
+
+    # -------------------------------------------------------------------------------------------------------- taking
+
+    def add_line(self, line: BrokerLine) -> bool:
+        """Take a line of a broker's log; False when it is there already."""
+        if line in self._lines:
+            return False
+        self._lines[line] = None
+        self.is_changed = True
+        return True
+
+    def add(self, record: Fact) -> None:
+        """Take a record, or what a marker ended."""
+        if isinstance(record, CommitRecord) and record.value is not None:
+            self._written(record)
+            return
+        self._append(record)
+        if not isinstance(record, Commits):
+            self.is_changed = True
+        elif self._shares.are_bounded:
+            for each in record.records:
+                self._supersede(record, each)
+
+    def _written(self, record: CommitRecord) -> None:
+        last = self._facts[-1] if self._facts else None
+        if isinstance(last, Commits) and _continues(last, record):
+            last.records.append(record)
+            self.is_changed = self.is_changed or len(self._facts) == self._followed
+        else:
+            kind = Commits if record.producer_id is None else PendingCommits
+            last = kind.begun_with(record)
+            self._append(last)
+        if self._shares.are_bounded:
+            self._supersede(last, record)
+
+    def _append(self, fact: Fact) -> None:
+        self._facts.append(fact)
+        self._partitions[fact.partition] = None
+        self.is_changed = self.is_changed or len(self._partitions) > 1
+
+    def _supersede(self, commits: Commits, record: CommitRecord) -> None:
+        """Of a partition keep the last commit of each minute, and of these the newest."""
+        kept = self._commits_of(commits, record)
+        if kept and kept[-1].timestamp_ms // _MINUTE_MS == commits.timestamp_ms // _MINUTE_MS:
+            self._forget(kept.pop(), record.key)
+        kept.append(commits)
+        self._keep_share(kept, record.key)
+        if self._empty > max(_EMPTY_MAX, len(self._facts) // 2):
+            self._drop_empty()
+
+    def _commits_of(self, commits: Commits, record: CommitRecord) -> list[Commits]:
+        kept = self._commits.get((type(commits), record.key))
+        if kept is None:
+            kept = self._commits[type(commits), record.key] = []
+            self._shares.partitions += 1
+        return kept
+
+    def restore(self, facts: Sequence[Fact]) -> None:
+        """Take what was kept before a restart."""
+        for fact in facts:
+            self._append(fact)
+            if isinstance(fact, Commits) and self._shares.are_bounded:
+                for record in fact.records:
+                    self._commits_of(fact, record).append(fact)
+        self.is_changed = True
+
+    # ------------------------------------------------------------------------------------------------------- looking
+
+    def lines(self) -> Sequence[BrokerLine]:
+        """Those that are kept."""
+        lines_max = self._bounds.lines_per_group_max
+        if lines_max is not None and len(self._lines) > lines_max:
+            newest = sorted(self._lines, key=attrgetter("time_ms", "file", "number"))[-lines_max:]
+            self._lines = dict.fromkeys(newest)
+        return list(self._lines)
+
+    def facts(self) -> Sequence[Fact]:
+        """Those that are kept, by partition and offset."""
+        if len(self._partitions) > 1:
+            self._facts.sort(key=attrgetter("partition", "offset"))
+        for (_, key), kept in self._commits.items():
+            self._keep_share(kept, key)
+        self._compact()
+        self._drop_empty()
+        return self._facts
+
+    def followed(self) -> None:
+        """The group was followed through all that is known."""
+        self._drop_empty()
+        self._followed, self.is_changed = len(self._facts), False
+
+    def new_commits(self) -> Sequence[Commits]:
+        """What came since the group was followed, where that is commits alone."""
+        return [each for each in self._facts[self._followed :] if isinstance(each, Commits) and each.records]
+
+    # ------------------------------------------------------------------------------------------------------ forgetting
+
+    def _keep_share(self, kept: list[Commits], key: OffsetCommitKey) -> None:
+        while len(kept) > self._shares.of_each:
+            self._forget(kept.pop(0), key)
+
+    def _forget(self, commits: Commits, key: OffsetCommitKey) -> None:
+        """Forget the commit of this partition."""
+        place = next(place for place, each in enumerate(commits.records) if each.key == key)
+        del commits.records[place]
+        self._empty += not commits.records
+
+    def _compact(self) -> None:
+        """Of the records before the newest keep the last of each key, and nothing of what is deleted."""
+        records_max = self._bounds.records_per_group_max
+        places = [place for place, fact in enumerate(self._facts) if not isinstance(fact, Commits)]
+        if records_max is None or len(places) <= records_max:
+            return
+        end = places[-records_max]
+        last = {_key(self._facts[place]): place for place in places if place < end}
+        for key, place in last.items():
+            if isinstance(key, OffsetCommitKey):
+                self._forget_deleted(key, self._facts[place])
+        kept = [
+            place
+            for place, fact in enumerate(self._facts)
+            if place >= end or isinstance(fact, Commits) or (last[_key(fact)] == place and fact.value is not None)
+        ]
+        self._followed = bisect_left(kept, self._followed)
+        self._facts = [self._facts[place] for place in kept]
+
+    def _forget_deleted(self, key: OffsetCommitKey, tombstone: Fact) -> None:
+        for kind in (Commits, PendingCommits, AbortedCommits):
+            kept = self._commits.get((kind, key), [])
+            while kept and kept[0].offset < tombstone.offset:
+                self._forget(kept.pop(0), key)
+
+    def _drop_empty(self) -> None:
+        if self._empty:
+            before, after = self._facts[: self._followed], self._facts[self._followed :]
+            kept = list(_filled(before))
+            self._facts, self._followed, self._empty = [*kept, *_filled(after)], len(kept), 0
+
+
+def _filled(facts: Sequence[Fact]) -> Iterator[Fact]:
+    return (each for each in facts if not isinstance(each, Commits) or each.records)
+
+
+def _key(record: Fact) -> object:
+    """What a record is about."""
+    if isinstance(record, LogRecord):
+        return record.name, *map(str, record.key.items())
+    assert isinstance(record, CommitRecord)
+    return record.key
+
+
+def _continues(commits: Commits, record: CommitRecord) -> bool:
+    """Whether a commit was written in the same step as those before it, as far as the topic tells."""
+    if not commits.records or commits.timestamp_ms != record.timestamp_ms or commits.partition != record.partition:
+        return False
+    last = commits.records[-1]
+    return last.offset + 1 == record.offset and last.producer_id == record.producer_id

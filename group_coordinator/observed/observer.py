@@ -1,0 +1,294 @@
+"""Takes records and lines as they come, and follows again each group that they touch.
+
+What is told in the end is a function of all that came, whatever the order of the lines, of the partitions and of the
+pieces. The records of one partition come in the order of their offsets, as Kafka gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from group_coordinator.observed.clock_skew import Skew, Skews
+from group_coordinator.observed.evidence import BOUNDED, Bounds, GroupEvidence, Shares
+from group_coordinator.observed.group import ObservedGroup
+from group_coordinator.observed.modern_records import kind_of
+from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecord
+from group_coordinator.observed.ordering import TimedLine, in_order, timed
+from group_coordinator.observed.transactions import Commits, Fact, OpenTransaction, PartitionCommits, PartitionState
+from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings.broker_lines import BrokerLine
+from group_coordinator.recordings.broker_patterns import NO_GROUP
+from schemas.history import History
+from schemas.java_hash import group_partition
+
+OFFSETS_PARTITIONS = 50
+"""Kafka's default of `offsets.topic.num.partitions`; of use only where neither record nor line names a partition."""
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What there is to tell of one group."""
+
+    group_id: str
+    history: Sequence[History]
+    is_whole: bool
+    """It replaces all that was told of the group; else it goes on behind it."""
+
+
+class _Partition:
+    """One partition of the offsets topic."""
+
+    def __init__(self) -> None:
+        self.next_offset = 0
+        self.commits = PartitionCommits()
+
+
+class _Group:
+    """A group's evidence, and how far it was followed."""
+
+    def __init__(self, evidence: GroupEvidence) -> None:
+        self.evidence = evidence
+        self.followed: ObservedGroup | None = None
+        self.last_line_ms = 0
+        """When the last of its lines was written, by the clock of the records."""
+        self.last_fact_ms = 0
+        """The latest time of its records."""
+        self.has_topic_ids = False
+        """Whether its records name topics by their ids."""
+
+    def go_on(self) -> list[History] | None:
+        """What new commits tell, where nothing else has come and no line belongs behind them; None: follow it anew."""
+        commits = self.evidence.new_commits()
+        if self.followed is None or self.evidence.is_changed or not commits:
+            return None
+        first_ms = max(self.last_fact_ms, commits[0].timestamp_ms)
+        if first_ms < self.last_line_ms:
+            return None
+        self.last_fact_ms = max(first_ms, *(each.timestamp_ms for each in commits))
+        history = self.followed.go_on(commits)
+        self.evidence.followed()
+        return history
+
+
+class Observer:
+    """All groups of one cluster."""
+
+    def __init__(self, topic_names: Mapping[str, str] | None = None, bounds: Bounds = BOUNDED) -> None:
+        """`topic_names`: by topic id in hexadecimal digits. `bounds`: how much of the evidence is kept."""
+        self._bounds = bounds
+        self._shares = Shares(bounds.commits_max)
+        self._topic_names = dict(topic_names or {})
+        self._topic_ids: set[str] = set()
+        """Those that commits have named, as text with hyphens."""
+        self._partitions: dict[int, _Partition] = {}
+        self._groups: dict[str, _Group] = {}
+        self._touched: dict[str, None] = {}
+        """The groups about which something has come."""
+        self._skew_evidence = Skews()
+        self._skews: dict[int | None, Skew] = {}
+        self._begins_ms: dict[str, int] = {}
+        """The time of each file's first line."""
+        self._group_of_member: dict[str, str] = {}
+        """Static members, which lines may name without their groups."""
+        self._without_group: dict[str, list[BrokerLine]] = {}
+        """Lines that name a member alone, of which no record has told yet."""
+
+    # -------------------------------------------------------------------------------------------------------- evidence
+
+    def add_records(self, entries: Iterable[Entry]) -> None:
+        """Take records, each partition's in the order of offsets. What comes again is passed over."""
+        for entry in entries:
+            partition = self._partitions.get(entry.partition)
+            if partition is None:
+                partition = self._partitions[entry.partition] = _Partition()
+            if entry.offset < partition.next_offset:
+                continue
+            partition.next_offset = entry.offset + 1
+            for fact in partition.commits.take(entry):
+                self._add_fact(fact)
+
+    def add_lines(self, lines: Iterable[BrokerLine]) -> None:
+        """Take lines of brokers' logs, in any order."""
+        for line in lines:
+            self._note_beginning(line)
+            if line.event.group_id != NO_GROUP:
+                self._add_line(line)
+            elif isinstance(line.event, told.InstanceFenced) and line.event.owner_member_id is not None:
+                self._add_line_of_member(line.event.owner_member_id, line)
+
+    def _note_beginning(self, line: BrokerLine) -> None:
+        begins_ms = self._begins_ms.get(line.file)
+        if begins_ms is None or line.time_ms < begins_ms:
+            self._begins_ms[line.file] = line.time_ms
+            if begins_ms is not None:
+                self._touch_lines(lambda each: each.file == line.file)
+
+    def name_topics(self, topic_names: Mapping[str, str]) -> None:
+        """Take names of topics, by id in hexadecimal digits."""
+        if topic_names.items() - self._topic_names.items():
+            self._topic_names |= topic_names
+            self._touch(group_id for group_id, group in self._groups.items() if group.has_topic_ids)
+
+    def _add_fact(self, fact: Fact) -> None:
+        group = self._group(fact.group_id)
+        group.evidence.add(fact)
+        self._note_fact(group, fact)
+
+    def _note_fact(self, group: _Group, fact: Fact) -> None:
+        """What a fact of one group tells of others, and of brokers."""
+        self._touched[fact.group_id] = None
+        if isinstance(fact, CommitRecord):
+            topic_id = None if fact.value is None else fact.value.topic_id
+            if topic_id is not None and topic_id not in self._topic_ids:
+                self._topic_ids.add(topic_id)
+                self._learn_names({topic_id.replace("-", ""): fact.key.topic})
+        elif isinstance(fact, LogRecord):
+            self._skew_evidence.record(fact)
+            self._note_members(fact)
+            group.has_topic_ids = group.has_topic_ids or kind_of(fact.name) is not None
+            self._learn_names(_names_in_share_state(fact))
+
+    def evidence(self) -> Iterator[tuple[str, Sequence[Fact], Sequence[BrokerLine]]]:
+        """What is kept of each group: its facts and its lines."""
+        for group_id, group in self._groups.items():
+            yield group_id, group.evidence.facts(), group.evidence.lines()
+
+    def partitions(self) -> Iterator[tuple[int, int, PartitionState]]:
+        """What is known of each partition: where to read on, and its transactions."""
+        for number, partition in self._partitions.items():
+            yield number, partition.next_offset, partition.commits.state()
+
+    def restore_group(self, group_id: str, facts: Sequence[Fact], lines: Sequence[BrokerLine]) -> None:
+        """Take what `evidence` gave before a restart."""
+        group = self._group(group_id)
+        group.evidence.restore(facts)
+        for fact in facts:
+            for each in fact.records if isinstance(fact, Commits) else (fact,):
+                self._note_fact(group, each)
+        self.add_lines(lines)
+
+    def restore_partition(self, number: int, next_offset: int, state: PartitionState) -> None:
+        """Take what `partitions` gave before a restart."""
+        partition = self._partitions[number] = _Partition()
+        partition.next_offset = next_offset
+        partition.commits.restore(state)
+
+    def _learn_names(self, names: Mapping[str, str]) -> None:
+        """Take names that stand in records; those that were given hold."""
+        self.name_topics({topic_id: name for topic_id, name in names.items() if topic_id not in self._topic_names})
+
+    def _note_members(self, record: LogRecord) -> None:
+        """A line that names a member alone is of the group that has had this member."""
+        members = record.value.get("members") if record.value else None
+        for member in members if isinstance(members, tuple) else ():
+            member_id = member["member_id"]
+            if member.get("group_instance_id") is not None and member_id not in self._group_of_member:
+                self._group_of_member[member_id] = record.group_id
+                for line in self._without_group.pop(member_id, ()):
+                    self._add_line_of_member(member_id, line)
+
+    def _add_line_of_member(self, member_id: str, line: BrokerLine) -> None:
+        group_id = self._group_of_member.get(member_id)
+        if group_id is None:
+            self._without_group.setdefault(member_id, []).append(line)
+        else:
+            self._add_line(replace(line, event=replace(line.event, group_id=group_id)))
+
+    def _add_line(self, line: BrokerLine) -> None:
+        evidence = self._group(line.event.group_id).evidence
+        if evidence.add_line(line):
+            self._skew_evidence.line(line)
+            self._touched[evidence.group_id] = None
+
+    def _group(self, group_id: str) -> _Group:
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = _Group(GroupEvidence(group_id, self._bounds, self._shares))
+        return group
+
+    def _touch(self, group_ids: Iterable[str]) -> None:
+        for group_id in group_ids:
+            self._groups[group_id].evidence.is_changed = True
+            self._touched[group_id] = None
+
+    # --------------------------------------------------------------------------------------------------------- history
+
+    def take(self) -> Iterator[Told]:
+        """What is new of each group about which something has come since the last call."""
+        self._estimate_skews()
+        touched, self._touched = self._touched, {}
+        for group_id in touched:
+            group = self._groups[group_id]
+            more = group.go_on()
+            history = self._follow(group) if more is None else more
+            yield Told(group_id=group_id, history=history, is_whole=more is None)
+
+    def whole(self) -> Iterator[History]:
+        """The history of all groups, as it follows from all that is kept: group by group, in order."""
+        self._estimate_skews()
+        for group_id in sorted(self._groups):
+            yield from self._follow(self._groups[group_id])
+
+    @property
+    def skews(self) -> Mapping[int | None, Skew]:
+        """Of each broker's log, as of the last look."""
+        return self._skews
+
+    def open_transactions(self) -> tuple[OpenTransaction, ...]:
+        """Those whose end is not in the log, the oldest first."""
+        found = [each for partition in self._partitions.values() for each in partition.commits.open_transactions()]
+        return tuple(sorted(found, key=lambda each: (each.since_ms, each.producer_id)))
+
+    def next_offsets(self) -> Mapping[int, int]:
+        """Partition -> where to read on."""
+        return {number: partition.next_offset for number, partition in self._partitions.items()}
+
+    def _follow(self, group: _Group) -> list[History]:
+        evidence = group.evidence
+        lines = timed(evidence.lines(), self._skews, self._begins_ms)
+        facts = evidence.facts()
+        partition = _partition(evidence.group_id, facts, lines)
+        group.followed = ObservedGroup(evidence.group_id, partition, self._topic_names)
+        history = group.followed.follow(in_order(facts, lines))
+        group.last_line_ms = lines[-1].at_ms if lines else 0
+        group.last_fact_ms = max((fact.timestamp_ms for fact in facts), default=0)
+        evidence.followed()
+        return history
+
+    def _estimate_skews(self) -> None:
+        before, self._skews = self._skews, self._skew_evidence.estimate()
+        moved = {
+            broker
+            for broker in before.keys() | self._skews.keys()
+            if _skew_ms(before.get(broker)) != _skew_ms(self._skews.get(broker))
+        }
+        if moved:
+            self._touch_lines(lambda line: line.broker in moved)
+
+    def _touch_lines(self, is_meant: Callable[[BrokerLine], bool]) -> None:
+        """The order of lines like these may be another one now."""
+        self._touch(group_id for group_id, group in self._groups.items() if any(map(is_meant, group.evidence.lines())))
+
+
+def _skew_ms(skew: Skew | None) -> int:
+    return 0 if skew is None else skew.skew_ms
+
+
+def _names_in_share_state(record: LogRecord) -> dict[str, str]:
+    """Share groups keep names with ids for topics whose state they begin to keep."""
+    if record.name != "ShareGroupStatePartitionMetadata" or record.value is None:
+        return {}
+    lists = [record.value[name] for name in ("initializing_topics", "initialized_topics")]
+    topics = [each for of_list in lists if isinstance(of_list, tuple) for each in of_list]
+    return {each["topic_id"].hex(): each["topic_name"] for each in topics}
+
+
+def _partition(group_id: str, facts: Sequence[Fact], lines: Sequence[TimedLine]) -> int:
+    """Of the offsets topic."""
+    if facts:
+        return facts[0].partition
+    named = (each.line.partition for each in lines if each.line.partition is not None)
+    found = next(named, None)
+    return group_partition(group_id, OFFSETS_PARTITIONS) if found is None else found

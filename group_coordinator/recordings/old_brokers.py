@@ -1,0 +1,55 @@
+"""The habits of the group coordinator before Kafka 4 (in Scala, the default to 3.9), where they are not those of 4.3.
+
+Its decisions are the same but for rarities. It keeps a new group in memory alone, answers and writes the partitions of
+one commit in the order of a hash map, and does not tell members' data while their group is not stable.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.records import GroupMetadataValue, decode_record
+
+Json = dict[str, Any]
+
+_STABLE = "Stable"
+
+
+def is_of_old_broker(connection: str) -> bool:
+    """Return whether a line is of a broker before Kafka 4: its connections end in one number, later ones also have the
+    processor's."""
+    return connection.count("-") == 2
+
+
+def comparable_of_old_broker(answer: Json) -> Json:
+    """An answer without what the old coordinator leaves open, or does not tell."""
+    changed = dict(answer)
+    if "groups" in changed:
+        changed["groups"] = [_comparable_group(group) for group in changed["groups"]]
+    if isinstance(changed.get("topics"), list):
+        changed["topics"] = sorted_topics(changed["topics"])
+    return changed
+
+
+def _comparable_group(group: Json) -> Json:
+    if isinstance(group.get("topics"), list):
+        return {**group, "topics": sorted_topics(group["topics"])}
+    if "groupState" not in group or group["groupState"] == _STABLE:
+        return group
+    members = [{**member, "memberMetadata": "", "memberAssignment": ""} for member in group["members"]]
+    return {**group, "members": members}
+
+
+def sorted_topics(topics: list[Json]) -> list[Json]:
+    """Topics by name (or id), partitions by index."""
+    ordered = [
+        {**topic, "partitions": sorted(topic["partitions"], key=lambda each: int(each["partitionIndex"]))}
+        for topic in topics
+    ]
+    return sorted(ordered, key=lambda topic: str(topic.get("name") or topic.get("topicId")))
+
+
+def is_kept_in_memory(key: bytes, value: bytes | None) -> bool:
+    """Return whether a record is that of a group that nobody has joined yet: the old coordinator writes none."""
+    decoded = decode_record(key, value)[1]
+    return isinstance(decoded, GroupMetadataValue) and decoded.generation == 0 and not decoded.members

@@ -1,0 +1,99 @@
+"""Brokers' logs, read as they grow: by name or pattern, through rotations, plain or gzip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+from glob import glob
+from pathlib import Path
+from typing import IO
+
+from group_coordinator.recordings.broker_lines import BrokerLine
+from group_coordinator.recordings.broker_log import LineReader
+from group_coordinator.recordings.line_times import LineError
+from group_coordinator.recordings.text_files import GZIP_ERRORS, unpacked
+from schemas.bounded_lines import LINE_MAX_BYTES, ByteStream
+
+_PIECE_BYTES = 4 * 1024 * 1024
+
+FileId = tuple[int, int]
+"""Device and inode: a file that is renamed stays what it is."""
+
+
+class FollowedLogs:
+    """All files of some names and patterns."""
+
+    def __init__(self, patterns: Sequence[str], time_zone: tzinfo) -> None:
+        """`time_zone`: of times that do not say theirs."""
+        self._patterns = patterns
+        self._time_zone = time_zone
+        self._files: dict[FileId, _File] = {}
+        self.without_time = 0
+        """Lines that tell of a group, and whose time cannot be read."""
+        self.problems: dict[str, str] = {}
+        """File -> why it is not read."""
+
+    @property
+    def names(self) -> list[str]:
+        """The files that are read."""
+        return [file.name for file in self._files.values()]
+
+    def look(self) -> list[BrokerLine]:
+        """What has come in all files, a piece of each. Files that are new are taken up."""
+        self._find()
+        found: list[BrokerLine] = []
+        for file in self._files.values():
+            try:
+                found += file.look()
+            except (OSError, *GZIP_ERRORS) as problem:
+                self.problems[file.name] = str(problem)
+        self.without_time = sum(file.without_time for file in self._files.values())
+        return found
+
+    def _find(self) -> None:
+        for pattern in self._patterns:
+            for name in [pattern] if Path(pattern).is_file() else sorted(glob(pattern, recursive=True)):
+                path = Path(name)
+                try:
+                    status = path.stat()
+                    if path.is_file() and (status.st_dev, status.st_ino) not in self._files:
+                        self._files[status.st_dev, status.st_ino] = _File(path, self._time_zone)
+                except OSError as problem:
+                    self.problems[name] = str(problem)
+
+
+class _File:
+    """One file, held open: it is read to its end even after it was renamed."""
+
+    def __init__(self, path: Path, time_zone: tzinfo) -> None:
+        self.name = str(path)
+        self.without_time = 0
+        self._reader = LineReader(path.name, time_zone)
+        self._raw: IO[bytes] = path.open("rb")
+        self._stream: ByteStream = unpacked(self._raw)
+        self._number = 0
+        self._rest = b""
+        """Of a line that is not whole yet."""
+
+    def look(self) -> Iterator[BrokerLine]:
+        """The lines of the next piece."""
+        if self._stream is self._raw and self._raw.tell() > _size(self._raw):
+            self._raw.seek(0)  # it was emptied, and is written anew
+            self._rest = b""
+        data = self._rest + self._stream.read(_PIECE_BYTES)
+        *lines, self._rest = data.split(b"\n")
+        if len(self._rest) > LINE_MAX_BYTES:
+            self._rest = b""
+        for line in lines:
+            self._number += 1
+            try:
+                yield from self._reader.read(self._number, line)
+            except LineError:
+                self.without_time += 1
+
+
+def _size(file: IO[bytes]) -> int:
+    position = file.tell()
+    end = file.seek(0, 2)
+    file.seek(position)
+    return end

@@ -1,0 +1,157 @@
+"""A cluster whose offsets topic may not be read, polled through the admin API: a source of the dashboard."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, MemberDescription
+
+from group_coordinator.dashboard.end_poller import EndPoller
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.sources import SourceError
+from group_coordinator.kafka_topics.errors import TIMEOUT_S, TopicReadError, explaining
+from group_coordinator.observed.polled import PolledGroup, Polls
+from group_coordinator.watch.telling import Telling
+from schemas.history import AssignedTopic, MemberIdentity
+
+INTERVAL_S = 5.0
+_DESCRIBED_AT_ONCE = 200
+_LOST = (
+    "Groups are polled every {:g} s, because the offsets topic is not read ({}). What happens between two polls is not "
+    "seen, nor is any reason; generations are counted here and are not Kafka's."
+)
+_STATES = {
+    "STABLE": "Stable",
+    "EMPTY": "Empty",
+    "DEAD": "Dead",
+    "PREPARING_REBALANCING": "PreparingRebalance",
+    "COMPLETING_REBALANCING": "CompletingRebalance",
+}
+_log = logging.getLogger(__name__)
+
+Offsets = Mapping[tuple[str, int], int]
+
+
+class PollSource:
+    """Asks, and changes nothing."""
+
+    is_live = True
+
+    def __init__(self, properties: Mapping[str, str], why: str, interval_s: float = INTERVAL_S) -> None:
+        """`properties` are librdkafka's. `why` the offsets topic is not read."""
+        self.name = properties.get("bootstrap.servers", "")
+        self._properties = dict(properties)
+        self._lost = _LOST.format(interval_s, why.rstrip("."))
+        self._interval_s = interval_s
+        self._stopping = threading.Event()
+        self._polled = threading.Event()
+        self._problem = ""
+        self._thread: threading.Thread | None = None
+        self._end_poller: EndPoller | None = None
+
+    def start(self, index: Index) -> None:
+        """Raises SourceError when the groups cannot be listed."""
+        admin = AdminClient({"log_level": "0", **self._properties})
+        try:
+            with explaining(self._properties):
+                admin.list_consumer_groups(request_timeout=TIMEOUT_S).result()
+        except TopicReadError as problem:
+            raise SourceError(str(problem)) from problem
+        index.doubts = (self._lost,)
+        self._thread = threading.Thread(target=self._run, args=(admin, index), name="watch-polls", daemon=True)
+        self._thread.start()
+        self._end_poller = EndPoller(self._properties, index, self._polled.is_set)
+        self._end_poller.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(TIMEOUT_S)
+        if self._end_poller is not None:
+            self._end_poller.stop()
+
+    def progress(self) -> dict[str, Any]:
+        is_known = self._polled.is_set() and not self._problem
+        return {"caught_up": is_known, "detail": self._problem or ("" if is_known else "the first poll is under way")}
+
+    def read_request(self, partition: int, offset: int) -> Any:
+        """None: what a broker was asked lies in no topic."""
+        return None
+
+    def _run(self, admin: AdminClient, index: Index) -> None:
+        polls, telling = Polls(), Telling(index)
+        while not self._stopping.is_set():
+            begun_s = time.monotonic()
+            try:
+                groups = list(poll(admin))
+                telling.tell(polls.take(time.time_ns() // 1_000_000, groups))
+                self._problem = ""
+                self._polled.set()
+            except (KafkaException, TimeoutError) as problem:
+                _log.warning("polling groups: %s", problem)
+                self._problem = f"Kafka does not answer: {problem}"
+            took_s = time.monotonic() - begun_s
+            self._stopping.wait(max(self._interval_s, took_s))
+
+
+def poll(admin: AdminClient) -> Iterator[PolledGroup]:
+    """All groups as they are. Raises KafkaException, TimeoutError where nothing is answered."""
+    listed = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S + 1).valid
+    group_ids = [each.group_id for each in listed]
+    for begin in range(0, len(group_ids), _DESCRIBED_AT_ONCE):
+        some = group_ids[begin : begin + _DESCRIBED_AT_ONCE]
+        described = admin.describe_consumer_groups(some, request_timeout=TIMEOUT_S)
+        asked = {
+            group_id: admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group_id)], request_timeout=TIMEOUT_S
+            )[group_id]
+            for group_id in some
+        }
+        for group_id, future in described.items():
+            try:
+                group = future.result(TIMEOUT_S + 1)
+            except (KafkaException, TimeoutError) as problem:
+                _log.debug("group %s is not described: %s", group_id, problem)
+                continue
+            yield _polled(group, _offsets(asked[group_id]))
+
+
+def _polled(group: ConsumerGroupDescription, offsets: Offsets | None) -> PolledGroup:
+    return PolledGroup(
+        group_id=group.group_id,
+        state=_STATES.get(group.state.name, group.state.name.title()),
+        protocol_type="consumer",
+        assignor=group.partition_assignor or None,
+        members={each.member_id: (_identity(each), _topics(each)) for each in group.members},
+        offsets=offsets,
+    )
+
+
+def _identity(member: MemberDescription) -> MemberIdentity:
+    return MemberIdentity(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id or None,
+        client_id=member.client_id or "",
+        client_host=member.host or "",
+    )
+
+
+def _topics(member: MemberDescription) -> tuple[AssignedTopic, ...]:
+    found: dict[str, list[int]] = {}
+    places: Iterable[Any] = member.assignment.topic_partitions if member.assignment else ()
+    for place in places:
+        found.setdefault(place.topic, []).append(place.partition)
+    return tuple(AssignedTopic(topic=topic, partitions=tuple(sorted(found[topic]))) for topic in sorted(found))
+
+
+def _offsets(future: Any) -> Offsets | None:
+    try:
+        found = future.result(TIMEOUT_S + 1).topic_partitions or ()
+    except (KafkaException, TimeoutError):
+        return None
+    return {(each.topic, each.partition): each.offset for each in found if each.error is None and each.offset >= 0}

@@ -1,0 +1,251 @@
+"""A watched cluster as a source of the dashboard: its offsets topic, its brokers' logs, and names of topics."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from group_coordinator.dashboard.end_poller import EndPoller
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.sources import SourceError
+from group_coordinator.kafka_topics.described import topic_names
+from group_coordinator.kafka_topics.errors import TIMEOUT_S
+from group_coordinator.observed.doubts import doubts
+from group_coordinator.observed.evidence import BOUNDED, Bounds
+from group_coordinator.observed.observer import Observer
+from group_coordinator.observed.offsets_log import Entry, UnknownRecord, read_raw
+from group_coordinator.observed.transactions import OpenTransaction
+from group_coordinator.watch.following_logs import FollowedLogs
+from group_coordinator.watch.kept_state import KeptState
+from group_coordinator.watch.offsets_topic import OffsetsTopicError, OffsetsTopicReader, OffsetsTopicRefusedError
+from group_coordinator.watch.telling import Telling
+from schemas.kafka.record_batches import RawRecord
+from schemas.wire import DecodeError
+
+_POLL_S = 0.2
+_FIRST_POLL_S = 1.0
+_RETRY_S = 5.0
+_READING_SHARE = 3.0
+"""For each second that telling takes, so many are left for reading."""
+_TELL_S = 0.5
+_NAMES_S = 60.0
+_SAVE_S = 60.0
+_HANGS_MS = 60_000
+"""A transaction that has been open for so long is a finding. (Clients' default for one is a minute.)"""
+_log = logging.getLogger(__name__)
+
+
+class TopicRefusedError(SourceError):
+    """The offsets topic may not be read, or is not shown to this client."""
+
+
+class WatchSource:
+    """Reads as no member of any group, commits nothing and creates nothing. One thread reads, two more ask."""
+
+    is_live = True
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        broker_logs: Sequence[str] = (),
+        *,
+        time_zone: tzinfo = UTC,
+        follow: bool = False,
+        bounds: Bounds = BOUNDED,
+        state: Path | None = None,
+    ) -> None:
+        """`properties` are librdkafka's. `broker_logs`: names and patterns. `follow`: they are read as they grow.
+
+        `state`: a directory, where what is known is kept over restarts.
+        """
+        self.name = properties.get("bootstrap.servers", "")
+        self._properties = dict(properties)
+        self._bounds = bounds
+        self._observer = Observer(bounds=bounds)
+        self._state_directory = state
+        self._state: KeptState | None = None
+        self._state_problem: str | None = None
+        self._logs = FollowedLogs(broker_logs, time_zone)
+        self._follow = follow
+        self._stopping = threading.Event()
+        self._caught_up = threading.Event()
+        self._names: Mapping[str, str] = {}
+        self._ends: dict[int, int] = {}
+        """Partition -> its end at the start."""
+        self._to_read = self._read = 0
+        self._unknown: dict[int, int] = {}
+        """Type of records that are not known -> how many."""
+        self._damaged = 0
+        self._problem = ""
+        """Why nothing is read at present."""
+        self._threads: list[threading.Thread] = []
+        self._end_poller: EndPoller | None = None
+
+    # -------------------------------------------------------------------------------------------------- as a source
+
+    def start(self, index: Index) -> None:
+        """Raises SourceError when the topic cannot be read."""
+        reader: OffsetsTopicReader | None = None
+        try:
+            reader = OffsetsTopicReader(self._properties)
+            bounds = reader.bounds()
+            positions = self._positions(bounds)
+            reader.assign(positions)
+            first = reader.poll(_FIRST_POLL_S)  # it shows whether the topic may be read
+        except (OffsetsTopicError, KafkaException, OSError) as problem:
+            if reader is not None:
+                reader.close()
+            if isinstance(problem, OffsetsTopicRefusedError):
+                raise TopicRefusedError(str(problem)) from problem
+            raise SourceError(str(problem)) from problem
+        self._ends = {number: end for number, (_, end) in bounds.items() if positions[number] < end}
+        self._to_read = sum(end - positions[number] for number, (_, end) in bounds.items())
+        self._threads = [
+            threading.Thread(target=self._run, args=(reader, index, first), name="watch-offsets", daemon=True),
+            threading.Thread(target=self._ask_names, name="watch-names", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+        self._end_poller = EndPoller(self._properties, index, self._caught_up.is_set)
+        self._end_poller.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+        if self._end_poller is not None:
+            self._end_poller.stop()
+
+    def progress(self) -> dict[str, Any]:
+        if self._problem:
+            return {"caught_up": False, "detail": self._problem}
+        caught_up = self._caught_up.is_set()
+        return {
+            "caught_up": caught_up,
+            "detail": "" if caught_up else f"{self._read:,} of {self._to_read:,} records of the offsets topic read",
+        }
+
+    def read_request(self, partition: int, offset: int) -> Any:
+        """None: what a broker was asked lies in no topic."""
+        return None
+
+    # -------------------------------------------------------------------------------------------------------- inside
+
+    def _positions(self, bounds: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+        """Where to read from: the beginning, or where a watcher before this one ended. Raises KafkaException, OSError.
+        """
+        if self._state_directory is not None:
+            admin = AdminClient({"log_level": "0", **self._properties})
+            self._state = KeptState(self._state_directory, str(admin.list_topics(timeout=TIMEOUT_S).cluster_id))
+            self._state_problem = self._state.restore(self._observer)
+        kept = self._observer.next_offsets()
+        if any(kept.get(number, 0) > end for number, (_, end) in bounds.items()):
+            self._observer, kept = Observer(bounds=self._bounds), {}
+            self._state_problem = "What was kept is not used: the offsets topic is another one than it was."
+        return {number: max(begin, kept.get(number, begin)) for number, (begin, _) in bounds.items()}
+
+    def _save(self) -> None:
+        if self._state is None:
+            return
+        try:
+            self._state.save(self._observer)
+            self._state_problem = None
+        except OSError as problem:
+            self._state_problem = f"What is known cannot be kept: {problem}"
+
+    def _run(self, reader: OffsetsTopicReader, index: Index, first: Mapping[int, list[RawRecord]]) -> None:
+        try:
+            with reader:
+                self._take(first)
+                self._follow_all(reader, index)
+        except Exception as problem:
+            _log.exception("watching %s", self.name)
+            self._problem = f"nothing is read any more: {problem!r}"
+
+    def _follow_all(self, reader: OffsetsTopicReader, index: Index) -> None:
+        telling = Telling(index)
+        tell_at_s, save_at_s = 0.0, time.monotonic() + _SAVE_S
+        are_logs_read = False
+        while not self._stopping.is_set():
+            self._observer.name_topics(self._names)
+            self._read_topic(reader)
+            if self._follow or not are_logs_read:
+                lines = self._logs.look()
+                are_logs_read = not lines
+                self._observer.add_lines(lines)
+            begun_s = time.monotonic()
+            if begun_s >= tell_at_s:
+                telling.tell(self._observer.take())
+                index.doubts = tuple(self._doubts(reader))
+                tell_at_s = begun_s + max(_TELL_S, (time.monotonic() - begun_s) * (1 + _READING_SHARE))
+            if begun_s >= save_at_s:
+                self._save()
+                save_at_s = time.monotonic() + _SAVE_S
+        self._save()
+
+    def _read_topic(self, reader: OffsetsTopicReader) -> None:
+        try:
+            found = reader.poll(_POLL_S)
+        except OffsetsTopicError as problem:
+            _log.warning("%s", problem)
+            self._problem = str(problem)
+            self._stopping.wait(_RETRY_S)
+            return
+        self._problem = ""
+        self._take(found)
+        if not self._caught_up.is_set():
+            nexts = reader.next_offsets
+            if all(nexts.get(number, 0) >= end for number, end in self._ends.items()):
+                self._caught_up.set()
+
+    def _take(self, found: Mapping[int, list[RawRecord]]) -> None:
+        for number, records in found.items():
+            self._observer.add_records(self._entries(number, records))
+            self._read += len(records)
+
+    def _entries(self, partition: int, records: Iterable[RawRecord]) -> Iterator[Entry]:
+        for record in records:
+            try:
+                entry = read_raw(partition, record)
+            except (DecodeError, ValueError):
+                self._damaged += 1
+                continue
+            if isinstance(entry, UnknownRecord):
+                self._unknown[entry.type] = self._unknown.get(entry.type, 0) + 1
+            else:
+                yield entry
+
+    def _doubts(self, reader: OffsetsTopicReader) -> Iterator[str]:
+        """Why what is shown may not be all, in sentences."""
+        if self._state_problem is not None:
+            yield self._state_problem
+        for number, count in sorted(self._unknown.items()):
+            yield f"{count:,} records are of type {number}, which is not known: they are left out."
+        if self._damaged:
+            yield f"{self._damaged:,} records of the offsets topic cannot be read: they are left out."
+        if reader.unread:
+            yield f"{reader.unread:,} batches are in a format older than Kafka 0.11: they are left out."
+        for name, problem in self._logs.problems.items():
+            yield f"{name} is not read: {problem}"
+        transactions = [each for each in self._observer.open_transactions() if self._hangs(each)]
+        yield from doubts(self._observer.skews, transactions, self._logs.without_time, UTC)
+
+    def _hangs(self, transaction: OpenTransaction) -> bool:
+        return time.time_ns() // 1_000_000 - transaction.since_ms > _HANGS_MS
+
+    def _ask_names(self) -> None:
+        admin = AdminClient({"log_level": "0", **self._properties})
+        while not self._stopping.is_set():
+            try:
+                self._names = topic_names(admin)
+            except KafkaException as problem:
+                _log.debug("names of topics: %s", problem)
+            self._stopping.wait(_NAMES_S)

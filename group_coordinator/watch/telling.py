@@ -1,0 +1,47 @@
+"""An index is kept up to date with what an observer tells.
+
+A group that is followed anew mostly tells what it told before, and something behind it: then only that is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from group_coordinator.dashboard.index import Index
+from group_coordinator.observed.observer import Told
+from schemas.events import encode_json
+
+_KNOWN_MAX = 4_096
+"""Of a group that was told more, it is not known any more what it was told."""
+_FORGOTTEN = -1
+"""No hash is that."""
+
+
+class Telling:
+    """What the index knows of each group."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._known: dict[str, list[int]] = {}
+        """By group, the hash of each record in the order in which they were told."""
+
+    def tell(self, told: Iterable[Told]) -> None:
+        """Take what is new."""
+        for each in told:
+            known = self._known.setdefault(each.group_id, [])
+            values = [encode_json(record) for record in each.history]
+            hashes = [hash(value) for value in values]
+            if not each.is_whole:
+                begin = 0
+                known += hashes
+                if len(known) > _KNOWN_MAX:
+                    known[:] = [_FORGOTTEN]
+            elif hashes[: len(known)] == known:
+                begin = len(known)
+                self._known[each.group_id] = hashes
+            else:
+                self._known[each.group_id] = hashes
+                self._index.replace_group(each.group_id, zip(each.history, values, strict=True))
+                continue
+            for record, value in zip(each.history[begin:], values[begin:], strict=True):
+                self._index.add_record(record, value)

@@ -1,0 +1,38 @@
+"""Records of committed offsets, made by hand."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+
+from group_coordinator.observed.offsets_log import Entry, UnknownRecord, read_line
+from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
+
+
+def commit(place: int, offset: int | None, producer: int | None = None) -> Entry:
+    """A record of group g, topic t, partition 0."""
+    key = encode_key(OffsetCommitKey("g", "t", 0))
+    value = (
+        None if offset is None else encode_offset_commit_value(OffsetCommitValue(offset=offset, commit_timestamp_ms=0))
+    )
+    line: dict[str, object] = {"partition": 7, "offset": place, "timestamp_ms": 1_000 + place, "key": text(key)}
+    line["value"] = None if value is None else text(value)
+    if producer is not None:
+        line |= {"producer_id": producer, "producer_epoch": 3, "is_transactional": True}
+    return read(line)
+
+
+def marker(place: int, outcome: str, producer: int) -> Entry:
+    line = {"partition": 7, "offset": place, "timestamp_ms": 1_000 + place, "key": "AAAAAQ==", "value": "AAAAAAAA"}
+    return read({**line, "producer_id": producer, "producer_epoch": 3, "is_transactional": True, "control": outcome})
+
+
+def read(line: dict[str, object]) -> Entry:
+    read = read_line(json.dumps(line).encode())
+    assert read is not None
+    assert not isinstance(read, UnknownRecord)
+    return read
+
+
+def text(data: bytes) -> str:
+    return b64encode(data).decode()

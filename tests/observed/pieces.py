@@ -1,0 +1,49 @@
+"""A recording's evidence in other orders, cut into pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from random import Random
+
+from group_coordinator.observed.observer import Observer
+from group_coordinator.observed.offsets_log import Entry
+from group_coordinator.recordings.broker_lines import BrokerLine
+from tests.observed.recorded import entries, lines
+
+Piece = Entry | BrokerLine
+
+
+def mixed(name: str, random: Random) -> list[Piece]:
+    """All evidence: lines in any order, partitions mixed, each partition's records in the order of offsets."""
+    by_partition: dict[int, list[Entry]] = {}
+    for entry in entries(name):
+        by_partition.setdefault(entry.partition, []).append(entry)
+    rest: list[Iterator[Piece]] = [iter(each) for each in by_partition.values()]
+    rest.append(iter(random.sample(lines(name), len(lines(name)))))
+    found = []
+    while rest:
+        source = random.choice(rest)
+        for _ in range(random.randrange(1, 200)):
+            piece = next(source, None)
+            if piece is None:
+                rest.remove(source)
+                break
+            found.append(piece)
+    return found
+
+
+def pieces(all_of_it: Sequence[Piece], random: Random) -> Iterator[Sequence[Piece]]:
+    """Cut anywhere."""
+    begin = 0
+    while begin < len(all_of_it):
+        end = begin + random.choice([1, 3, 50, 500])
+        yield all_of_it[begin:end]
+        begin = end
+
+
+def add(observer: Observer, piece: Iterable[Piece]) -> None:
+    for each in piece:
+        if isinstance(each, BrokerLine):
+            observer.add_lines([each])
+        else:
+            observer.add_records([each])

@@ -1,0 +1,110 @@
+"""Polls alone: owners and offsets are those of each poll, and nothing is said that a poll does not show."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from group_coordinator.narrative import sentences
+from group_coordinator.observed.polled import PolledGroup, Polls
+from group_coordinator.tables.fold import fold
+from group_coordinator.tables.rows import Commit, Ownership
+from schemas.history import AssignedTopic, History, MemberIdentity
+from tests.observed.recorded import CLUSTERS
+
+NAMES = ["old-2.8", "old-3.9", "three-brokers", "consumer-protocol", "migration", "transactions"]
+
+
+def asked(name: str) -> list[dict[str, Any]]:
+    with gzip.open(CLUSTERS / f"{name}.admin.jsonl.gz") as file:
+        return [each for each in map(json.loads, file) if "groups" in each]
+
+
+def polled(group: dict[str, Any]) -> PolledGroup:
+    return PolledGroup(
+        group_id=group["group"],
+        state=group["state"],
+        protocol_type=group["protocol_type"],
+        assignor=group["assignor"] or None,
+        members={each["member_id"]: (identity(each), topics(each["assignment"])) for each in group.get("members", ())},
+        offsets={place(each): offset for each, offset in group["offsets"].items()} if "offsets" in group else None,
+    )
+
+
+def identity(member: dict[str, Any]) -> MemberIdentity:
+    return MemberIdentity(
+        member_id=member["member_id"],
+        group_instance_id=member.get("instance_id"),
+        client_id=member["client_id"],
+        client_host=member["host"],
+    )
+
+
+def topics(places: list[str]) -> tuple[AssignedTopic, ...]:
+    found: dict[str, list[int]] = {}
+    for topic, number in map(place, places):
+        found.setdefault(topic, []).append(number)
+    return tuple(AssignedTopic(topic=topic, partitions=tuple(numbers)) for topic, numbers in sorted(found.items()))
+
+
+def place(text: str) -> tuple[str, int]:
+    topic, _, number = text.rpartition("-")
+    return topic, int(number)
+
+
+def told(name: str) -> list[History]:
+    polls = Polls()
+    found = [told for each in asked(name) for told in polls.take(each["at_ms"], map(polled, each["groups"]))]
+    by_group: dict[str, list[History]] = {}
+    for each in found:
+        by_group.setdefault(each.group_id, []).extend(each.history)
+    return [record for group_id in sorted(by_group) for record in by_group[group_id]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_owners_and_offsets_are_those_of_each_poll(name: str) -> None:
+    rows = list(fold(told(name)))
+    owned = [row for row in rows if isinstance(row, Ownership)]
+    committed = [row for row in rows if isinstance(row, Commit)]
+    for each in asked(name):
+        at_ms = each["at_ms"]
+        for group in map(polled, each["groups"]):
+            if group.state == "Stable":
+                shown = {
+                    (row.member_id, row.topic, row.partition)
+                    for row in owned
+                    if row.group_id == group.group_id and row.from_ms <= at_ms
+                    if row.to_ms is None or row.to_ms > at_ms
+                }
+                assert shown == {
+                    (member_id, topic.topic, number)
+                    for member_id, (_, of_member) in group.members.items()
+                    for topic in of_member
+                    for number in topic.partitions
+                }
+            last = {
+                (row.topic, row.partition): row.offset
+                for row in committed
+                if row.group_id == group.group_id and row.committed_ms <= at_ms
+            }
+            assert (group.offsets or {}).items() <= last.items()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_said_is_said_by_polls(name: str) -> None:
+    for record in told(name):
+        assert [each.source for each in record.cause.evidence] == ["poll"]
+        assert sentences.sentence(record)
+
+
+def test_a_group_that_is_away_is_gone() -> None:
+    polls = Polls()
+    first = asked("old-3.9")[7]
+    assert first["groups"][0]["state"] == "Stable"
+    list(polls.take(1, map(polled, first["groups"])))
+    types = {type(record).__name__ for each in polls.take(2, ()) for record in each.history}
+    assert "GroupDead" in types
+    assert list(polls.take(3, ())) == []

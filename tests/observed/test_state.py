@@ -1,0 +1,58 @@
+"""An observer that goes on after a restart tells what one tells that was never ended."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+import pytest
+
+from group_coordinator.observed.evidence import ALL, Bounds
+from group_coordinator.observed.observer import Observer
+from group_coordinator.observed.state import StateError, encode_state, restore_state
+from group_coordinator.recordings import broker_lines
+from group_coordinator.recordings.broker_lines import LineEvent
+from tests.observed.commits import commit
+from tests.observed.pieces import add, mixed, pieces
+
+BOUNDS = {
+    "all": ALL,
+    "points": Bounds(commits_max=1_000_000),
+    "tight": Bounds(commits_max=20, records_per_group_max=9, lines_per_group_max=11),
+}
+
+
+@pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
+@pytest.mark.parametrize("name", ["three-brokers", "transactions", "consumer-protocol", "migration", "share-streams"])
+def test_restarts_in_the_midst(name: str, bounds: Bounds) -> None:
+    random = Random(name)
+    undisturbed, observer = Observer(bounds=bounds), Observer(bounds=bounds)
+    for piece in pieces(mixed(name, random), random):
+        add(undisturbed, piece)
+        add(observer, piece)
+        if random.random() < 0.3:
+            list(observer.take())
+        if random.random() < 0.2:
+            data = encode_state(observer, "c")
+            observer = Observer(bounds=bounds)
+            restore_state(observer, data, "c")
+    assert list(observer.whole()) == list(undisturbed.whole())
+    assert observer.open_transactions() == undisturbed.open_transactions()
+    assert observer.next_offsets() == undisturbed.next_offsets()
+
+
+def test_what_is_no_state_is_refused() -> None:
+    observer = Observer()
+    observer.add_records([commit(0, 5)])
+    data = encode_state(observer, "c")
+    with pytest.raises(StateError, match="of cluster c"):
+        restore_state(Observer(), data, "another")
+    with pytest.raises(StateError, match="damaged"):
+        restore_state(Observer(), data[:-3], "c")
+    with pytest.raises(StateError, match="format 7"):
+        restore_state(Observer(), msgspec.msgpack.encode({"format": 7}), "c")
+
+
+def test_every_line_can_be_kept() -> None:
+    kinds = set(LineEvent.__subclasses__())
+    assert kinds == set(broker_lines.AnyLineEvent.__args__)

@@ -1,0 +1,82 @@
+"""Recordings of whole clusters: brokers of other versions and several brokers against the core."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from group_coordinator.recordings.recording import RecordingReport, verify_recording
+
+CLUSTERS = Path(__file__).parents[1] / "fixtures" / "clusters"
+OLD = pytest.mark.parametrize("name", ["old-2.8", "old-3.9"])
+
+
+def verify(name: str) -> RecordingReport:
+    return verify_recording(
+        sorted(CLUSTERS.glob(f"{name}.*request.log.gz")),
+        offsets=CLUSTERS / f"{name}.offsets.jsonl.gz",
+        broker_logs=sorted(CLUSTERS.glob(f"{name}.*server.log.gz")),
+    )
+
+
+def assert_all_agrees(report: RecordingReport) -> None:
+    assert not report.differences, "\n".join(report.lines())
+    assert report.requests.equal == report.requests.total > 1_000
+    assert all("before it asked the group" in why for why in report.not_compared)
+
+
+@OLD
+def test_agrees_with_brokers_before_kafka_4(name: str) -> None:
+    report = verify(name)
+    assert_all_agrees(report)
+    assert report.records is not None
+    assert report.records.equal == report.records.total > 400
+    assert report.log_entries is not None
+    assert report.log_entries.equal == report.log_entries.total > 50
+
+
+@OLD
+def test_agrees_by_the_answers_of_brokers_before_kafka_4_alone(name: str) -> None:
+    report = verify_recording(CLUSTERS / f"{name}.request.log.gz")
+    assert_all_agrees(report)
+    assert any("written as version 3" in setting for setting in report.settings)
+
+
+def test_a_commit_of_an_old_broker_must_be_written_whole(tmp_path: Path) -> None:
+    dump = gzip.decompress((CLUSTERS / "old-2.8.offsets.jsonl.gz").read_bytes())
+    records = [json.loads(line) for line in dump.splitlines()]
+    times = [each["timestamp_ms"] for each in records]
+    batch = next(place for place in range(1, len(times)) if times[place - 1] == times[place])
+    offsets = tmp_path / "offsets.jsonl"
+    offsets.write_text("\n".join(json.dumps(each) for place, each in enumerate(records) if place != batch))
+    report = verify_recording(CLUSTERS / "old-2.8.request.log.gz", offsets=offsets)
+    assert report.records is not None
+    assert report.records.differ > 0
+
+
+def test_a_coordinator_that_moves_is_followed() -> None:
+    report = verify("three-brokers")
+    assert_all_agrees(report)
+    assert report.records is not None
+    assert report.records.equal == report.records.total > 1_300
+    assert report.log_entries is not None
+    assert report.log_entries.equal == report.log_entries.total > 70
+    assert sum("sessions begin anew" in note for note in report.notes) == 10
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2)])
+def test_a_coordinator_that_moves_is_followed_by_the_answers_alone(order: tuple[int, ...]) -> None:
+    report = verify_recording([CLUSTERS / f"three-brokers.broker-{number}.request.log.gz" for number in order])
+    assert_all_agrees(report)
+
+
+@pytest.mark.parametrize("name", ["migration", "migration-refused", "transactions", "connect"])
+def test_what_is_not_understood_is_counted(name: str) -> None:
+    report = verify(name)
+    assert not report.differences, "\n".join(report.lines())
+    assert report.requests.equal == report.requests.total > 500
+    unknown = sum(count for why, count in report.not_compared.items() if "not understood yet" in why)
+    assert (unknown > 0) == (name != "connect")

@@ -1,0 +1,75 @@
+"""Logs that grow, are rotated, emptied and packed: each line is read once."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC
+from pathlib import Path
+
+from group_coordinator.recordings.broker_lines import MemberAdded, MemberFailed
+from group_coordinator.watch.following_logs import FollowedLogs
+
+
+def line(number: int) -> bytes:
+    return (
+        f"[2026-11-22 18:10:{number:02d},000] INFO [GroupCoordinator id=2 topic=__consumer_offsets partition=49] "
+        f"Member m-{number} in group g has failed, removing it from the group. (org.apache.kafka.X)\n"
+    ).encode()
+
+
+def members(logs: FollowedLogs) -> list[str]:
+    found = []
+    for each in logs.look():
+        assert isinstance(each.event, MemberFailed | MemberAdded)
+        found.append(each.event.member_id)
+    return found
+
+
+def test_a_file_that_grows(tmp_path: Path) -> None:
+    file = tmp_path / "server.log"
+    file.write_bytes(line(1) + line(2)[:40])
+    logs = FollowedLogs([str(file)], UTC)
+    assert members(logs) == ["m-1"]
+    with file.open("ab") as more:
+        more.write(line(2)[40:] + line(3))
+    assert members(logs) == ["m-2", "m-3"]
+    assert members(logs) == []
+
+
+def test_rotation(tmp_path: Path) -> None:
+    file = tmp_path / "server.log"
+    file.write_bytes(line(1))
+    logs = FollowedLogs([str(tmp_path / "server.log*")], UTC)
+    assert members(logs) == ["m-1"]
+    with file.open("ab") as more:
+        more.write(line(2))
+    file.rename(tmp_path / "server.log.1")
+    file.write_bytes(line(3))
+    assert members(logs) == ["m-2", "m-3"]
+    assert members(logs) == []
+
+
+def test_a_file_that_is_emptied_is_read_anew(tmp_path: Path) -> None:
+    file = tmp_path / "server.log"
+    file.write_bytes(line(1) + line(2))
+    logs = FollowedLogs([str(file)], UTC)
+    members(logs)
+    file.write_bytes(line(3))
+    assert members(logs) == ["m-3"]
+
+
+def test_packed_files_and_those_that_come_later(tmp_path: Path) -> None:
+    logs = FollowedLogs([str(tmp_path / "**" / "*.log*")], UTC)
+    assert members(logs) == []
+    (tmp_path / "broker-1").mkdir()
+    (tmp_path / "broker-1" / "server.log.2.gz").write_bytes(gzip.compress(line(1) + line(2)))
+    assert members(logs) == ["m-1", "m-2"]
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "server.log.gz").write_bytes(gzip.compress(line(1) * 1000)[:100])
+    logs = FollowedLogs([str(tmp_path / "*.gz")], UTC)
+    members(logs)
+    members(logs)
+    (name,) = logs.problems
+    assert name.endswith("server.log.gz")

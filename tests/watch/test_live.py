@@ -1,0 +1,195 @@
+"""A real broker that is watched: what its groups do is seen, and nothing on it changes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from group_coordinator.dashboard.index import Index
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.observed.evidence import ALL
+from group_coordinator.watch.polling import PollSource
+from group_coordinator.watch.source import WatchSource
+from tests.command_line.calls import call
+
+_TIMEOUT_S = 60.0
+
+
+@contextmanager
+def watched(kafka: EmbeddedKafka, state: Path | None = None) -> Iterator[tuple[WatchSource, Index]]:
+    index = Index()
+    source = WatchSource({"bootstrap.servers": kafka.bootstrap_servers}, bounds=ALL, state=state)
+    source.start(index)
+    try:
+        yield source, index
+    finally:
+        source.stop()
+
+
+def wait(what: Callable[[], object]) -> None:
+    until_s = time.monotonic() + _TIMEOUT_S
+    while not what():
+        assert time.monotonic() < until_s
+        time.sleep(0.1)
+
+
+def consumer(kafka: EmbeddedKafka, group_id: str, **more: Any) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": group_id,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **more,
+        }
+    )
+
+
+def with_topic(kafka: EmbeddedKafka, admin: AdminClient, topic: str) -> None:
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result()
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for number in range(10):
+        producer.produce(topic, b"x", partition=number % 2)
+    producer.flush()
+
+
+def owned(index: Index, group_id: str) -> int:
+    """How many partitions have an owner."""
+    facts = index.facts(group_id)
+    return 0 if facts is None else facts.partitions
+
+
+def test_members_commits_and_transactions(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:
+    topic = group_id = topic_prefix
+    with_topic(kafka, admin, topic)
+    with watched_group(kafka, group_id, topic) as (first, index, source):
+        wait(lambda: source.progress()["caught_up"])
+        wait(lambda: owned(index, group_id) == 2)
+        first.commit(offsets=[TopicPartition(topic, 0, 3)], asynchronous=False)
+        wait(lambda: committed(index, group_id, topic, 0) == 3)
+        producer = Producer(
+            {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic, "linger.ms": 0}
+        )
+        producer.init_transactions()
+        for offset, ends in ((4, producer.abort_transaction), (5, producer.commit_transaction)):
+            producer.begin_transaction()
+            metadata = first.consumer_group_metadata()
+            producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], metadata)
+            ends()
+        wait(lambda: committed(index, group_id, topic, 0) == 5)
+        types = [type(each.record).__name__ for each in index.feed() if each.record.group_id == group_id]
+        assert types.count("TransactionalOffsetsAborted") == 1
+        assert types.count("TransactionalOffsetsPending") == 2
+
+
+@contextmanager
+def watched_group(kafka: EmbeddedKafka, group_id: str, topic: str) -> Iterator[tuple[Consumer, Index, WatchSource]]:
+    member = consumer(kafka, group_id)
+    member.subscribe([topic])
+    try:
+        wait(lambda: member.poll(0.2) is not None)
+        with watched(kafka) as (source, index):
+            yield member, index, source
+    finally:
+        member.close()
+
+
+def committed(index: Index, group_id: str, topic: str, partition: int) -> int | None:
+    facts = index.facts(group_id)
+    if facts is None:
+        return None
+    found = facts.offsets.get((topic, partition))
+    return None if found is None else found.offset
+
+
+def test_nothing_on_the_cluster_changes(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:
+    with_topic(kafka, admin, topic_prefix)
+    member = consumer(kafka, topic_prefix)
+    member.subscribe([topic_prefix])
+    wait(lambda: member.poll(0.2) is not None)
+    member.commit(asynchronous=False)
+    before = state_of(admin)
+    with watched(kafka) as (source, index):
+        wait(lambda: source.progress()["caught_up"])
+        wait(lambda: topic_prefix in index.group_ids())
+        time.sleep(1)
+    assert state_of(admin) == before
+    member.close()
+
+
+def test_polls_where_the_topic_is_not_read(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:
+    with_topic(kafka, admin, topic_prefix)
+    member = consumer(kafka, topic_prefix)
+    member.subscribe([topic_prefix])
+    wait(lambda: member.poll(0.2) is not None)
+    member.commit(offsets=[TopicPartition(topic_prefix, 1, 4)], asynchronous=False)
+    index = Index()
+    source = PollSource({"bootstrap.servers": kafka.bootstrap_servers}, "it is refused", interval_s=0.2)
+    source.start(index)
+    try:
+        wait(lambda: owned(index, topic_prefix) == 2)
+        wait(lambda: committed(index, topic_prefix, topic_prefix, 1) == 4)
+        assert "it is refused" in index.doubts[0]
+        member.close()
+        wait(lambda: (facts := index.facts(topic_prefix)) is not None and facts.state == "Empty")
+    finally:
+        source.stop()
+
+
+def test_a_restart_goes_on(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, tmp_path: Path) -> None:
+    with_topic(kafka, admin, topic_prefix)
+    member = consumer(kafka, topic_prefix)
+    member.subscribe([topic_prefix])
+    wait(lambda: member.poll(0.2) is not None)
+    member.commit(offsets=[TopicPartition(topic_prefix, 1, 4)], asynchronous=False)
+    with watched(kafka, tmp_path) as (_, index):
+        wait(lambda: committed(index, topic_prefix, topic_prefix, 1) == 4)
+    member.commit(offsets=[TopicPartition(topic_prefix, 1, 5)], asynchronous=False)
+    with watched(kafka, tmp_path) as (source, index):
+        wait(lambda: committed(index, topic_prefix, topic_prefix, 1) == 5)
+        wait(lambda: source.progress()["caught_up"])
+        kept = [each.record for each in index.feed() if each.record.group_id == topic_prefix]
+    with watched(kafka) as (source, index):
+        wait(lambda: source.progress()["caught_up"])
+        wait(lambda: committed(index, topic_prefix, topic_prefix, 1) == 5)
+        anew = [each.record for each in index.feed() if each.record.group_id == topic_prefix]
+    member.close()
+    assert kept == anew
+
+
+def state_of(admin: AdminClient) -> tuple[object, ...]:
+    """Topics, groups and committed offsets."""
+    groups = sorted(each.group_id for each in admin.list_consumer_groups().result().valid)
+    offsets = {}
+    for group_id in groups:
+        (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group_id)]).values()
+        found = future.result().topic_partitions or []
+        offsets[group_id] = sorted((each.topic, each.partition, each.offset) for each in found)
+    return sorted(admin.list_topics(timeout=10).topics), groups, offsets
+
+
+def test_an_export_is_what_a_replay_reads(
+    kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, tmp_path: Path
+) -> None:
+    with_topic(kafka, admin, topic_prefix)
+    member = consumer(kafka, topic_prefix)
+    member.subscribe([topic_prefix])
+    wait(lambda: member.poll(0.2) is not None)
+    member.commit(offsets=[TopicPartition(topic_prefix, 1, 4)], asynchronous=False)
+    member.close()
+    dump = tmp_path / "cluster.offsets.jsonl.gz"
+    assert call("export", "offsets-topic", "--bootstrap-servers", kafka.bootstrap_servers, "--out", dump).exit_code == 0
+    with gzip.open(dump) as file:
+        places = [(line["partition"], line["offset"]) for line in map(json.loads, file)]
+    assert places == sorted(places)
+    assert [each.name for each in tmp_path.iterdir()] == [dump.name]
+    assert call("replay", dump, "--out", tmp_path / "out").exit_code == 0
+    assert topic_prefix in (tmp_path / "out" / "history.jsonl").read_text()
