@@ -217,7 +217,9 @@ class _Shard:
             return []
         unseen = self._unseen(last)
         self._seen = last["batchId"], last["timestamp"]
-        batches = [_progress(self.number, self._topic, each) for each in unseen]
+        batches = [_progress(self.number, self._topic, each) for each in unseen if _of_a_batch(each)]
+        if not batches:
+            return []
         if self.ticker is not None:
             self.ticker.handled(batches[-1].clock_ms)
         end_offset = batches[-1].end_offset
@@ -308,6 +310,11 @@ def _topic_watcher(config: StreamingConfig, report: TopicReport, shard: int) -> 
         interval_ms=config.topic_watch_interval_ms,
         event_bytes_max=config.event_max_bytes // 2,
     )
+
+
+def _of_a_batch(report: Any) -> bool:
+    """Return whether a report is of a batch: Spark also reports that there was none, at once and then every 10 s."""
+    return "addBatch" in report["durationMs"]
 
 
 def _progress(shard: int, topic: str, last: Any) -> ShardProgress:
