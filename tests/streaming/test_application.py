@@ -191,13 +191,13 @@ def test_that_nothing_was_found_is_no_batch(
         ticker=False,
     )
     client = Client(config)
-    for number in range(2):
+    for _ in range(2):
         with RunningApp(config, spark) as app:
             wait_until(lambda: any(query.lastProgress is not None for query in spark.streams.active), TIMEOUT_S)
             client.write(b"poison", b"no event")
             wait_until(lambda: any(each.events for each in app.progress), TIMEOUT_S)
         assert app.failure is None
-    assert [(each.batch_id, each.events) for each in app.progress] == [(number + 1, 1)]
+    assert [(each.batch_id, each.events) for each in app.progress] == [(2, 1)]
 
 
 def _is_tick(event: Record) -> bool:
