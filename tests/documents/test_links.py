@@ -42,15 +42,11 @@ def test_pictures_are_shown() -> None:
     assert {path.name for path in (ROOT / "docs" / "images").iterdir()} == shown
 
 
-def test_every_decision_has_a_number_and_is_in_the_contents() -> None:
-    text = (ROOT / "docs" / "decisions.md").read_text()
-    contents, _, sections = text.partition("\n## ")
-    parts = re.findall(r"^## (.*)$", f"## {sections}", re.MULTILINE)
-    assert re.findall(r"^\*\*(.*)\*\*$", contents, re.MULTILINE) == parts
-    headings = re.findall(r"^### (.*)$", sections, re.MULTILINE)
-    assert re.findall(r"^- \[(.*)\]", contents, re.MULTILINE) == headings
-    numbers = [heading.partition(". ")[0] for heading in headings]
-    assert sorted(map(int, numbers)) == list(range(1, len(headings) + 1))
+def test_every_decision_has_a_number_of_its_own() -> None:
+    headings = re.findall(r"^### (.*)$", (ROOT / "docs" / "decisions.md").read_text(), re.MULTILINE)
+    numbers = [re.match(r"(\d+)\. \S", heading) for heading in headings]
+    assert headings
+    assert len({number[1] for number in numbers if number}) == len(headings)
 
 
 def test_every_room_is_in_the_architecture() -> None:
