@@ -1,9 +1,11 @@
-"""Writes what was measured into docs/performance.md: tables, or what was printed, between marks."""
+"""Writes what was measured into docs/performance.md, between marks: tables or what was printed, with day and commit."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
@@ -15,7 +17,15 @@ def write_section(name: str, text: str) -> None:
     marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
     if not marked.search(page):
         raise ValueError(f"{PAGE.name} has no section <!-- {name} -->")
-    PAGE.write_text(marked.sub(lambda found: f"{found[1]}\n{text.strip()}\n\n{found[2]}", page))
+    PAGE.write_text(marked.sub(lambda found: f"{found[1]}\n{this_run()}\n\n{text.strip()}\n\n{found[2]}", page))
+
+
+def this_run() -> str:
+    """A sentence with the day and the commit."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    found = subprocess.run(command, cwd=PAGE.parent, capture_output=True, text=True, check=False)
+    commit = f", commit {found.stdout.strip()}" if found.returncode == 0 else ""
+    return f"Run of {datetime.now(UTC):%Y-%m-%d}{commit}."
 
 
 class Printed:

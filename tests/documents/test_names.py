@@ -113,15 +113,23 @@ def test_names_with_underscores(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_targets_and_modules(document: Path) -> None:
+def test_targets_of_the_makefile(document: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    lines = printed_lines(document)
-    named = {target for line in lines for target in re.findall(r"^make ([a-z][\w-]*)", line)}
+    named = {target for line in printed_lines(document) for target in re.findall(r"^make ([a-z][\w-]*)", line)}
     assert sorted(named - targets) == []
-    modules = {
-        module
-        for line in lines
-        for module in re.findall(r"python -m ((?:benchmarks|group_coordinator|tests|simulation)[\w.]*)", line)
-    }
-    places = {module: ROOT / module.replace(".", "/") for module in modules}
-    assert [name for name, path in places.items() if not path.is_dir() and not path.with_suffix(".py").exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_modules_and_their_options(document: Path) -> None:
+    """`python -m benchmarks.core --jvm`: the module is there, and its source has the option."""
+    pattern = re.compile(r"python -m ((?:benchmarks|group_coordinator|tests|simulation)[\w.]*)(.*)")
+    wrong = []
+    for line in printed_lines(document):
+        for module, rest in pattern.findall(line):
+            place = ROOT / module.replace(".", "/")
+            source = place / "__main__.py" if place.is_dir() else place.with_suffix(".py")
+            text = source.read_text() if source.exists() else ""
+            options = re.findall(r"(?<![\w-])--[a-z][\w-]*", rest)
+            if not text or [option for option in options if f'"{option}"' not in text]:
+                wrong.append(line)
+    assert wrong == []
