@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from group_coordinator.watch.source import WatchSource
 
 _SETTINGS = ("bootstrap_servers", "kafka", "offsets_retention_minutes")
+_CLIENT_ID = "group-coordinator-watch"
 
 _Follow = Annotated[bool, typer.Option("--follow", help="Read brokers' logs as they grow, through rotations.")]
 _EveryCommit = Annotated[
@@ -65,11 +66,12 @@ def watch(
     from group_coordinator.watch.source import WatchSource  # kafka-python takes its time to import
 
     config = settings.config
+    properties = {"client.id": _CLIENT_ID, **config.client_properties}
     bounds = Bounds(
         records_per_group_max=BOUNDED.records_per_group_max, lines_per_group_max=BOUNDED.lines_per_group_max
     )
     source = WatchSource(
-        config.client_properties,
+        properties,
         broker_log or (),
         time_zone=zone(time_zone),
         follow=follow,
@@ -78,7 +80,7 @@ def watch(
     )
     serve = partial(start_server, host=host, port=port, token=token, settings=dashboard_settings(config, memory_mib))
     try:
-        show(lambda: _start(serve, source, config.client_properties))
+        show(lambda: _start(serve, source, properties))
     except SourceError as problem:
         raise CommandError(str(problem)) from problem
 

@@ -16,6 +16,7 @@ from typing import Any, Self
 from kafka import KafkaConsumer, TopicPartition
 from kafka.codec import gzip_decode, lz4_decode, snappy_decode, zstd_decode
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
+from kafka.net.compat import KafkaNetClient
 
 from group_coordinator.watch.python_client import PropertyError, python_properties
 from schemas.kafka.record_batches import RawRecord, Stretch, read_stretch
@@ -57,7 +58,7 @@ class OffsetsTopicReader:
                 **python_properties(properties),
                 group_id=None,
                 enable_auto_commit=False,
-                allow_auto_create_topics=False,
+                kafka_client=_client_that_creates_nothing,
                 auto_offset_reset="earliest",
                 isolation_level="read_uncommitted",
                 max_partition_fetch_bytes=_PARTITION_FETCH_BYTES,
@@ -165,6 +166,14 @@ class WholeBatches:
 
     def drain(self) -> None:
         self._records = None
+
+
+def _client_that_creates_nothing(**settings: Any) -> KafkaNetClient:
+    """Brokers make topics that are named, where a client allows it. The library does not pass on its setting for that.
+    """
+    client = KafkaNetClient(**settings)
+    client.cluster.config["allow_auto_create_topics"] = False
+    return client
 
 
 def uncompress(codec: int, data: bytes) -> bytes:
