@@ -17,7 +17,7 @@ from group_coordinator.command_line.options import CONNECTION, Settings, with_se
 from group_coordinator.command_line.replay_output import read_history_files
 from group_coordinator.command_line.tables import say
 from group_coordinator.command_line.times import shown_zone
-from group_coordinator.dashboard.sources import doubts_of
+from group_coordinator.dashboard.sources import note_of
 from group_coordinator.kafka_topics.reader import read_topic
 from group_coordinator.narrative import words
 from group_coordinator.narrative.rebalances import Rebalance, headline, rebalances
@@ -59,7 +59,7 @@ def explain(
     records = _of_topic(settings.config) if directory is None else read_history_files(directory)
     others: dict[str, None] = {}
     found = list(rebalances(_of_group(records, group, others)))
-    for line in doubts.lines(() if directory is None else doubts_of(directory)):
+    for line in doubts.lines(() if directory is None else note_of(directory).doubts):
         say(line)
     if not found:
         where = "the history topic" if directory is None else str(directory)

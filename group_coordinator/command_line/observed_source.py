@@ -11,14 +11,18 @@ import msgspec
 from msgspec import Struct
 
 from group_coordinator.command_line.errors import CommandError
+from group_coordinator.dashboard.watched import Watched, WatchedSource
 from group_coordinator.narrative import words
+from group_coordinator.observed.clock_skew import Skew
 from group_coordinator.observed.cluster import observe
 from group_coordinator.observed.doubts import doubts
 from group_coordinator.observed.offsets_log import OffsetsDump, read_dump
 from group_coordinator.recordings.broker_log import BrokerLog
 from group_coordinator.recordings.kafka_json import KafkaJsonError, topic_id_from_kafka
+from group_coordinator.watch.what_is_watched import Cluster, not_known, of_logs
 from schemas.history import History
 
+OFFSETS_TOPIC = "__consumer_offsets"
 DUMP_SUFFIXES = (".offsets.jsonl", ".offsets.jsonl.gz")
 
 
@@ -30,6 +34,7 @@ class ObservedSource(Struct, frozen=True, kw_only=True):
     """Why it may not be what happened, or not all of it."""
     told: tuple[str, ...]
     """What there is to say of how it was read."""
+    watched: Watched
 
 
 def is_dump(name: str) -> bool:
@@ -56,6 +61,7 @@ def observed_source(
         history=tuple(observed.history),
         doubts=(*dump.doubts(), *doubts(observed.skews, observed.open_transactions, log.without_time, shown_zone)),
         told=(_told(dump, log),),
+        watched=_watched(dumps, dump, log, observed.skews),
     )
 
 
@@ -87,6 +93,17 @@ def _hexadecimal(topic_id: str) -> str:
     if len(plain) == 32 and all(each in "0123456789abcdef" for each in plain):
         return plain
     return (topic_id_from_kafka(topic_id) or "").replace("-", "")
+
+
+def _watched(dumps: Sequence[Path], dump: OffsetsDump, log: BrokerLog, skews: Mapping[int | None, Skew]) -> Watched:
+    """What was read."""
+    name = words.listed([path.name for path in dumps])
+    last_ms = max(entry.timestamp_ms for entry in dump.places.values())
+    partitions = len({partition for partition, _ in dump.places})
+    detail = f"{words.count(partitions, 'partition')}, {words.count(len(dump.places), 'record')}"
+    offsets = WatchedSource(kind="offsets_log", name=OFFSETS_TOPIC, detail=f"{name}; {detail}", last_ms=last_ms)
+    sources = (offsets, *of_logs(log.files, Cluster(servers=name), skews))
+    return Watched(cluster=name, sources=sources, not_known=tuple(not_known(sources)))
 
 
 def _told(dump: OffsetsDump, log: BrokerLog) -> str:

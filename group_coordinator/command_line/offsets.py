@@ -27,7 +27,7 @@ from group_coordinator.command_line.options import CONNECTION, Settings, with_se
 from group_coordinator.command_line.replay_output import read_output_files
 from group_coordinator.command_line.tables import aligned, say
 from group_coordinator.command_line.times import parse_moment_ms
-from group_coordinator.dashboard.sources import doubts_of
+from group_coordinator.dashboard.sources import note_of
 from group_coordinator.kafka_topics.errors import explaining
 from group_coordinator.kafka_topics.reader import read_topic
 from group_coordinator.operations.printable import printable, printable_lines
@@ -81,7 +81,7 @@ def export(
         raise CommandError(
             f"Consumer group '{printable(absent[0])}' had no committed offsets{f' at {at}' if at else ''}."
         )
-    for line in doubts.lines(() if replayed is None else doubts_of(replayed)):
+    for line in doubts.lines(() if replayed is None else note_of(replayed).doubts):
         say(line, error=True)  # standard output is for the data
     text = to_csv(chosen, with_group=len(group or ()) != 1)
     if out is None:

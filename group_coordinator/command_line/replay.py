@@ -30,7 +30,6 @@ from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, quiet_
 from group_coordinator.command_line.summary import Summary
 from group_coordinator.command_line.tables import say
 from group_coordinator.command_line.times import parse_moment_ms, shown_zone
-from group_coordinator.command_line.what_if import ReplayedLog
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.report import report_of_index
 from group_coordinator.jars.java import require_java
@@ -296,14 +295,12 @@ class _Job:
         self._config = self._config.changed(**source.settings)
         self.summary.doubts = source.doubts
         if self._index is not None:
-            self._index.doubts = source.doubts
+            self._index.doubts, self._index.watched = source.doubts, source.watched
 
     def note_source(self, source: ReplaySource) -> None:
         """Say beside the outputs what was replayed, for those who want to play it again."""
-        if self._out is not None and source.history is None:
-            ReplayedLog(files=source.kept, topic=source.topic, group=self._config.group, doubts=source.doubts).write(
-                self._out
-            )
+        if self._out is not None:
+            source.write_note(self._out, self._config.group)
 
     def write_report(self, path: Path, title: str) -> None:
         """Write the dashboard's pages into one file."""

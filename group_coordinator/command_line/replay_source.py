@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from coordinator_state import GroupConfig
 from group_coordinator.command_line import doubts, followed
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.evidence import Evidence, read_evidence
@@ -17,7 +18,9 @@ from group_coordinator.command_line.import_log import DeadLetters, nothing_to_te
 from group_coordinator.command_line.observed_source import is_dump, observed_source
 from group_coordinator.command_line.progress import bytes_progress
 from group_coordinator.command_line.tables import say
-from group_coordinator.command_line.what_if import EVENTS_FILE
+from group_coordinator.command_line.what_if import EVENTS_FILE, ReplayedLog
+from group_coordinator.dashboard.sources import Note
+from group_coordinator.dashboard.watched import Watched
 from group_coordinator.narrative import words
 from group_coordinator.recordings.events_import import EventsImport
 from group_coordinator.recordings.kafka_request_log import RequestLog
@@ -43,6 +46,17 @@ class ReplaySource(Struct, frozen=True, kw_only=True):
     """What there is to say of how the log was read."""
     history: tuple[History, ...] | None = None
     """Of a watched cluster: nothing is coordinated again, this is what happened. None: there are events to replay."""
+    watched: tuple[Watched, ...] = ()
+    """From which sources that is known, where another coordinator decided."""
+
+    def write_note(self, directory: Path, group: GroupConfig) -> None:
+        """Say beside the outputs what was replayed, for those who want to play it again. Raises OSError."""
+        if self.history is not None:
+            Note(doubts=self.doubts, watched=self.watched).write(directory)
+        else:
+            ReplayedLog(
+                files=self.kept, topic=self.topic, group=group, doubts=self.doubts, watched=self.watched
+            ).write(directory)
 
 
 def replay_source(
@@ -89,7 +103,9 @@ def watched_source(
             raise CommandError("--topic-names goes with a dump of an offsets topic alone.", WRONG_USE)
         return None
     observed = observed_source(dumps, broker_logs, topic_names, time_zone, shown_zone)
-    return ReplaySource(history=observed.history, doubts=observed.doubts, told=observed.told)
+    return ReplaySource(
+        history=observed.history, doubts=observed.doubts, told=observed.told, watched=(observed.watched,)
+    )
 
 
 def _of_events(paths: list[Path], given: Mapping[str, int]) -> ReplaySource:

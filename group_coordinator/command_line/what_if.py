@@ -9,13 +9,12 @@ from pathlib import Path
 
 import msgspec
 from confluent_kafka import KafkaException
-from msgspec import Struct
 
 from coordinator_state import GroupConfig
 from group_coordinator.assignors import load_assignors
 from group_coordinator.command_line.errors import EXPECTED, CommandError, told
 from group_coordinator.dashboard import Change, ReplayFunction
-from group_coordinator.dashboard.sources import NOTE_FILE
+from group_coordinator.dashboard.sources import NOTE_FILE, Note
 from group_coordinator.kafka_topics.reader import partition_count, read_topic
 from group_coordinator.what_if.recorded_clients import group_log
 from group_coordinator.what_if.what_if import play
@@ -32,18 +31,13 @@ Log = tuple[GroupConfig, Iterable[Record]]
 """Records of an events topic, and the settings that they were coordinated with."""
 
 
-class ReplayedLog(Struct, frozen=True, kw_only=True):
+class ReplayedLog(Note, frozen=True, kw_only=True):
     """A replay notes its log for later."""
 
     files: tuple[str, ...] = ()
     """Files of events; absolute, or beside the note."""
     topic: str | None = None
     group: GroupConfig
-    doubts: tuple[str, ...] = ()
-    """Why what came out may not be what happened."""
-
-    def write(self, directory: Path) -> None:
-        (directory / NOTE_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(self)) + b"\n")
 
 
 def of_topics(config: StreamingConfig) -> ReplayFunction:

@@ -53,6 +53,7 @@ class Documents:
             "records": index.records,
             "unreadable": index.unreadable,
             "doubts": index.doubts,
+            "watched": index.watched,
             "first": index.first_ms,
             "last": index.last_ms,
             "kept_bytes": index.kept_bytes,

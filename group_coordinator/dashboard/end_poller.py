@@ -24,6 +24,8 @@ class EndPoller:
         self._index = index
         self._is_wanted = is_wanted
         self._interval_s = interval_s
+        self.asked_ms: int | None = None
+        """When they were last told."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="dashboard-ends")
 
@@ -39,5 +41,8 @@ class EndPoller:
         while not self._stopping.is_set():
             places = self._index.places()
             if places and self._is_wanted():
-                self._index.poll_ends(time.time_ns() // 1_000_000, log_bounds(admin, places))
+                bounds = log_bounds(admin, places)
+                now_ms = time.time_ns() // 1_000_000
+                self._index.poll_ends(now_ms, bounds)
+                self.asked_ms = now_ms if bounds else self.asked_ms
             self._stopping.wait(self._interval_s if places else 1.0)

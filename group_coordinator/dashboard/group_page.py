@@ -14,7 +14,7 @@ from group_coordinator.dashboard.lag import EndOffsets
 from group_coordinator.dashboard.lanes import Lane, TopicsOverTime, lanes, unowned_ms
 from group_coordinator.dashboard.members_page import by_appearance, last_heard, member_documents
 from group_coordinator.dashboard.offsets_page import REWINDS_MAX, Commits, offset_documents
-from group_coordinator.dashboard.rebalance_page import request, votes
+from group_coordinator.dashboard.rebalance_page import request, seen_in, votes
 from group_coordinator.dashboard.rows import GroupRow
 from group_coordinator.kafka_topics.bounds import Partition
 from group_coordinator.narrative import sentences
@@ -136,6 +136,7 @@ def _rebalance(row: Rebalance, told: Told | None) -> dict[str, Any]:
         "because": sentences.because(told.started) if told is not None else row.reason,
         "chain": row.cause_chain,
         "told": told is not None,
+        "seen": None if told is None else seen_in(told.started.cause),
         "member": row.member_id,
         "client": row.client_id,
         "host": row.client_host,

@@ -18,6 +18,7 @@ from group_coordinator.dashboard.lag import EndOffsets
 from group_coordinator.dashboard.ring import Chunk, RecordRing, values
 from group_coordinator.dashboard.rows import GroupRow, group_row
 from group_coordinator.dashboard.settings import DashboardSettings
+from group_coordinator.dashboard.watched import Watched
 from group_coordinator.kafka_topics.bounds import Bounds, Partition
 from group_coordinator.tables.fold import GroupTables
 from schemas.group_states import GroupState
@@ -89,6 +90,8 @@ class Index:
         self.unreadable = 0
         self.doubts: tuple[str, ...] = ()
         """Why what is shown may not be what happened, in sentences: every page says it at its top."""
+        self.watched: tuple[Watched, ...] = ()
+        """Clusters whose own brokers coordinate the groups, and from which sources that is known."""
         self.first_ms: int | None = None
         self.last_ms = 0
         self.dead_letters: deque[DeadLetter] = deque(maxlen=self.settings.dead_letters_max)

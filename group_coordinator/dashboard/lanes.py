@@ -9,8 +9,9 @@ from group_coordinator.dashboard.facts import WITHOUT_MEMBERS, Moment
 from group_coordinator.tables.rows import Ownership
 from schemas.history import AssignmentReceived
 
-GapKind = Literal["unowned", "empty"]
-"""`unowned`: the group had members, and none of them had the partition. `empty`: nobody was there."""
+GapKind = Literal["unowned", "empty", "not_known"]
+"""`unowned`: the group had members, and none of them had the partition. `empty`: nobody was there. `not_known`: nobody
+says how long the last owner kept it, in a watched group."""
 
 Span = tuple[int, int]
 """From, to."""
@@ -98,8 +99,9 @@ def _gaps(owned: Sequence[Ownership], empty: list[Span], absent: list[Span], end
         if next_ms <= row.to_ms:
             continue
         is_open = number + 1 == len(owned)
+        kind: GapKind = "not_known" if row.ended_by == "unknown" else "unowned"
         for from_ms, to_ms in _without((row.to_ms, next_ms), absent):
-            gaps += _split(from_ms, to_ms, empty, is_open and to_ms == end_ms)
+            gaps += _split(from_ms, to_ms, kind, empty, is_open and to_ms == end_ms)
     return gaps
 
 
@@ -117,10 +119,10 @@ def _without(span: Span, holes: list[Span]) -> list[Span]:
     return parts
 
 
-def _split(from_ms: int, to_ms: int, empty: list[Span], is_open: bool) -> list[Gap]:
+def _split(from_ms: int, to_ms: int, kind: GapKind, empty: list[Span], is_open: bool) -> list[Gap]:
     """A gap, cut where the group became empty and where it was no longer."""
     parts: list[tuple[int, int, GapKind]] = [
-        (start, end, "unowned") for start, end in _without((from_ms, to_ms), empty)
+        (start, end, kind) for start, end in _without((from_ms, to_ms), empty)
     ]
     for start, end in empty:
         low, high = max(start, from_ms), min(end, to_ms)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from group_coordinator.dashboard.advice import advice
-from group_coordinator.narrative import sentences, words
+from group_coordinator.narrative import seen, sentences, words
 from group_coordinator.narrative.rebalances import Rebalance, headline
 from group_coordinator.narrative.steps import Step, WaitedFor, moves, steps, waited_for
 from schemas.history import (
@@ -38,6 +38,7 @@ def rebalance_page(rebalance: Rebalance) -> dict[str, Any]:
         "because": sentences.because(started),
         "reason": started.reason,
         "trigger": started.trigger,
+        "seen": seen_in(started.cause),
         "started": started.timestamp_ms,
         "ended": None if completed is None else started.timestamp_ms + completed.duration_ms,
         "took": rebalance.duration_ms,
@@ -105,8 +106,17 @@ def request(cause: Cause) -> dict[str, Any]:
         "client": cause.client_id,
         "host": cause.client_host,
         "reason": cause.reason,
+        "seen": seen_in(cause),
     }
     return {name: value for name, value in named.items() if value is not None}
+
+
+def seen_in(cause: Cause) -> dict[str, str] | None:
+    """Where a watched cluster says so, and how surely; None: our own coordinator decided it."""
+    if cause.kind != "observed":
+        return None
+    certainty = seen.CERTAINTIES[cause.certainty]
+    return {"sources": seen.sources(cause), "places": seen.places(cause), "certainty": certainty}
 
 
 def votes(records: Iterable[History]) -> dict[str, Any] | None:

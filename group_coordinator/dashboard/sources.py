@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.watched import Watched
 from schemas.bounded_lines import bounded_lines
 from schemas.foreign_json import json_decoder
 from schemas.records_file import Record, RecordsFileError, decode_record
@@ -22,20 +23,28 @@ NOTE_FILE = "replay.json"
 _ROWS_AT_ONCE = 10_000
 
 
-class _Note(Struct):
+class Note(Struct, frozen=True, kw_only=True):
+    """What a replay notes beside its outputs."""
+
     doubts: tuple[str, ...] = ()
+    """Why they may not be what happened."""
+    watched: tuple[Watched, ...] = ()
+    """From which sources they are known, where they are another coordinator's groups."""
+
+    def write(self, directory: Path) -> None:
+        """Raises OSError."""
+        (directory / NOTE_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(self)) + b"\n")
 
 
-def doubts_of(directory: Path) -> tuple[str, ...]:
-    """Return the doubts that a replay noted about its log; a directory without such a note has none."""
+def note_of(directory: Path) -> Note:
+    """Return what a replay noted about its log; a directory without such a note has no doubts."""
     try:
-        return msgspec.json.decode((directory / NOTE_FILE).read_bytes(), type=_Note).doubts
+        return msgspec.json.decode((directory / NOTE_FILE).read_bytes(), type=Note)
     except FileNotFoundError:
-        return ()
+        return Note()
     except (OSError, msgspec.DecodeError) as problem:
-        return (
-            f"{NOTE_FILE} cannot be read, so what was wrong with the log that was replayed is not known: {problem}",
-        )
+        doubt = f"{NOTE_FILE} cannot be read, so what was wrong with the log that was replayed is not known: {problem}"
+        return Note(doubts=(doubt,))
 
 
 class SourceError(RuntimeError):
@@ -86,7 +95,8 @@ class ReplaySource(EndedSource):
         self._directory = directory
 
     def start(self, index: Index) -> None:
-        index.doubts = doubts_of(self._directory)
+        note = note_of(self._directory)
+        index.doubts, index.watched = note.doubts, note.watched
         if self._file("history") is None:
             raise SourceError(
                 f"{self._directory} has no history.jsonl and no history.parquet: it is not what a replay wrote (--out)."

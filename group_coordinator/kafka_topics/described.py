@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, TopicDescription
+from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicDescription
 
 from schemas.wire import topic_id_text
 
@@ -22,9 +22,14 @@ def topic_id_of(topic: TopicDescription) -> str | None:
     return topic_id_text(_UUID.pack(uuid.get_most_significant_bits(), uuid.get_least_significant_bits()))
 
 
-def topic_names(admin: AdminClient) -> dict[str, str]:
-    """The name of each topic by its id, in hexadecimal digits. Raises KafkaException."""
-    names = [name for name, topic in admin.list_topics(timeout=_TIMEOUT_S).topics.items() if topic.error is None]
+def brokers_of(metadata: ClusterMetadata) -> dict[int, str]:
+    """Host and port of each broker, by its number."""
+    return {number: f"{broker.host}:{broker.port}" for number, broker in sorted(metadata.brokers.items())}
+
+
+def topic_names(admin: AdminClient, metadata: ClusterMetadata) -> dict[str, str]:
+    """The name of each topic by its id, in hexadecimal digits. `metadata` lists the topics. Raises KafkaException."""
+    names = [name for name, topic in metadata.topics.items() if topic.error is None]
     found = {}
     futures = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S) if names else {}
     for name, future in futures.items():

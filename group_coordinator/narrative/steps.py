@@ -7,12 +7,11 @@ from datetime import UTC, tzinfo
 
 from msgspec import Struct
 
-from group_coordinator.narrative import sentences, words
+from group_coordinator.narrative import seen, sentences, words
 from group_coordinator.narrative.rebalances import Gone, Ownership, Rebalance
 from schemas.history import (
     AssignmentReceived,
     Cause,
-    Evidence,
     GroupStable,
     History,
     MemberDropped,
@@ -129,18 +128,8 @@ def place(cause: Cause) -> str:
         case "recording":
             what = "recording"
         case "observed":
-            return "; ".join(_seen(each) for each in cause.evidence)
+            return seen.places(cause)
     return f"{what} at events partition {cause.partition}, offset {cause.offset}"
-
-
-def _seen(evidence: Evidence) -> str:
-    """Where a watched cluster says so."""
-    if evidence.source == "offsets_log":
-        return f"offsets topic, partition {evidence.partition}, offset {evidence.offset}"
-    if evidence.source == "broker_log":
-        of = f"log of broker {evidence.broker}" if evidence.broker is not None else "a broker's log"
-        return f"{of}{f', {evidence.file}' if evidence.file else ''}, line {evidence.line}"
-    return evidence.source.replace("_", " ")
 
 
 def _waited(rebalance: Rebalance) -> tuple[Waited, ...]:

@@ -6,7 +6,8 @@ A line that says nothing of a group is passed over, and so are the further lines
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,21 @@ _TIME_FIELDS = (
 _MICROSECONDS_FROM = 10**14
 _SECONDS_UP_TO = 10**11
 _JSON_DEPTH_MAX = 4
+_PREFIX_BYTES = 120
+"""A line has its time within them."""
+_LAST_LINES = 60
+"""Among so many at the end of a piece there is one with a time: further lines of an entry have none."""
+
+
+class FileRead(Struct, frozen=True, kw_only=True):
+    """How far a file was read."""
+
+    name: str
+    broker: int | None
+    """Whose log it is; None: it does not say."""
+    lines: int
+    last_ms: int | None
+    """When its last line was written; None: no time can be read."""
 
 
 class BrokerLog(Struct):
@@ -65,16 +81,23 @@ class BrokerLog(Struct):
     """How many lines there were in all."""
     without_time: int = 0
     """Lines that tell of a group, and whose time cannot be read."""
+    files: list[FileRead] = field(default_factory=list)
 
     def read_file(self, path: Path) -> None:
         """Take a whole file. Raises ValueError for a gzip file that breaks off, OSError."""
         reader = LineReader(str(path.name), self.time_zone)
+        number = 0
+        last: deque[bytes] = deque(maxlen=_LAST_LINES)
         for number, line, _ in lines_of(path):
-            self.read += 1
+            last.append(line)
             try:
                 self.lines.extend(reader.read(number, line))
             except LineError:
                 self.without_time += 1
+        self.read += number
+        self.files.append(
+            FileRead(name=path.name, broker=reader.broker, lines=number, last_ms=reader.last_time_ms(last))
+        )
 
 
 class LineReader:
@@ -83,14 +106,24 @@ class LineReader:
     def __init__(self, file: str, time_zone: tzinfo) -> None:
         self._file = file
         self._time_zone = time_zone
-        self._broker: int | None = None
+        self.broker: int | None = None
+        """Whose log it is, as far as lines have said."""
         self._last_us = 0
+
+    def last_time_ms(self, lines: Sequence[bytes]) -> int | None:
+        """When the last of these lines that has a time was written."""
+        for line in list(lines)[-_LAST_LINES:][::-1]:
+            try:
+                return line_time(line[:_PREFIX_BYTES], self._time_zone, self._last_us).us // 1000
+            except LineError:
+                continue
+        return None
 
     def read(self, number: int, line: bytes) -> Iterator[BrokerLine]:
         """What the line says of groups. Raises `LineError` where it says something at a time that cannot be read."""
         named = _BROKER.search(line)
         if named is not None:
-            self._broker = int(named[1])
+            self.broker = int(named[1])
         if HINT.search(line) is None:
             return
         text, time_us = self._message(line)
@@ -109,7 +142,7 @@ class LineReader:
         partition = _PARTITION.search(text)
         return BrokerLine(
             time_ms=time_us // 1000,
-            broker=self._broker,
+            broker=self.broker,
             partition=None if partition is None else int(partition[1] or partition[2]),
             file=self._file,
             number=number,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from group_coordinator.recordings.broker_lines import BrokerLine
-from group_coordinator.recordings.broker_log import LineReader
+from group_coordinator.recordings.broker_log import FileRead, LineReader
 from group_coordinator.recordings.line_times import LineError
 from group_coordinator.recordings.text_files import GZIP_ERRORS, unpacked
 from schemas.bounded_lines import LINE_MAX_BYTES, ByteStream
@@ -33,10 +33,9 @@ class FollowedLogs:
         self.problems: dict[str, str] = {}
         """File -> why it is not read."""
 
-    @property
-    def names(self) -> list[str]:
-        """The files that are read."""
-        return [file.name for file in self._files.values()]
+    def files(self) -> list[FileRead]:
+        """The files that are read, and how far each is."""
+        return [file.read_so_far() for file in self._files.values()]
 
     def look(self) -> list[BrokerLine]:
         """What has come in all files, a piece of each. Files that are new are taken up."""
@@ -72,8 +71,12 @@ class _File:
         self._raw: IO[bytes] = path.open("rb")
         self._stream: ByteStream = unpacked(self._raw)
         self._number = 0
+        self._last_ms: int | None = None
         self._rest = b""
         """Of a line that is not whole yet."""
+
+    def read_so_far(self) -> FileRead:
+        return FileRead(name=self.name, broker=self._reader.broker, lines=self._number, last_ms=self._last_ms)
 
     def look(self) -> Iterator[BrokerLine]:
         """The lines of the next piece."""
@@ -84,6 +87,7 @@ class _File:
         *lines, self._rest = data.split(b"\n")
         if len(self._rest) > LINE_MAX_BYTES:
             self._rest = b""
+        self._last_ms = self._reader.last_time_ms(lines) or self._last_ms
         for line in lines:
             self._number += 1
             try:

@@ -14,16 +14,21 @@ from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, MemberD
 from group_coordinator.dashboard.end_poller import EndPoller
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import SourceError
+from group_coordinator.dashboard.watched import WatchedSource
+from group_coordinator.kafka_topics.described import brokers_of
 from group_coordinator.kafka_topics.errors import TIMEOUT_S, TopicReadError, explaining
+from group_coordinator.narrative import words
 from group_coordinator.observed.polled import PolledGroup, Polls
+from group_coordinator.watch.offsets_topic import OFFSETS_TOPIC
 from group_coordinator.watch.telling import Telling
+from group_coordinator.watch.what_is_watched import BETWEEN_POLLS, Cluster, ends_polled, watched
 from schemas.history import AssignedTopic, MemberIdentity
 
 INTERVAL_S = 5.0
 _DESCRIBED_AT_ONCE = 200
 _LOST = (
-    "Groups are polled every {:g} s, because the offsets topic is not read ({}). What happens between two polls is not "
-    "seen, nor is any reason; generations are counted here and are not Kafka's."
+    "Groups are polled every {:g} s, because the offsets topic is not read ({}). Generations are counted here and are "
+    "not Kafka's."
 )
 _STATES = {
     "STABLE": "Stable",
@@ -51,6 +56,7 @@ class PollSource:
         self._stopping = threading.Event()
         self._polled = threading.Event()
         self._problem = ""
+        self._cluster = Cluster(servers=self.name)
         self._thread: threading.Thread | None = None
         self._end_poller: EndPoller | None = None
 
@@ -89,14 +95,27 @@ class PollSource:
             begun_s = time.monotonic()
             try:
                 groups = list(poll(admin))
-                telling.tell(polls.take(time.time_ns() // 1_000_000, groups))
+                now_ms = time.time_ns() // 1_000_000
+                telling.tell(polls.take(now_ms, groups))
                 self._problem = ""
                 self._polled.set()
+                self._describe(admin, index, now_ms, len(groups))
             except (KafkaException, TimeoutError) as problem:
                 _log.warning("polling groups: %s", problem)
                 self._problem = f"Kafka does not answer: {problem}"
             took_s = time.monotonic() - begun_s
             self._stopping.wait(max(self._interval_s, took_s))
+
+    def _describe(self, admin: AdminClient, index: Index, now_ms: int, groups: int) -> None:
+        """Say what is watched, and how."""
+        if not self._cluster.brokers:
+            metadata = admin.list_topics(timeout=TIMEOUT_S)
+            self._cluster = Cluster(servers=self.name, id=metadata.cluster_id or "", brokers=brokers_of(metadata))
+        detail = f"{words.count(groups, 'group')}, asked every {self._interval_s:g} s"
+        polled = WatchedSource(kind="poll", name="polls of groups", detail=detail, to_ms=now_ms)
+        refused = WatchedSource(kind="offsets_log", name=OFFSETS_TOPIC, problem="not read")
+        ends = () if self._end_poller is None else (ends_polled(self._end_poller.asked_ms),)
+        index.watched = (watched(self._cluster, (polled, refused, *ends), (BETWEEN_POLLS,)),)
 
 
 def poll(admin: AdminClient) -> Iterator[PolledGroup]:

@@ -16,8 +16,10 @@ from confluent_kafka.admin import AdminClient
 from group_coordinator.dashboard.end_poller import EndPoller
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import SourceError
-from group_coordinator.kafka_topics.described import topic_names
+from group_coordinator.dashboard.watched import WatchedSource
+from group_coordinator.kafka_topics.described import brokers_of, topic_names
 from group_coordinator.kafka_topics.errors import TIMEOUT_S
+from group_coordinator.narrative import words
 from group_coordinator.observed.doubts import doubts
 from group_coordinator.observed.evidence import BOUNDED, Bounds
 from group_coordinator.observed.observer import Observer
@@ -25,8 +27,14 @@ from group_coordinator.observed.offsets_log import Entry, UnknownRecord, read_ra
 from group_coordinator.observed.transactions import OpenTransaction
 from group_coordinator.watch.following_logs import FollowedLogs
 from group_coordinator.watch.kept_state import KeptState
-from group_coordinator.watch.offsets_topic import OffsetsTopicError, OffsetsTopicReader, OffsetsTopicRefusedError
+from group_coordinator.watch.offsets_topic import (
+    OFFSETS_TOPIC,
+    OffsetsTopicError,
+    OffsetsTopicReader,
+    OffsetsTopicRefusedError,
+)
 from group_coordinator.watch.telling import Telling
+from group_coordinator.watch.what_is_watched import Cluster, ends_polled, not_known, of_logs, watched
 from schemas.kafka.record_batches import RawRecord
 from schemas.wire import DecodeError
 
@@ -77,10 +85,15 @@ class WatchSource:
         self._follow = follow
         self._stopping = threading.Event()
         self._caught_up = threading.Event()
+        self._cluster = Cluster(servers=self.name)
         self._names: Mapping[str, str] = {}
         self._ends: dict[int, int] = {}
         """Partition -> its end at the start."""
         self._to_read = self._read = 0
+        self._last_ms: int | None = None
+        """The latest time of a record of the topic ..."""
+        self._looked_ms: int | None = None
+        """... and when it was last fetched."""
         self._unknown: dict[int, int] = {}
         """Type of records that are not known -> how many."""
         self._damaged = 0
@@ -185,6 +198,8 @@ class WatchSource:
             if begun_s >= tell_at_s:
                 telling.tell(self._observer.take())
                 index.doubts = tuple(self._doubts(reader))
+                sources = tuple(self._sources())
+                index.watched = (watched(self._cluster, sources, not_known(sources, follow=self._follow)),)
                 tell_at_s = begun_s + max(_TELL_S, (time.monotonic() - begun_s) * (1 + _READING_SHARE))
             if begun_s >= save_at_s:
                 self._save()
@@ -200,6 +215,7 @@ class WatchSource:
             self._stopping.wait(_RETRY_S)
             return
         self._problem = ""
+        self._looked_ms = time.time_ns() // 1_000_000
         self._take(found)
         if not self._caught_up.is_set():
             nexts = reader.next_offsets
@@ -210,6 +226,8 @@ class WatchSource:
         for number, records in found.items():
             self._observer.add_records(self._entries(number, records))
             self._read += len(records)
+            if records:
+                self._last_ms = max(self._last_ms or 0, *(record.timestamp_ms for record in records))
 
     def _entries(self, partition: int, records: Iterable[RawRecord]) -> Iterator[Entry]:
         for record in records:
@@ -222,6 +240,22 @@ class WatchSource:
                 self._unknown[entry.type] = self._unknown.get(entry.type, 0) + 1
             else:
                 yield entry
+
+    def _sources(self) -> Iterator[WatchedSource]:
+        """What is read, and how far."""
+        caught_up = self._caught_up.is_set()
+        parts = words.count(len(self._observer.next_offsets()), "partition"), words.count(self._read, "record")
+        yield WatchedSource(
+            kind="offsets_log",
+            name=OFFSETS_TOPIC,
+            detail=", ".join(parts) + ("" if caught_up else f" of {self._to_read:,} so far"),
+            to_ms=self._looked_ms if caught_up else self._last_ms,
+            last_ms=self._last_ms,
+            problem=self._problem,
+        )
+        yield from of_logs(self._logs.files(), self._cluster, self._observer.skews)
+        if self._end_poller is not None:
+            yield ends_polled(self._end_poller.asked_ms)
 
     def _doubts(self, reader: OffsetsTopicReader) -> Iterator[str]:
         """Why what is shown may not be all, in sentences."""
@@ -242,10 +276,15 @@ class WatchSource:
         return time.time_ns() // 1_000_000 - transaction.since_ms > _HANGS_MS
 
     def _ask_names(self) -> None:
+        """Ask for the brokers, and for the names of topics."""
         admin = AdminClient({"log_level": "0", **self._properties})
         while not self._stopping.is_set():
             try:
-                self._names = topic_names(admin)
+                metadata = admin.list_topics(timeout=TIMEOUT_S)
+                self._cluster = Cluster(
+                    servers=self.name, id=metadata.cluster_id or "", brokers=brokers_of(metadata)
+                )
+                self._names = topic_names(admin, metadata)
             except KafkaException as problem:
                 _log.debug("names of topics: %s", problem)
             self._stopping.wait(_NAMES_S)

@@ -74,6 +74,7 @@ export function groupView(app, id, parameters) {
   function legend() {
     const key = (kind, ...text) => h("span", { class: "nowrap" }, h("i", { class: `key ${kind}` }), text);
     return h("p", { class: "legend" }, key("unowned", "no owner", page.unowned_ms ? h("b", {}, ` ${duration(page.unowned_ms)} in all`) : null),
+      page.lanes.some((lane) => lane.gaps.some(([, , kind]) => kind === "not_known")) ? key("not_known", "owner not known") : null,
       key("silent", "owner silent"), key("empty", "group empty"), key("busy", "rebalance"), key("bad", "rebalance with a loss"));
   }
 
@@ -97,7 +98,7 @@ export function groupView(app, id, parameters) {
         fact("partitions", number(group.partitions)), protocol ? fact("assignor", h("span", { class: "mono" }, protocol)) : null,
         fact("lag", group.lag === null ? "not known" : number(group.lag), group.lag === null ? "The ends of the logs are not known here" : null),
         group.lag_ms === null ? null : fact("behind", `${group.lag_at_least ? "more than " : ""}${duration(group.lag_ms)}`),
-        fact("rebalances", number(group.rebalances)), fact("refused requests", number(group.refusals)),
+        fact("rebalances", number(group.rebalances)), fact("refused requests", app.overview.watched.length && !group.refusals ? "not known" : number(group.refusals)),
         fact("last commit", group.committed ? `${roughly(now - group.committed)} ago` : "–")));
   }
 

@@ -71,7 +71,7 @@ export class LaneArt {
 
   draw() {
     if (!this.width) return;
-    this.ink = { text: css("--text"), muted: css("--muted"), line: css("--line"), bad: css("--gap"), badSoft: css("--gap-soft"), panel: css("--panel"), busy: css("--busy"), accent: css("--accent"), band: css("--band"), good: css("--good") };
+    this.ink = { text: css("--text"), muted: css("--muted"), line: css("--line"), bad: css("--gap"), badSoft: css("--gap-soft"), panel: css("--panel"), busy: css("--busy"), accent: css("--accent"), band: css("--band"), unknown: css("--calm-ground"), good: css("--good") };
     this.#ruler();
     this.#body();
     this.#strip();
@@ -245,6 +245,11 @@ export class LaneArt {
       paint.fillStyle = this.ink.bad;
       paint.fillRect(left, top, width, 1.5);
       paint.fillRect(left, top + tall - 1.5, width, 1.5);
+    } else if (kind === "not_known") {
+      paint.fillStyle = this.ink.unknown;
+      paint.fillRect(left, top + tall / 4, width, tall / 2);
+      paint.fillStyle = this.ink.muted;
+      if (width > 12) paint.fillText("?", left + width / 2 - 3, top + tall / 2 + 1);
     } else {
       paint.fillStyle = stripes(paint, "", this.ink.line, "empty");
       paint.fillRect(left, top, width, tall);

@@ -9,6 +9,8 @@ import { ENDS } from "dashboard/verdicts";
 const NEAR_PX = 7;
 const MIN_SPAN_MS = 200;
 
+const GAPS = { unowned: "no owner", empty: "no owner: the group was empty", not_known: "owner not known: a member gives up its partitions when it rejoins, and no source says when that was" };
+
 export class Lanes {
   /** `page` is a group's document; `onRange`, `onMoment` and `onRebalance` hear what the user does. */
   constructor(page, { onRange = () => {}, onMoment = () => {}, onRebalance = () => {}, label = "Ownership over time" } = {}) {
@@ -254,7 +256,7 @@ export class Lanes {
     const gap = lane.gaps.find(([from, to]) => from <= at && at < (to ?? Infinity));
     if (gap) {
       const [from, to, kind] = gap;
-      return [title, h("span", { class: kind === "unowned" ? "alarmed" : "" }, kind === "unowned" ? "no owner" : "no owner: the group was empty"), h("span", {}, `${preciseClock(from)} to ${to === null ? "now" : preciseClock(to)}, ${duration((to ?? this.page.now) - from)}`)];
+      return [title, h("span", { class: kind === "unowned" ? "alarmed" : "" }, GAPS[kind]), h("span", {}, `${preciseClock(from)} to ${to === null ? "now" : preciseClock(to)}, ${duration((to ?? this.page.now) - from)}`)];
     }
     return [title, h("span", {}, `${clock(at)}: not assigned to this group`)];
   }

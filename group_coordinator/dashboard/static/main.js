@@ -8,15 +8,18 @@ import { groupsView } from "dashboard/groups";
 import { groupView } from "dashboard/group";
 import { deadLettersView, eventsView } from "dashboard/events";
 import { showHelp } from "dashboard/help";
+import { drawAges, watchedStrip } from "dashboard/watched";
 
 const VIEWS = { groups: groupsView, group: groupView, events: eventsView, "dead-letters": deadLettersView };
 const TITLES = { groups: "Groups", group: "Group", events: "Events", "dead-letters": "Dead letters" };
 
-const app = { overview: null, now: 0, live: false, link: "open", view: null, viewName: "" };
+const app = { overview: null, looked: 0, now: 0, heard: 0, live: false, link: "open", view: null, viewName: "" };
 const main = document.getElementById("main");
 const bar = document.getElementById("bar");
 const doubts = document.getElementById("doubts");
 const DOUBTS_SHOWN = 4;
+const watched = document.getElementById("watched");
+const LOOK_AGAIN_MS = 3000;
 
 /** The present: of a live history the server's clock, else its end. */
 app.clock = () => (app.live ? app.now + (performance.now() - app.heard) : app.now);
@@ -52,6 +55,15 @@ function drawBar() {
     h("button", { type: "button", class: "quiet", title: "Dark or light (d)", "aria-label": "Dark or light", onclick: turnTheme }, "◐"),
     h("button", { type: "button", class: "quiet", title: "Keys (?)", "aria-label": "Keyboard shortcuts", onclick: showHelp }, "?"),
   );
+}
+
+/** The cluster that is watched, its sources and their ages. What is open stays open. */
+function drawWatched() {
+  const clusters = app.overview.watched;
+  watched.hidden = clusters.length === 0;
+  const open = [...watched.querySelectorAll("details")].map((each) => each.open);
+  replace(watched, watchedStrip(clusters, app.overview.progress.caught_up, app.live ? app.clock() : null));
+  [...watched.querySelectorAll("details")].forEach((each, number) => { each.open = open[number] ?? false; });
 }
 
 /** What may be wrong in all that is shown: above every page, the first sentences at once, the others on demand. */
@@ -139,7 +151,8 @@ function listen() {
       app.heard = performance.now();
       Object.assign(app.overview, { records, groups });
       drawClock();
-      if (!app.overview.progress.caught_up) data.overview().then((found) => { app.overview = found; });
+      const again = app.overview.watched.length > 0 && performance.now() - app.looked > LOOK_AGAIN_MS;
+      if (again || !app.overview.progress.caught_up) look();
     },
     rows: (rows) => app.view?.rows?.(rows),
     reload: () => app.view?.reload?.(),
@@ -147,24 +160,31 @@ function listen() {
   });
 }
 
+async function look() {
+  app.looked = performance.now();
+  app.overview = await data.overview();
+  drawDoubts();
+  drawWatched();
+}
+
 async function begin() {
   theme();
   try {
-    app.overview = await data.overview();
+    await look();
   } catch (problem) {
     replace(main, h("p", { class: "loading" }, `The dashboard does not answer: ${problem.message}`));
     return;
   }
-  drawDoubts();
   app.now = app.overview.now;
   app.heard = performance.now();
   app.live = app.overview.live;
+  drawWatched();
   onRoute(show);
   start();
   listen();
   addEventListener("keydown", keys);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => app.view?.restyle?.());
-  if (app.live) setInterval(drawClock, 1000);
+  if (app.live) setInterval(() => { drawClock(); drawAges(watched, app.clock()); }, 1000);
 }
 
 begin();

@@ -3,7 +3,7 @@
 import { h, s } from "dashboard/dom";
 import { duration, host, moment, preciseClock } from "dashboard/format";
 import { colour } from "dashboard/palette";
-import { requestDetails } from "dashboard/requests";
+import { requestDetails, seenMark } from "dashboard/requests";
 import { trigger } from "dashboard/verdicts";
 import { kindTag } from "dashboard/events";
 
@@ -21,6 +21,7 @@ export function rebalancePanel(told, page, { onClose, onMoment, onRebalance, nei
       step("←", "The rebalance before (←)", neighbours[0], onRebalance), step("→", "The next rebalance (→)", neighbours[1], onRebalance),
       h("button", { type: "button", class: "quiet", "aria-label": "Close", title: "Close (Esc)", onclick: onClose }, "✕")),
     h("p", { class: "because" }, trigger(told.trigger), " ", told.because),
+    told.seen ? h("p", { class: "note" }, `Its beginning stands in ${told.seen.places}`, told.seen.certainty ? `; the reason is ${told.seen.certainty}` : "", ".") : null,
     h("dl", { class: "numbers" }, number("began", h("button", { type: "button", class: "linklike", title: "Show this moment", onclick: () => onMoment(told.started) }, preciseClock(told.started))),
       number("took", duration(told.took)), number("join phase", duration(told.join)), number("sync phase", told.took !== null && told.join !== null ? duration(told.took - told.join) : "–")),
     told.interrupts ? h("p", { class: "note" }, "It cut short ", h("button", { type: "button", class: "linklike", onclick: () => onRebalance(told.interrupts) }, "the rebalance before"), ": its members had not all synced.") : null,
@@ -45,7 +46,7 @@ function stepItem(each, started) {
   const offset = each.t - started;
   const since = offset < 0 ? `−${duration(-offset)}` : `+${duration(offset)}`;
   const line = [h("time", { title: `${moment(each.t)} UTC` }, h("span", { class: "at" }, preciseClock(each.t)), h("span", { class: "since" }, since)),
-    h("span", { class: "said" }, each.text, each.advice ? h("span", { class: "advice" }, each.advice) : null)];
+    h("span", { class: "said" }, each.text, each.advice ? h("span", { class: "advice" }, each.advice) : null, seenMark(each.request?.seen))];
   const kind = `${each.cause ? "cause" : ""} ${each.type ?? "note"}`;
   return h("li", { class: kind }, each.request ? h("details", {}, h("summary", {}, line), h("div", { class: "more" }, each.type ? kindTag(each.type) : null, requestDetails(each.request))) : h("div", { class: "plainstep" }, line));
 }

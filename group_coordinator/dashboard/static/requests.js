@@ -6,6 +6,7 @@ import { host, moment, preciseClock } from "dashboard/format";
 
 export function requestDetails(request) {
   if (!request) return null;
+  if (request.seen) return seenDetails(request);
   const entries = request.kind === "request"
     ? [["request", `${request.api} v${request.version ?? "?"}`], ["reason given", request.reason], ["client id", request.client], ["host", host(request.host)],
       ["member id", request.member], ["instance id", request.instance], ["request id", request.id]]
@@ -17,6 +18,19 @@ export function requestDetails(request) {
     h("dl", {}, entries.filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, value)]),
       h("dt", {}, request.kind === "timer" ? "armed by" : "lies at"), h("dd", { class: "mono" }, place, " ", copyButton(place, "Copy the place in the log"))),
     data.isReport ? null : wholeRequest(request));
+}
+
+/** Where a watched cluster says so, and how surely. */
+export function seenMark(seen) {
+  if (!seen) return null;
+  return h("span", { class: "seen", title: seen.places }, seen.sources, seen.certainty ? [" ", h("span", { class: "tag" }, seen.certainty)] : null);
+}
+
+const CERTAINTIES = { inferred: "no record or line says it in so many words: it follows from them", "not known": "nobody says it" };
+
+function seenDetails({ seen, reason }) {
+  const entries = [["seen in", [seen.places, " ", copyButton(seen.places, "Copy where it was seen")]], ["reason given", reason], [seen.certainty, CERTAINTIES[seen.certainty]]];
+  return h("div", { class: "request" }, h("dl", {}, entries.filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, value)])));
 }
 
 function wholeRequest(request) {

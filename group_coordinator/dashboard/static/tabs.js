@@ -4,7 +4,7 @@ import { h, s } from "dashboard/dom";
 import { count, duration, host, moment, number, preciseClock, roughly } from "dashboard/format";
 import { kindTag, words } from "dashboard/events";
 import { memberName, votesOf } from "dashboard/rebalance";
-import { requestDetails } from "dashboard/requests";
+import { requestDetails, seenMark } from "dashboard/requests";
 import { trigger } from "dashboard/verdicts";
 
 const ROWS_MAX = 400;
@@ -32,6 +32,7 @@ function few(all, what, rows) {
 
 function rebalances(page, { selected, onRebalance }) {
   const longest = Math.max(1, ...page.rebalances.map((each) => each.took ?? 0));
+  const isWatched = page.rebalances.some((each) => each.seen);
   const rows = page.rebalances.slice(-ROWS_MAX).reverse().map((each) => h("tr", { "data-key": each.key, "aria-selected": String(each.key === selected), onclick: () => onRebalance(each.key) },
     h("td", { class: "mono" }, h("button", { type: "button", class: "linklike", title: `${moment(each.started)} UTC` }, preciseClock(each.started))),
     h("td", { class: "number" }, number(each.generation ?? each.from_generation + 1)),
@@ -39,8 +40,9 @@ function rebalances(page, { selected, onRebalance }) {
     h("td", { class: "grow" }, each.because, each.dropped.length ? h("span", { class: "tag bad" }, `${each.dropped.length} dropped`) : null),
     h("td", { class: "number" }, each.waited.length || "–"),
     h("td", { class: "bar" }, h("span", { class: "meter", style: { "--part": `${((each.took ?? 0) / longest) * 100}%` } }), each.took === null ? "not over" : duration(each.took)),
-    h("td", {}, each.outcome ?? "running")));
-  return few(page.rebalances, "rebalance", table(["Began", "#Gen.", "Trigger", "Because", "#Waited for", "Took", "Outcome"], rows, "No rebalance within this window."));
+    h("td", {}, each.outcome ?? "running"),
+    isWatched ? h("td", {}, seenMark(each.seen)) : null));
+  return few(page.rebalances, "rebalance", table(["Began", "#Gen.", "Trigger", "Because", "#Waited for", "Took", "Outcome", ...(isWatched ? ["Seen in"] : [])], rows, "No rebalance within this window."));
 }
 
 function members(page) {

@@ -1,0 +1,37 @@
+"""Where a watched cluster says what is told of it, in words. Pure."""
+
+from __future__ import annotations
+
+from schemas.history import Cause, Evidence
+
+CERTAINTIES = {"told": "", "inferred": "inferred", "not_known": "not known"}
+"""What is said of a record that no evidence tells outright."""
+
+
+def places(cause: Cause) -> str:
+    """The records and lines: `log of broker 1, server.log, line 123`."""
+    return "; ".join(_place(each) for each in cause.evidence)
+
+
+def sources(cause: Cause) -> str:
+    """The sources alone: `log of broker 1`."""
+    return "; ".join(dict.fromkeys(_source(each) for each in cause.evidence))
+
+
+def _place(evidence: Evidence) -> str:
+    source = _source(evidence)
+    if evidence.source == "offsets_log":
+        return f"{source}, partition {evidence.partition}, offset {evidence.offset}"
+    if evidence.source == "broker_log":
+        return f"{source}{f', {evidence.file}' if evidence.file else ''}, line {evidence.line}"
+    return source
+
+
+def _source(evidence: Evidence) -> str:
+    match evidence.source:
+        case "offsets_log":
+            return "offsets topic"
+        case "broker_log":
+            return "a broker's log" if evidence.broker is None else f"log of broker {evidence.broker}"
+        case other:
+            return other.replace("_", " ")

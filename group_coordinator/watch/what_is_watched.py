@@ -1,0 +1,87 @@
+"""What a watcher says of itself: the cluster, its sources and how far they were read, and what is therefore not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from group_coordinator.dashboard.watched import Watched, WatchedSource
+from group_coordinator.narrative import words
+from group_coordinator.observed.clock_skew import Skew
+from group_coordinator.recordings.broker_log import FileRead
+
+NO_LOG = (
+    "No broker's log is read (--broker-log): when a rebalance began and why is not known, nor whether a member that is "
+    "gone left or expired."
+)
+NOT_FOLLOWED = "Brokers' logs are read once (without --follow): what they say later is not known."
+NO_REQUESTS = "No request log is read: refused requests, and when each member was told to rejoin, are not known."
+
+BETWEEN_POLLS = (
+    "What happens between two polls is not seen: reasons, the beginnings of rebalances, and members that came and went "
+    "meanwhile are not known."
+)
+
+
+class Cluster(Struct, frozen=True, kw_only=True):
+    """A cluster, as far as it has answered."""
+
+    servers: str
+    """As they were named to us."""
+    id: str = ""
+    brokers: Mapping[int, str] = {}
+    """Number -> host and port."""
+
+    @property
+    def detail(self) -> str:
+        brokers = words.count(len(self.brokers), "broker") if self.brokers else ""
+        return ", ".join(each for each in (brokers, self.id and f"cluster id {self.id}") if each)
+
+
+def of_logs(files: Iterable[FileRead], cluster: Cluster, skews: Mapping[int | None, Skew]) -> Iterator[WatchedSource]:
+    """The logs that are read, by broker; and of the brokers whose logs are not, that this is so."""
+    by_broker: dict[int | None, list[FileRead]] = {}
+    for file in files:
+        by_broker.setdefault(file.broker, []).append(file)
+    for broker in sorted(by_broker.keys() | cluster.brokers.keys(), key=lambda each: (each is None, each or 0)):
+        name = "log of a broker" if broker is None else f"log of broker {broker}"
+        read = by_broker.get(broker)
+        if read is None:
+            yield WatchedSource(kind="broker_log", name=name, problem="not read")
+            continue
+        parts = [words.listed([file.name for file in read]), words.count(sum(each.lines for each in read), "line")]
+        skew = skews.get(broker)
+        if skew is not None and skew.skew_ms:
+            way = "ahead of" if skew.skew_ms > 0 else "behind"
+            parts.append(f"its clock is {words.duration(abs(skew.skew_ms))} {way} its records', which is corrected")
+        last_ms = max((each.last_ms for each in read if each.last_ms is not None), default=None)
+        yield WatchedSource(kind="broker_log", name=name, detail="; ".join(parts), to_ms=last_ms, last_ms=last_ms)
+
+
+def ends_polled(at_ms: int | None) -> WatchedSource:
+    """The ends of the partitions that groups have committed for, which lag is made of."""
+    return WatchedSource(kind="poll", name="ends of partitions", detail="asked every 15 s, for lag", to_ms=at_ms)
+
+
+def not_known(sources: Sequence[WatchedSource], *, follow: bool = True) -> Iterator[str]:
+    """What follows from the sources that are missing. `follow`: logs are read as they grow, or nothing grows."""
+    logs = [each for each in sources if each.kind == "broker_log"]
+    missing = [each for each in logs if each.problem]
+    if len(missing) == len(logs):
+        yield NO_LOG
+    else:
+        if missing:
+            named = words.listed([each.name.removeprefix("log of ") for each in missing])
+            yield (
+                f"The log of {named} is not read: of groups while they are coordinated there, the beginnings and "
+                "reasons of rebalances are not known."
+            )
+        if not follow:
+            yield NOT_FOLLOWED
+    yield NO_REQUESTS
+
+
+def watched(cluster: Cluster, sources: Sequence[WatchedSource], missing: Iterable[str]) -> Watched:
+    return Watched(cluster=cluster.servers, detail=cluster.detail, sources=tuple(sources), not_known=tuple(missing))

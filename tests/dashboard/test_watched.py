@@ -1,0 +1,70 @@
+"""The page says what it watches, from which sources, and where each rebalance was seen."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from group_coordinator.command_line.observed_source import observed_source
+from group_coordinator.dashboard.documents import Documents
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.report import report_of_index
+from schemas.events import encode_json
+from tests.observed.recorded import CLUSTERS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+def index_of(name: str, *, with_logs: bool = True) -> Index:
+    logs = sorted(str(each) for each in CLUSTERS.glob(f"{name}.*server.log.gz")) if with_logs else []
+    observed = observed_source([Path(CLUSTERS / f"{name}.offsets.jsonl.gz")], logs, None, UTC, UTC)
+    index = Index()
+    index.doubts, index.watched = observed.doubts, (observed.watched,)
+    for record in observed.history:
+        index.add_record(record, encode_json(record))
+    return index
+
+
+@pytest.fixture(scope="module")
+def watched() -> Index:
+    return index_of("three-brokers")
+
+
+def test_a_rebalance_says_where_it_was_seen(watched: Index) -> None:
+    page = Documents(watched).group("mixed")
+    seen = [each["seen"]["sources"] for each in page["rebalances"]]
+    assert seen == ["log of broker 3", "log of broker 3"]
+    told = Documents(watched).rebalance("mixed", page["rebalances"][1]["key"])
+    assert told["seen"]["places"].startswith("log of broker 3, three-brokers.broker-3.server.log.gz, line ")
+    assert {each["request"]["seen"]["sources"] for each in told["steps"]} == {"log of broker 3", "offsets topic"}
+
+
+def test_how_long_a_member_kept_its_partitions_is_not_known(watched: Index) -> None:
+    page = Documents(watched).group("mixed")
+    kinds = {tuple(gap[2] for gap in lane["gaps"]) for lane in page["lanes"]}
+    assert kinds == {("not_known",), ("unowned",)}
+
+
+def test_without_logs_no_reason_is_claimed() -> None:
+    index = index_of("three-brokers", with_logs=False)
+    page = Documents(index).group("mixed")
+    assert {each["seen"]["certainty"] for each in page["rebalances"]} == {"not known"}
+    assert index.watched[0].not_known[0].startswith("No broker's log is read")
+
+
+def test_the_report_has_its_sources_at_the_top(page: Page, watched: Index, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(report_of_index(watched, "three-brokers"), encoding="utf-8")
+    page.goto(f"{file.as_uri()}#/group/mixed")
+    page.wait_for_selector("tr[data-key]")
+    said = page.locator("#watched").inner_text()
+    assert "three-brokers.offsets.jsonl.gz" in said
+    assert "log of broker 2" in said
+    assert "Not known: No request log is read" in said
+    page.locator("#watched summary").click()
+    assert page.locator("#watched tbody tr").count() == 4
+    assert "log of broker 3" in page.locator("tr[data-key]").first.inner_text()
