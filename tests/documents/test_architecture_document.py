@@ -1,0 +1,39 @@
+"""docs/architecture.md: its table of packages names what each imports."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "architecture.md").read_text()
+TOPS = ("schemas", "coordinator_state", "streaming", "simulation")
+ALL_ROOMS = "command_line"
+"""It stands above all others and may import each of them."""
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if parts[0] == "group_coordinator" and len(parts) > 1 else parts[0]
+
+
+def imports_of(folder: Path) -> set[str]:
+    """The other rooms that the modules of a folder import."""
+    found: set[str] = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module)
+            elif isinstance(node, ast.Import):
+                found.update(alias.name for alias in node.names)
+    ours = {name for name in found if name.split(".")[0] in (*TOPS, "group_coordinator")}
+    return {room_of(name) for name in ours} - {folder.name, "group_coordinator"}
+
+
+def test_the_table_of_packages() -> None:
+    rows = re.findall(r"^\| `([./\w]+)/` \| .* \| ([^|]*) ?\|$", TEXT, re.MULTILINE)
+    stated = {name.removeprefix(".../"): set(re.findall(r"`(\w+)`", imports)) for name, imports in rows}
+    folders = [ROOT / top for top in TOPS]
+    folders += [path.parent for path in (ROOT / "group_coordinator").glob("*/__init__.py")]
+    found = {folder.name: imports_of(folder) for folder in folders}
+    del stated["group_coordinator"], stated[ALL_ROOMS], found[ALL_ROOMS]
+    assert stated == found
