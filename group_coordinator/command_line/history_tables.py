@@ -36,7 +36,7 @@ class TablesFormat(StrEnum):
     parquet = "parquet"
 
 
-FormatOption = Annotated[TablesFormat, typer.Option("--tables-format", help="Of the tables.")]
+TablesFormatOption = Annotated[TablesFormat, typer.Option("--tables-format", help="Of the tables.")]
 
 
 def for_tables(config: StreamingConfig, kind: TablesFormat) -> StreamingConfig:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import tzinfo
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,10 +19,12 @@ from group_coordinator.command_line import history_tables
 from group_coordinator.command_line.dashboard import dashboard_settings
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.followed import given_settings
-from group_coordinator.command_line.history_tables import FormatOption, TablesFormat
+from group_coordinator.command_line.history_tables import TablesFormat, TablesFormatOption
 from group_coordinator.command_line.import_log import TimeZone, zone
 from group_coordinator.command_line.options import OPERATIONS, Settings, with_settings
+from group_coordinator.command_line.output_options import Format, FormatOption, OutOption, ReportOption, TablesOption
 from group_coordinator.command_line.progress import Advance, count_progress
+from group_coordinator.command_line.replay_output import history_outputs
 from group_coordinator.command_line.replay_source import ReplaySource, replay_source, watched_source
 from group_coordinator.command_line.signals import was_interrupted
 from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, quiet_start, without_values
@@ -35,7 +36,6 @@ from group_coordinator.dashboard.report import report_of_index
 from group_coordinator.jars.java import require_java
 from group_coordinator.kafka_topics.reader import partition_count
 from group_coordinator.narrative import words
-from schemas.events import encode_json
 from schemas.history import History, decode_history
 from streaming.config import StreamingConfig
 from streaming.topics import Topics, admin_client, ensure_topics
@@ -58,13 +58,6 @@ TopicNames = Annotated[
 ]
 
 
-class Format(StrEnum):
-    """Of the output files."""
-
-    jsonl = "jsonl"
-    parquet = "parquet"
-
-
 class _Wanted(Struct, frozen=True, kw_only=True):
     """The outputs that were asked for."""
 
@@ -79,14 +72,10 @@ class _Wanted(Struct, frozen=True, kw_only=True):
 _Sources = Annotated[
     list[str], typer.Argument(metavar="FILE|TOPIC...", help="Files of events, request logs or dumps, or one topic.")
 ]
-_Out = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Write the outputs into files there, one for each topic.")
-]
 _ToTopics = Annotated[
     str | None,
     typer.Option(metavar="PREFIX", help="Write the outputs to topics PREFIX.responses, PREFIX.history ..."),
 ]
-_Kind = Annotated[Format, typer.Option("--format", help="Of the files.")]
 _Streaming = Annotated[
     bool,
     typer.Option("--streaming", help="Through the streaming query instead of a batch; the outputs are the same."),
@@ -96,14 +85,6 @@ _InProcess = Annotated[
     typer.Option(
         "--in-process", help="Without Spark: quick for logs that fit into memory; the outputs are the same."
     ),
-]
-_Tables = Annotated[
-    str | None,
-    typer.Option(metavar="DIR", help="Write the tables of history there: events, rebalances, ownership ..."),
-]
-_Report = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.html", help="Write what the dashboard shows into one file, to be opened anywhere."),
 ]
 _Until = Annotated[
     str | None,
@@ -118,14 +99,14 @@ _Utc = Annotated[bool, typer.Option("--utc", help="Print times in UTC. [default:
 def replay(
     settings: Settings,
     sources: _Sources,
-    out: _Out = None,
+    out: OutOption = None,
     to_topics: _ToTopics = None,
-    kind: _Kind = Format.jsonl,
+    kind: FormatOption = Format.jsonl,
     streaming: _Streaming = False,
     in_process: _InProcess = False,
-    tables: _Tables = None,
-    tables_format: FormatOption = TablesFormat.delta,
-    report: _Report = None,
+    tables: TablesOption = None,
+    tables_format: TablesFormatOption = TablesFormat.delta,
+    report: ReportOption = None,
     until: _Until = None,
     utc: _Utc = False,
     time_zone: TimeZone = "UTC",
@@ -237,17 +218,9 @@ class _Job:
         if self._to_topics is not None:
             raise CommandError("--to-topics is for what a coordinator decides; a dump is written to files.", WRONG_USE)
         self._for_tables = None if self._wanted.tables is None else []
-        self._take(self._records_of(history))
+        self._take(history_outputs(history, self._config.topic_settings.topics.history))
         if self._wanted.tables is not None:
             history_tables.write_in_process(self._for_tables or (), Path(self._wanted.tables), self._wanted.tables_kind)
-
-    def _records_of(self, history: Iterable[History]) -> Iterator[OutputRecord]:
-        from streaming.rows import OutputRecord
-
-        for record in history:
-            place = {"epoch": str(record.epoch), "seq": str(record.seq)}
-            key, topic = record.group_id.encode(), self._config.topic_settings.topics.history
-            yield OutputRecord(topic, record.cause.partition, key, encode_json(record), place)
 
     def run_on_spark(self, source: ReplaySource, streaming_directory: Path | None) -> None:
         from streaming.packed_outputs import output_records

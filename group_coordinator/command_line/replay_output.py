@@ -1,20 +1,34 @@
-"""The records that a replay wrote are read again from its directory."""
+"""The records that a replay writes, and reads again from its directory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from group_coordinator.command_line.errors import CommandError
 from schemas.bounded_lines import bounded_lines
+from schemas.events import encode_json
 from schemas.history import History, decode_history
 from schemas.records_file import RecordsFileError, decode_record
+
+if TYPE_CHECKING:
+    from streaming.rows import OutputRecord
 
 _BATCH = 10_000
 
 KeyAndValue = tuple[bytes | None, bytes | None]
+
+
+def history_outputs(history: Iterable[History], topic: str) -> Iterator[OutputRecord]:
+    """A watched cluster's history as records of the history topic."""
+    from streaming.rows import OutputRecord
+
+    for record in history:
+        headers = {"epoch": str(record.epoch), "seq": str(record.seq)}
+        yield OutputRecord(topic, record.cause.partition, record.group_id.encode(), encode_json(record), headers)
 
 
 def read_output_files(directory: Path, name: str) -> Iterator[KeyAndValue]:

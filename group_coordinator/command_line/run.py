@@ -14,7 +14,7 @@ from rich.status import Status
 from group_coordinator.command_line import history_tables
 from group_coordinator.command_line.coordinator_thread import CoordinatorThread
 from group_coordinator.command_line.dashboard_thread import host_and_port, start_dashboard
-from group_coordinator.command_line.history_tables import FormatOption, TablesFormat
+from group_coordinator.command_line.history_tables import TablesFormat, TablesFormatOption
 from group_coordinator.command_line.live_groups import LiveGroups
 from group_coordinator.command_line.options import DryRun, Settings, with_settings
 from group_coordinator.command_line.own_gateway import OwnGateway
@@ -87,7 +87,7 @@ def run(
     gateway_config_file: _GatewayConfigFile = None,
     dashboard: _Dashboard = None,
     tables: _Tables = None,
-    tables_format: FormatOption = TablesFormat.delta,
+    tables_format: TablesFormatOption = TablesFormat.delta,
     dry_run: DryRun = False,
 ) -> None:
     """Run the coordinator until Ctrl-C or SIGTERM: group requests from the events topic in, decisions out.

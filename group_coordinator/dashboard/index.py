@@ -88,8 +88,8 @@ class Index:
         self.ends = EndOffsets()
         self.records = 0
         self.unreadable = 0
-        self.doubts: tuple[str, ...] = ()
-        """Why what is shown may not be what happened, in sentences: every page says it at its top."""
+        self._doubts: dict[str, tuple[str, ...]] = {}
+        """By the origin that says them."""
         self.watched: tuple[Watched, ...] = ()
         """Clusters whose own brokers coordinate the groups, and from which sources that is known."""
         self.first_ms: int | None = None
@@ -105,6 +105,19 @@ class Index:
         self._dead_letters_seen = 0
         self._changed: dict[str, None] = {}
         self._lock = Lock()
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why what is shown may not be what happened, in sentences: every page says it at its top."""
+        return tuple(sentence for sentences in list(self._doubts.values()) for sentence in sentences)
+
+    @doubts.setter
+    def doubts(self, sentences: Iterable[str]) -> None:
+        self.doubt("", sentences)
+
+    def doubt(self, origin: str, sentences: Iterable[str]) -> None:
+        """Take an origin's doubts, in place of those that it had."""
+        self._doubts[origin] = tuple(sentences)
 
     # -------------------------------------------------------------------------------------------------------- coming in
 

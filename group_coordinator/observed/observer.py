@@ -37,6 +37,23 @@ class Told(Struct, frozen=True, kw_only=True):
     """It replaces all that was told of the group; else it goes on behind it."""
 
 
+class KeptGroup(Struct, frozen=True, kw_only=True):
+    """What is kept of one group."""
+
+    group_id: str
+    lines: Sequence[TimedLine]
+    """By time."""
+    facts: Sequence[Fact]
+    """By offset."""
+    topic_names: Mapping[str, str]
+
+    def follow(self) -> tuple[ObservedGroup, list[History]]:
+        """The group, and its history."""
+        partition = _partition(self.group_id, self.facts, self.lines)
+        group = ObservedGroup(self.group_id, partition, self.topic_names)
+        return group, group.follow(in_order(self.facts, self.lines))
+
+
 class _Partition:
     """One partition of the offsets topic."""
 
@@ -231,6 +248,17 @@ class Observer:
         for group_id in sorted(self._groups):
             yield from self._follow(self._groups[group_id])
 
+    def group_ids(self) -> list[str]:
+        """All groups, in order. The clocks of brokers' logs are estimated anew."""
+        self._estimate_skews()
+        return sorted(self._groups)
+
+    def kept_of(self, group_id: str) -> KeptGroup:
+        """What is kept of one group, for another thread: what comes later does not change it."""
+        kept = self._kept(self._groups[group_id])
+        facts = [replace(each, records=[*each.records]) if isinstance(each, Commits) else each for each in kept.facts]
+        return replace(kept, facts=facts)
+
     @property
     def skews(self) -> Mapping[int | None, Skew]:
         """Of each broker's log, as of the last look."""
@@ -246,16 +274,20 @@ class Observer:
         return {number: partition.next_offset for number, partition in self._partitions.items()}
 
     def _follow(self, group: _Group) -> list[History]:
-        evidence = group.evidence
-        lines = timed(evidence.lines(), self._skews, self._begins_ms)
-        facts = evidence.facts()
-        partition = _partition(evidence.group_id, facts, lines)
-        group.followed = ObservedGroup(evidence.group_id, partition, self._topic_names)
-        history = group.followed.follow(in_order(facts, lines))
-        group.last_line_ms = lines[-1].at_ms if lines else 0
-        group.last_fact_ms = max((fact.timestamp_ms for fact in facts), default=0)
-        evidence.followed()
+        kept = self._kept(group)
+        group.followed, history = kept.follow()
+        group.last_line_ms = kept.lines[-1].at_ms if kept.lines else 0
+        group.last_fact_ms = max((fact.timestamp_ms for fact in kept.facts), default=0)
+        group.evidence.followed()
         return history
+
+    def _kept(self, group: _Group) -> KeptGroup:
+        return KeptGroup(
+            group_id=group.evidence.group_id,
+            lines=timed(group.evidence.lines(), self._skews, self._begins_ms),
+            facts=group.evidence.facts(),
+            topic_names=self._topic_names,
+        )
 
     def _estimate_skews(self) -> None:
         before, self._skews = self._skews, self._skew_evidence.estimate()

@@ -14,7 +14,14 @@ import pyarrow.parquet as pq
 from group_coordinator.tables.arrow import arrow_table, day_text, delta_schema
 from group_coordinator.tables.columns import DAY, day_number
 from group_coordinator.tables.fold import fold
-from group_coordinator.tables.layout import CHECKPOINT, WHOLE_HISTORY, Format, belongs_to_a_query
+from group_coordinator.tables.layout import (
+    CHECKPOINT,
+    CURRENT,
+    WHOLE_HISTORY,
+    Format,
+    belongs_to_a_query,
+    belongs_to_a_watcher,
+)
 from group_coordinator.tables.rows import TABLE_OF, TABLES, AnyRow, Table
 from schemas.history import History
 
@@ -24,12 +31,20 @@ ROWS_PER_FILE = 100_000
 def write_tables(history: Iterable[History], directory: Path, kind: Format = "delta") -> None:
     """Write the tables of a history, of any number of groups and in any order, in place of what was there.
 
-    All of the history is held in memory. Raises TablesError where a streaming query writes to this directory, OSError.
+    All of the history is held in memory. Raises TablesError where something that runs on writes to this directory,
+    OSError.
     """
     if (directory / CHECKPOINT).exists():
         raise belongs_to_a_query(str(directory))
+    if (directory / CURRENT).is_symlink():
+        raise belongs_to_a_watcher(str(directory))
+    write_rows(fold(history), directory, kind)
+
+
+def write_rows(rows: Iterable[AnyRow], directory: Path, kind: Format) -> None:
+    """Write tables of these rows, in place of what was there. Raises OSError."""
     writers = {table.name: _Writer(directory / table.name, table, kind) for table in TABLES.values()}
-    for row in fold(history):
+    for row in rows:
         writers[TABLE_OF[type(row)].name].write(row)
     for writer in writers.values():
         writer.close()

@@ -10,6 +10,8 @@ Format = Literal["delta", "parquet"]
 
 CHECKPOINT = "_checkpoint"
 """The streaming query's checkpoint, in the directory of the tables: the two belong together."""
+CURRENT = "_current"
+"""A link to the version of all tables that holds, where they are written anew as a whole."""
 WHOLE_HISTORY = 0
 """The batch number of Parquet files that were made of a whole history."""
 
@@ -28,3 +30,7 @@ def checkpoint_path(directory: str) -> str:
 
 def belongs_to_a_query(directory: str) -> TablesError:
     return TablesError(f"The tables in {directory} are those of a running coordinator. Name another directory.")
+
+
+def belongs_to_a_watcher(directory: str) -> TablesError:
+    return TablesError(f"The tables in {directory} are those of a watched cluster. Name another directory.")

@@ -30,6 +30,8 @@ class FollowedLogs:
         self._files: dict[FileId, _File] = {}
         self.without_time = 0
         """Lines that tell of a group, and whose time cannot be read."""
+        self.are_read = False
+        """Whether all that was in the files when they were found has been read."""
         self.problems: dict[str, str] = {}
         """File -> why it is not read."""
 
@@ -46,6 +48,8 @@ class FollowedLogs:
                 found += file.look()
             except (OSError, *GZIP_ERRORS) as problem:
                 self.problems[file.name] = str(problem)
+                file.is_read = True
+        self.are_read = all(file.is_read for file in self._files.values())
         self.without_time = sum(file.without_time for file in self._files.values())
         return found
 
@@ -67,8 +71,12 @@ class _File:
     def __init__(self, path: Path, time_zone: tzinfo) -> None:
         self.name = str(path)
         self.without_time = 0
+        self.is_read = False
+        """Whether all that was there at first has been read."""
         self._reader = LineReader(path.name, time_zone)
         self._raw: IO[bytes] = path.open("rb")
+        self._size = _size(self._raw)
+        """At first."""
         self._stream: ByteStream = unpacked(self._raw)
         self._number = 0
         self._last_ms: int | None = None
@@ -83,8 +91,9 @@ class _File:
         if self._stream is self._raw and self._raw.tell() > _size(self._raw):
             self._raw.seek(0)  # it was emptied, and is written anew
             self._rest = b""
-        data = self._rest + self._stream.read(_PIECE_BYTES)
-        *lines, self._rest = data.split(b"\n")
+        data = self._stream.read(_PIECE_BYTES)
+        self.is_read = not data or (self._stream is self._raw and self._raw.tell() >= self._size)
+        *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > LINE_MAX_BYTES:
             self._rest = b""
         self._last_ms = self._reader.last_time_ms(lines) or self._last_ms

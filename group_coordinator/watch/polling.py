@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, MemberDescription
 
 from group_coordinator.dashboard.end_poller import EndPoller
-from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.index import Index, decoded
 from group_coordinator.dashboard.sources import SourceError
 from group_coordinator.dashboard.watched import WatchedSource
+from group_coordinator.history.order import sort_key
 from group_coordinator.kafka_topics.described import brokers_of
 from group_coordinator.kafka_topics.errors import TIMEOUT_S, TopicReadError, explaining
 from group_coordinator.narrative import words
@@ -22,7 +24,7 @@ from group_coordinator.observed.polled import PolledGroup, Polls
 from group_coordinator.watch.offsets_topic import OFFSETS_TOPIC
 from group_coordinator.watch.telling import Telling
 from group_coordinator.watch.what_is_watched import BETWEEN_POLLS, Cluster, ends_polled, watched
-from schemas.history import AssignedTopic, MemberIdentity
+from schemas.history import AssignedTopic, History, MemberIdentity
 
 INTERVAL_S = 5.0
 _DESCRIBED_AT_ONCE = 200
@@ -59,6 +61,7 @@ class PollSource:
         self._cluster = Cluster(servers=self.name)
         self._thread: threading.Thread | None = None
         self._end_poller: EndPoller | None = None
+        self._index: Index | None = None
 
     def start(self, index: Index) -> None:
         """Raises SourceError when the groups cannot be listed."""
@@ -69,6 +72,7 @@ class PollSource:
         except TopicReadError as problem:
             raise SourceError(str(problem)) from problem
         index.doubts = (self._lost,)
+        self._index = index
         self._thread = threading.Thread(target=self._run, args=(admin, index), name="watch-polls", daemon=True)
         self._thread.start()
         self._end_poller = EndPoller(self._properties, index, self._polled.is_set)
@@ -84,6 +88,23 @@ class PollSource:
     def progress(self) -> dict[str, Any]:
         is_known = self._polled.is_set() and not self._problem
         return {"caught_up": is_known, "detail": self._problem or ("" if is_known else "the first poll is under way")}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there was a poll."""
+        return self._polled.is_set()
+
+    @property
+    def changes(self) -> int:
+        """Grows with what the polls tell."""
+        return 0 if self._index is None else self._index.records
+
+    def histories(self) -> Iterator[Sequence[History]]:
+        """What the dashboard still has of each group, in the order of groups: nothing else has what polls told."""
+        for group_id in () if self._index is None else self._index.group_ids():
+            kept = None if self._index is None else self._index.kept(group_id)
+            if kept is not None:
+                yield sorted(chain(decoded(kept.life), decoded(kept.commits)), key=sort_key)
 
     def read_request(self, partition: int, offset: int) -> Any:
         """None: what a broker was asked lies in no topic."""

@@ -35,6 +35,7 @@ from group_coordinator.watch.offsets_topic import (
 )
 from group_coordinator.watch.telling import Telling
 from group_coordinator.watch.what_is_watched import Cluster, ends_polled, not_known, of_logs, watched
+from schemas.history import History
 from schemas.kafka.record_batches import RawRecord
 from schemas.wire import DecodeError
 
@@ -78,6 +79,8 @@ class WatchSource:
         self._properties = dict(properties)
         self._bounds = bounds
         self._observer = Observer(bounds=bounds)
+        self._lock = threading.Lock()
+        """Of the observer."""
         self._state_directory = state
         self._state: KeptState | None = None
         self._state_problem: str | None = None
@@ -86,7 +89,14 @@ class WatchSource:
         self._stopping = threading.Event()
         self._caught_up = threading.Event()
         self._cluster = Cluster(servers=self.name)
+        self._logs_read = threading.Event()
+        """All that was in brokers' logs at the start has been read."""
+        self.changes = 0
+        """Grows with what is read."""
         self._names: Mapping[str, str] = {}
+        self._names_told: Mapping[str, str] = self._names
+        """Those that the observer has."""
+        self._names_asked = threading.Event()
         self._ends: dict[int, int] = {}
         """Partition -> its end at the start."""
         self._to_read = self._read = 0
@@ -150,6 +160,21 @@ class WatchSource:
         """None: what a broker was asked lies in no topic."""
         return None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was there at the start has been read."""
+        is_named = self._names_asked.is_set() and self._names is self._names_told
+        return self._caught_up.is_set() and self._logs_read.is_set() and is_named
+
+    def histories(self) -> Iterator[Sequence[History]]:
+        """The history of each group as it follows from what is kept, in the order of groups. For any thread."""
+        with self._lock:
+            group_ids = self._observer.group_ids()
+        for group_id in group_ids:
+            with self._lock:
+                kept = self._observer.kept_of(group_id)
+            yield kept.follow()[1]
+
     # -------------------------------------------------------------------------------------------------------- inside
 
     def _positions(self, bounds: Mapping[int, tuple[int, int]]) -> dict[int, int]:
@@ -186,25 +211,38 @@ class WatchSource:
     def _follow_all(self, reader: OffsetsTopicReader, index: Index) -> None:
         telling = Telling(index)
         tell_at_s, save_at_s = 0.0, time.monotonic() + _SAVE_S
-        are_logs_read = False
         while not self._stopping.is_set():
-            self._observer.name_topics(self._names)
             self._read_topic(reader)
-            if self._follow or not are_logs_read:
-                lines = self._logs.look()
-                are_logs_read = not lines
-                self._observer.add_lines(lines)
-            begun_s = time.monotonic()
-            if begun_s >= tell_at_s:
-                telling.tell(self._observer.take())
-                index.doubts = tuple(self._doubts(reader))
-                sources = tuple(self._sources())
-                index.watched = (watched(self._cluster, sources, not_known(sources, follow=self._follow)),)
-                tell_at_s = begun_s + max(_TELL_S, (time.monotonic() - begun_s) * (1 + _READING_SHARE))
-            if begun_s >= save_at_s:
-                self._save()
-                save_at_s = time.monotonic() + _SAVE_S
-        self._save()
+            with self._lock:
+                self._name_topics()
+                self._read_logs()
+                begun_s = time.monotonic()
+                if begun_s >= tell_at_s:
+                    telling.tell(self._observer.take())
+                    index.doubts = tuple(self._doubts(reader))
+                    sources = tuple(self._sources())
+                    index.watched = (watched(self._cluster, sources, not_known(sources, follow=self._follow)),)
+                    tell_at_s = begun_s + max(_TELL_S, (time.monotonic() - begun_s) * (1 + _READING_SHARE))
+                if begun_s >= save_at_s:
+                    self._save()
+                    save_at_s = time.monotonic() + _SAVE_S
+        with self._lock:
+            self._save()
+
+    def _name_topics(self) -> None:
+        names = self._names
+        if names is not self._names_told:
+            self._observer.name_topics(names)
+            self._names_told = names
+            self.changes += 1
+
+    def _read_logs(self) -> None:
+        if self._follow or not self._logs_read.is_set():
+            lines = self._logs.look()
+            self._observer.add_lines(lines)
+            self.changes += bool(lines)
+            if self._logs.are_read:
+                self._logs_read.set()
 
     def _read_topic(self, reader: OffsetsTopicReader) -> None:
         try:
@@ -216,7 +254,8 @@ class WatchSource:
             return
         self._problem = ""
         self._looked_ms = time.time_ns() // 1_000_000
-        self._take(found)
+        with self._lock:
+            self._take(found)
         if not self._caught_up.is_set():
             nexts = reader.next_offsets
             if all(nexts.get(number, 0) >= end for number, end in self._ends.items()):
@@ -228,6 +267,7 @@ class WatchSource:
             self._read += len(records)
             if records:
                 self._last_ms = max(self._last_ms or 0, *(record.timestamp_ms for record in records))
+        self.changes += bool(found)
 
     def _entries(self, partition: int, records: Iterable[RawRecord]) -> Iterator[Entry]:
         for record in records:
@@ -284,7 +324,10 @@ class WatchSource:
                 self._cluster = Cluster(
                     servers=self.name, id=metadata.cluster_id or "", brokers=brokers_of(metadata)
                 )
-                self._names = topic_names(admin, metadata)
+                names = topic_names(admin, metadata)
+                if names != self._names:
+                    self._names = names
             except KafkaException as problem:
                 _log.debug("names of topics: %s", problem)
+            self._names_asked.set()
             self._stopping.wait(_NAMES_S)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from group_coordinator.dashboard.index import Index
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
@@ -19,8 +18,7 @@ from group_coordinator.observed.evidence import ALL
 from group_coordinator.watch.polling import PollSource
 from group_coordinator.watch.source import WatchSource
 from tests.command_line.calls import call
-
-_TIMEOUT_S = 60.0
+from tests.watch.live import committed, consumer, owned, wait, with_topic
 
 
 @contextmanager
@@ -32,39 +30,6 @@ def watched(kafka: EmbeddedKafka, state: Path | None = None) -> Iterator[tuple[W
         yield source, index
     finally:
         source.stop()
-
-
-def wait(what: Callable[[], object]) -> None:
-    until_s = time.monotonic() + _TIMEOUT_S
-    while not what():
-        assert time.monotonic() < until_s
-        time.sleep(0.1)
-
-
-def consumer(kafka: EmbeddedKafka, group_id: str, **more: Any) -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": kafka.bootstrap_servers,
-            "group.id": group_id,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            **more,
-        }
-    )
-
-
-def with_topic(kafka: EmbeddedKafka, admin: AdminClient, topic: str) -> None:
-    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result()
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    for number in range(10):
-        producer.produce(topic, b"x", partition=number % 2)
-    producer.flush()
-
-
-def owned(index: Index, group_id: str) -> int:
-    """How many partitions have an owner."""
-    facts = index.facts(group_id)
-    return 0 if facts is None else facts.partitions
 
 
 def test_members_commits_and_transactions(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:
@@ -100,14 +65,6 @@ def watched_group(kafka: EmbeddedKafka, group_id: str, topic: str) -> Iterator[t
             yield member, index, source
     finally:
         member.close()
-
-
-def committed(index: Index, group_id: str, topic: str, partition: int) -> int | None:
-    facts = index.facts(group_id)
-    if facts is None:
-        return None
-    found = facts.offsets.get((topic, partition))
-    return None if found is None else found.offset
 
 
 def test_nothing_on_the_cluster_changes(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:

@@ -1,0 +1,34 @@
+"""The options of commands that write what happened: files of records, tables, a report."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Format(StrEnum):
+    """Of the output files."""
+
+    jsonl = "jsonl"
+    parquet = "parquet"
+
+
+OutOption = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="Write the outputs into files there, one for each topic.")
+]
+FormatOption = Annotated[Format, typer.Option("--format", help="Of the files.")]
+TablesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tables", metavar="DIR", help="Write the tables of history there: events, rebalances, ownership ..."
+    ),
+]
+ReportOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--report", metavar="FILE.html", help="Write what the dashboard shows into one file, to be opened anywhere."
+    ),
+]

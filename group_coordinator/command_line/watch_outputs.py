@@ -1,0 +1,102 @@
+"""What `watch` writes, as `replay` writes it: files of history, tables, a report. Each is replaced as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from group_coordinator.command_line.errors import CommandError
+from group_coordinator.command_line.history_tables import TablesFormat
+from group_coordinator.command_line.output_options import Format
+from group_coordinator.command_line.replay_output import history_outputs
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.report import report_of_index
+from group_coordinator.dashboard.sources import Note
+from group_coordinator.tables.fold import fold
+from group_coordinator.tables.layout import TablesError
+from group_coordinator.tables.versions import TableVersions
+from schemas.history import History
+from streaming.output_files import open_output_files
+from streaming.topics import Topics
+
+if TYPE_CHECKING:
+    from group_coordinator.watch.writing import Output
+
+_UNFINISHED = ".unfinished"
+
+Histories = Iterator[Sequence[History]]
+"""Group by group."""
+
+
+class WantedOutputs(Struct, frozen=True, kw_only=True):
+    """The outputs that were asked for."""
+
+    out: Path | None
+    kind: Format
+    tables: str | None
+    tables_kind: TablesFormat
+    report: Path | None
+
+
+def open_outputs(wanted: WantedOutputs, topics: Topics, name: str) -> list[Output]:
+    """`topics`: what files are called after. `name`: of what is watched. Raises CommandError."""
+    found: list[Output] = []
+    try:
+        if wanted.out is not None:
+            found.append(_HistoryFiles(wanted.out, wanted.kind, topics))
+        if wanted.tables is not None:
+            found.append(_Tables(Path(wanted.tables), wanted.tables_kind))
+        if wanted.report is not None:
+            found.append(_Report(wanted.report, name))
+    except (TablesError, OSError) as problem:
+        raise CommandError(str(problem)) from problem
+    return found
+
+
+class _HistoryFiles:
+    """The files of `replay --out`. What a coordinator decides beside history is not known of a watched cluster."""
+
+    def __init__(self, directory: Path, kind: Format, topics: Topics) -> None:
+        """`topics`: what files are called after. Raises OSError."""
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._kind = kind
+        self._topics = topics
+
+    def write(self, histories: Histories, index: Index) -> None:
+        unfinished = self._directory / _UNFINISHED
+        with open_output_files(unfinished, self._topics, self._kind.value) as files:
+            for record in history_outputs(chain.from_iterable(histories), self._topics.history):
+                files.write(record)
+        Note(doubts=index.doubts, watched=index.watched).write(unfinished)
+        for path in sorted(unfinished.iterdir()):
+            path.replace(self._directory / path.name)
+        unfinished.rmdir()
+
+
+class _Tables:
+    """The tables of `replay --tables`."""
+
+    def __init__(self, directory: Path, kind: TablesFormat) -> None:
+        """Raises TablesError, OSError."""
+        self._tables = TableVersions(directory, kind.value)
+
+    def write(self, histories: Histories, index: Index) -> None:
+        self._tables.write(row for history in histories for row in fold(history))
+
+
+class _Report:
+    """The file of `replay --report`."""
+
+    def __init__(self, path: Path, title: str) -> None:
+        self._path = path
+        self._title = title
+
+    def write(self, histories: Histories, index: Index) -> None:
+        unfinished = self._path.with_name(self._path.name + _UNFINISHED)
+        unfinished.write_text(report_of_index(index, self._title), encoding="utf-8")
+        unfinished.replace(self._path)

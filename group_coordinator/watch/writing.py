@@ -1,0 +1,101 @@
+"""What is watched is written to files again and again, and once more at the end.
+
+An output is replaced as a whole, and never before the source has read all that was there at its start: a process that
+is killed leaves what was last written. A write that finds nothing new is left out.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.sources import Source
+from schemas.history import History
+
+INTERVAL_S = 60.0
+_IDLE_SHARE = 3.0
+"""For each second of writing, so many are left for what is watched."""
+_POLL_S = 0.2
+_log = logging.getLogger(__name__)
+
+
+class HistorySource(Source, Protocol):
+    """A source that can tell the history of its groups anew."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was there at the start has been read."""
+
+    @property
+    def changes(self) -> int:
+        """Grows with what is read."""
+
+    def histories(self) -> Iterator[Sequence[History]]:
+        """What is known of each group, in the order of groups. For any thread."""
+
+
+class Output(Protocol):
+    """Something that is written as a whole."""
+
+    def write(self, histories: Iterator[Sequence[History]], index: Index) -> None:
+        """Replace what was there; where that fails, it stays. Raises OSError."""
+
+
+class WrittenSource:
+    """A source, and the outputs that are made of it. One thread writes."""
+
+    def __init__(self, source: HistorySource, outputs: Sequence[Output], interval_s: float = INTERVAL_S) -> None:
+        self.name, self.is_live = source.name, source.is_live
+        self._source = source
+        self._outputs = outputs
+        self._interval_s = interval_s
+        self._written = -1
+        """How much had been read when all was written."""
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, index: Index) -> None:
+        """Raises SourceError."""
+        self._source.start(index)
+        self._thread = threading.Thread(target=self._run, args=(index,), name="watch-outputs", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns when all that was watched is written."""
+        self._source.stop()
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def read_request(self, partition: int, offset: int) -> Any:
+        return self._source.read_request(partition, offset)
+
+    def progress(self) -> dict[str, Any]:
+        return self._source.progress()
+
+    def _run(self, index: Index) -> None:
+        while not self._source.is_whole and not self._stopping.wait(_POLL_S):
+            pass
+        while not self._stopping.is_set():
+            begun_s = time.monotonic()
+            self._write(index)
+            self._stopping.wait(max(self._interval_s, (time.monotonic() - begun_s) * _IDLE_SHARE))
+        self._write(index)
+
+    def _write(self, index: Index) -> None:
+        changes = self._source.changes
+        if not self._source.is_whole or changes == self._written:
+            return
+        problems = []
+        for output in self._outputs:
+            try:
+                output.write(self._source.histories(), index)
+            except Exception as problem:
+                _log.exception("writing what is watched")
+                problems.append(f"What is watched is not written: {problem}")
+        self._written = self._written if problems else changes
+        index.doubt("outputs", problems)

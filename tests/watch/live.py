@@ -1,0 +1,56 @@
+"""Clients of a real broker that is watched, and what an index knows of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from group_coordinator.dashboard.index import Index
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+
+_TIMEOUT_S = 60.0
+
+
+def wait(what: Callable[[], object]) -> None:
+    until_s = time.monotonic() + _TIMEOUT_S
+    while not what():
+        assert time.monotonic() < until_s
+        time.sleep(0.1)
+
+
+def consumer(kafka: EmbeddedKafka, group_id: str, **more: Any) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": group_id,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **more,
+        }
+    )
+
+
+def with_topic(kafka: EmbeddedKafka, admin: AdminClient, topic: str) -> None:
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result()
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for number in range(10):
+        producer.produce(topic, b"x", partition=number % 2)
+    producer.flush()
+
+
+def owned(index: Index, group_id: str) -> int:
+    """How many partitions have an owner."""
+    facts = index.facts(group_id)
+    return 0 if facts is None else facts.partitions
+
+
+def committed(index: Index, group_id: str, topic: str, partition: int) -> int | None:
+    facts = index.facts(group_id)
+    if facts is None:
+        return None
+    found = facts.offsets.get((topic, partition))
+    return None if found is None else found.offset

@@ -1,0 +1,38 @@
+"""What a watcher writes: where, and what is found there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from group_coordinator.command_line.history_tables import TablesFormat
+from group_coordinator.command_line.output_options import Format
+from group_coordinator.command_line.watch_outputs import WantedOutputs
+from group_coordinator.tables.rows import TABLES
+from streaming.topics import Topics
+
+TOPICS = Topics.of_prefix("coordinator")
+
+
+def outputs(directory: Path) -> WantedOutputs:
+    return WantedOutputs(
+        out=directory / "out",
+        kind=Format.jsonl,
+        tables=str(directory / "tables"),
+        tables_kind=TablesFormat.parquet,
+        report=directory / "report.html",
+    )
+
+
+def rows(tables: Path) -> dict[str, list[dict[str, Any]]]:
+    """Each table's rows, in an order of their own."""
+    return {
+        name: sorted(
+            (row for path in (tables / name).glob("*/*/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()),
+            key=lambda row: json.dumps(row, default=str),
+        )
+        for name in TABLES
+    }
