@@ -8,13 +8,7 @@ from pathlib import Path
 
 from group_coordinator.recordings.broker_lines import MemberAdded, MemberFailed
 from group_coordinator.watch.following_logs import FollowedLogs
-
-
-def line(number: int) -> bytes:
-    return (
-        f"[2026-11-22 18:10:{number:02d},000] INFO [GroupCoordinator id=2 topic=__consumer_offsets partition=49] "
-        f"Member m-{number} in group g has failed, removing it from the group. (org.apache.kafka.X)\n"
-    ).encode()
+from tests.watch.broker_lines import line
 
 
 def members(logs: FollowedLogs) -> list[str]:

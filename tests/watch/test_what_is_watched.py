@@ -10,7 +10,7 @@ from group_coordinator.observed.clock_skew import Skew
 from group_coordinator.recordings.broker_log import FileRead
 from group_coordinator.watch.following_logs import FollowedLogs
 from group_coordinator.watch.what_is_watched import NO_LOG, NO_REQUESTS, NOT_FOLLOWED, Cluster, not_known, of_logs
-from tests.watch.test_following_logs import line
+from tests.watch.broker_lines import line
 
 CLUSTER = Cluster(servers="prod:9092", id="abc", brokers={1: "a:9092", 2: "b:9092"})
 
