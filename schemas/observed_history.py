@@ -83,9 +83,14 @@ EpochReason = Literal[
 ]
 
 
+GroupKind = Literal["consumer", "share", "streams"]
+"""Of groups that count epochs."""
+
+
 class GroupEpochBumped(HistoryRecord, frozen=True, kw_only=True, tag="group_epoch_bumped"):
     """Something changed that the assignment depends on: a new target assignment is due."""
 
+    protocol: GroupKind = "consumer"
     reasons: tuple[EpochReason, ...]
     metadata_hash: int | None
     """Of the topics that the group subscribes to."""

@@ -18,7 +18,7 @@ def explanation(rebalance: Rebalance, zone: tzinfo = UTC) -> Iterator[str]:
     """Return all lines about one rebalance."""
     started = rebalance.started
     yield (
-        f"Group {started.group_id}, rebalance to generation {rebalance.generation_id}, "
+        f"Group {started.group_id}, rebalance to {rebalance.counts} {rebalance.generation_id}, "
         f"{words.day(started.timestamp_ms, zone)} {words.clock(started.timestamp_ms, zone)} "
         f"({zone.tzname(None) or 'local time'})"
     )

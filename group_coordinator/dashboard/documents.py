@@ -131,7 +131,16 @@ class Documents:
             offsets: dict[tuple[str, int], Committed] = dict(facts.offsets)
             moments = tuple(facts.moments())
             expires = expires_ms(facts, index.settings.health)
-        now = Now(row=row, moments=moments, offsets=offsets, expires_ms=expires, now_ms=now_ms)
+            targets, progress = dict(facts.targets), dict(facts.progress)
+        now = Now(
+            row=row,
+            moments=moments,
+            offsets=offsets,
+            expires_ms=expires,
+            targets=targets,
+            progress=progress,
+            now_ms=now_ms,
+        )
         return group_page(window, now, index.ends)
 
     def _window(self, group_id: str) -> Window:

@@ -12,6 +12,7 @@ from group_coordinator.history.fold import GroupFold
 from group_coordinator.history.view import Departure, JoinedMember, Removal
 from schemas.group_states import ASSIGNING, NO_GROUP, RECONCILING, UNKNOWN, GroupState
 from schemas.history import (
+    AssignedTopic,
     History,
     HistoryRecord,
     JoinPhaseCompleted,
@@ -24,8 +25,9 @@ from schemas.history import (
     RebalanceStarted,
     RequestRefused,
 )
-from schemas.observed_history import OffsetsRemoved
+from schemas.observed_history import GroupConverted, GroupEpochBumped, MemberReconciled, OffsetsRemoved
 
+CLASSIC = "classic"
 STATES: tuple[str, ...] = (NO_GROUP, *(state.value for state in GroupState), UNKNOWN, ASSIGNING, RECONCILING)
 """A state is kept as its number in this list."""
 RECENT_MAX = 64
@@ -71,9 +73,10 @@ class GroupFacts(GroupFold):
 
     __slots__ = (
         "_transitions", "completed", "deadline_ms", "departures", "first_ms", "generation_id", "group_id",
-        "had_members",
-        "idle", "last_commit_ms", "last_ms", "leader_id", "members", "offsets", "partitions", "protocol_name",
-        "rebalances", "recent", "refusals", "started", "state", "state_since_ms", "topics", "version", "waiting",
+        "had_members", "idle", "kind", "last_commit_ms", "last_ms", "leader_id", "members",
+        "offsets", "partitions", "progress", "protocol_name",
+        "rebalances", "recent", "refusals", "started", "state", "state_since_ms", "target_epoch", "targets",
+        "topics", "version", "waiting",
     )  # fmt: skip
 
     def __init__(self, group_id: str) -> None:
@@ -84,6 +87,13 @@ class GroupFacts(GroupFold):
         self.state = NO_GROUP
         self.state_since_ms = 0
         self.generation_id = 0
+        self.kind = CLASSIC
+        """Of what kind of group; those that are not classic count epochs."""
+        self.target_epoch = 0
+        self.targets: dict[str, tuple[AssignedTopic, ...]] = {}
+        """What each member shall own in this epoch ..."""
+        self.progress: dict[str, MemberReconciled] = {}
+        """... and how far it has come."""
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
         self.members: dict[str, MemberIdentity] = {}
@@ -133,10 +143,15 @@ class GroupFacts(GroupFold):
         self.version += 1
         self.first_ms = self.first_ms or record.timestamp_ms
         self.last_ms = max(self.last_ms, record.timestamp_ms)
+        if isinstance(record, GroupEpochBumped):
+            self.kind = record.protocol
+        elif isinstance(record, GroupConverted):
+            self.kind, self.targets, self.progress = record.to_protocol, {}, {}
         super().follow(record)
 
     def life_began(self, record: HistoryRecord) -> None:
         self.members, self.waiting = {}, {}
+        self.kind, self.targets, self.progress = CLASSIC, {}, {}
         self.leader_id = self.protocol_name = None
         self.generation_id = 0
         self.topics, self.partitions, self.idle = (), 0, 0
@@ -185,7 +200,7 @@ class GroupFacts(GroupFold):
     def member_replaced(
         self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool
     ) -> None:
-        self.members.pop(old_member_id, None)
+        self._forget(old_member_id)
         self.members[member.member_id] = member
         if old_member_id in self.waiting:
             del self.waiting[old_member_id]
@@ -196,9 +211,14 @@ class GroupFacts(GroupFold):
     def member_departed(
         self, record: History, member: MemberIdentity, how: Departure, reason: str | None
     ) -> None:
-        self.members.pop(member.member_id, None)
+        self._forget(member.member_id)
         self.waiting.pop(member.member_id, None)
         self.departures.append((record.timestamp_ms, client_key(member), how))
+
+    def _forget(self, member_id: str) -> None:
+        self.members.pop(member_id, None)
+        self.targets.pop(member_id, None)
+        self.progress.pop(member_id, None)
 
     # ----------------------------------------------------------------------------------------------------- rebalances
 
@@ -241,6 +261,14 @@ class GroupFacts(GroupFold):
 
     def target_computed(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
         self.partitions_assigned(record, assignments, None, None)
+        self.target_epoch = record.generation_id
+        self.targets = {each.member_id: each.topics or () for each in assignments}
+
+    def partitions_of_member(
+        self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
+    ) -> None:
+        if isinstance(record, MemberReconciled):
+            self.progress[member.member_id] = record
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         self.completed = record

@@ -8,13 +8,14 @@ from typing import Any, TypeVar, cast
 from msgspec import Struct
 
 from group_coordinator.dashboard.advice import advice
+from group_coordinator.dashboard.epochs_page import epochs_document
 from group_coordinator.dashboard.facts import Committed, Moment
 from group_coordinator.dashboard.index import Kept, decoded
 from group_coordinator.dashboard.lag import EndOffsets
 from group_coordinator.dashboard.lanes import Lane, TopicsOverTime, lanes, unowned_ms
 from group_coordinator.dashboard.members_page import by_appearance, last_heard, member_documents
 from group_coordinator.dashboard.offsets_page import REWINDS_MAX, Commits, offset_documents
-from group_coordinator.dashboard.rebalance_page import request, seen_in, votes
+from group_coordinator.dashboard.rebalance_page import begin_known, request, seen_in, votes
 from group_coordinator.dashboard.rows import GroupRow
 from group_coordinator.kafka_topics.bounds import Partition
 from group_coordinator.narrative import sentences
@@ -22,7 +23,8 @@ from group_coordinator.narrative.rebalances import Rebalance as Told
 from group_coordinator.narrative.rebalances import rebalances
 from group_coordinator.tables.fold import GroupTables, row_key
 from group_coordinator.tables.rows import AnyRow, Member, Ownership, Rebalance
-from schemas.history import AssignmentReceived, History, ProtocolChosen, RequestRefused
+from schemas.history import AssignedTopic, AssignmentReceived, History, ProtocolChosen, RequestRefused
+from schemas.observed_history import MemberReconciled, TargetAssignmentComputed
 
 SEGMENTS_MAX = 60_000
 RECORDS_SHOWN = 1_000
@@ -38,6 +40,10 @@ class Now(Struct, frozen=True, kw_only=True):
     moments: tuple[Moment, ...]
     offsets: Mapping[Partition, Committed]
     expires_ms: int | None
+    targets: Mapping[str, tuple[AssignedTopic, ...]]
+    """What members shall own, and ..."""
+    progress: Mapping[str, MemberReconciled]
+    """... how far each has come, where the group counts epochs."""
     now_ms: int
 
 
@@ -78,7 +84,7 @@ def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
     number_of = {(row.epoch, row.member_id): number for number, row in enumerate(members)}
     topics = TopicsOverTime()
     for record in window.life:
-        if isinstance(record, AssignmentReceived):
+        if isinstance(record, AssignmentReceived | TargetAssignmentComputed):
             topics.add(record)
     commits_ms = min((points[0][0] for points in window.commits.points.values()), default=now.now_ms)
     from_ms = window.first_ms if window.first_ms is not None else commits_ms
@@ -107,6 +113,7 @@ def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
         "rebalances": [_rebalance(row, window.told.get((row.epoch, row.seq))) for row in rows],
         "offsets": offset_documents(window.commits, now.offsets, ends, now.now_ms, now.expires_ms),
         "rewinds": window.commits.rewinds[-REWINDS_MAX:],
+        "epochs": epochs_document(window.life, now.targets, now.progress),
         "votes": _votes(window.life),
         "refusals": _refusals(window.life),
         "records": _records(window.life),
@@ -137,6 +144,8 @@ def _rebalance(row: Rebalance, told: Told | None) -> dict[str, Any]:
         "chain": row.cause_chain,
         "told": told is not None,
         "seen": None if told is None else seen_in(told.started.cause),
+        "counts": "generation" if told is None else told.counts,
+        "begin_known": told is None or begin_known(told),
         "member": row.member_id,
         "client": row.client_id,
         "host": row.client_host,

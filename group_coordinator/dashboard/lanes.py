@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from group_coordinator.dashboard.facts import WITHOUT_MEMBERS, Moment
 from group_coordinator.tables.rows import Ownership
 from schemas.history import AssignmentReceived
+from schemas.observed_history import TargetAssignmentComputed
 
 GapKind = Literal["unowned", "empty", "not_known"]
 """`unowned`: the group had members, and none of them had the partition. `empty`: nobody was there. `not_known`: nobody
@@ -41,7 +42,7 @@ class TopicsOverTime:
     def __init__(self) -> None:
         self._assigned: list[tuple[int, frozenset[str]]] = []
 
-    def add(self, record: AssignmentReceived) -> None:
+    def add(self, record: AssignmentReceived | TargetAssignmentComputed) -> None:
         topics = frozenset(each.topic for share in record.assignments for each in share.topics or () if each.partitions)
         if not self._assigned or self._assigned[-1][1] != topics:
             self._assigned.append((record.timestamp_ms, topics))

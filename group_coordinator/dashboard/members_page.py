@@ -7,7 +7,7 @@ from typing import Any
 
 from group_coordinator.narrative import words
 from group_coordinator.tables.rows import Member
-from schemas.history import History, MemberExpired
+from schemas.history import History, MemberExpired, MemberIdentity
 
 
 def by_appearance(rows: Iterable[Member]) -> list[Member]:
@@ -56,7 +56,7 @@ def member_documents(members: Sequence[Member], heard: Mapping[str, int]) -> lis
     return [
         {
             "id": row.member_id,
-            "name": words.name(row.member_id),
+            "name": _name(row),
             "client": row.client_id,
             "host": row.client_host,
             "instance": row.group_instance_id,
@@ -77,3 +77,11 @@ def member_documents(members: Sequence[Member], heard: Mapping[str, int]) -> lis
         }
         for row, slot in zip(members, slots(members), strict=True)
     ]
+
+
+def _name(row: Member) -> str:
+    if row.client_id is None:
+        return words.name(row.member_id)
+    return words.member(
+        MemberIdentity(member_id=row.member_id, client_id=row.client_id, client_host=row.client_host or "")
+    )

@@ -39,6 +39,8 @@ def rebalance_page(rebalance: Rebalance) -> dict[str, Any]:
         "reason": started.reason,
         "trigger": started.trigger,
         "seen": seen_in(started.cause),
+        "counts": rebalance.counts,
+        "begin_known": begin_known(rebalance),
         "started": started.timestamp_ms,
         "ended": None if completed is None else started.timestamp_ms + completed.duration_ms,
         "took": rebalance.duration_ms,
@@ -117,6 +119,11 @@ def seen_in(cause: Cause) -> dict[str, str] | None:
         return None
     certainty = seen.CERTAINTIES[cause.certainty]
     return {"sources": seen.sources(cause), "places": seen.places(cause), "certainty": certainty}
+
+
+def begin_known(rebalance: Rebalance) -> bool:
+    """False where the offsets topic alone tells of a classic group: it has the end of each rebalance."""
+    return rebalance.started.cause.certainty != "not_known" or rebalance.counts == "epoch"
 
 
 def votes(records: Iterable[History]) -> dict[str, Any] | None:

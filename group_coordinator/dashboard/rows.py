@@ -17,6 +17,8 @@ class GroupRow(Struct, frozen=True, kw_only=True):
     """One row of the list. Times are milliseconds since 1970; the page computes how long ago that is."""
 
     id: str
+    kind: str
+    """`classic`, or one of those that count epochs: `consumer`, `share`, `streams`."""
     state: str
     since: int
     """When it came into this state."""
@@ -50,6 +52,7 @@ def group_row(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthS
     started, completed = group.started, group.completed
     return GroupRow(
         id=group.group_id,
+        kind=group.kind,
         state=group.state,
         since=group.state_since_ms,
         members=len(group.members),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -31,6 +32,7 @@ from schemas.history import (
     RebalanceCompleted,
     RebalanceStarted,
 )
+from schemas.observed_history import GroupEpochBumped
 
 Ownership = dict[str, tuple[AssignedTopic, ...] | None]
 """Member id -> what it owns, in the order of the leader's assignment; None: not an assignment of the consumer
@@ -67,6 +69,11 @@ class Rebalance(Struct, kw_only=True):
         # A group of the consumer protocol has no join phase, and its epoch may go up by more than one.
         reached = self.completed.generation_id if self.completed is not None else 0
         return max(reached, self.started.generation_id + 1)
+
+    @property
+    def counts(self) -> Literal["generation", "epoch"]:
+        """What `generation_id` is: consumer, share and streams groups count epochs."""
+        return "epoch" if any(isinstance(step, GroupEpochBumped) for step in self.steps) else "generation"
 
     @property
     def duration_ms(self) -> int | None:
@@ -188,9 +195,8 @@ def _held_up_by(rebalance: Rebalance) -> Gone | None:
 def headline(rebalance: Rebalance, zone: tzinfo = UTC) -> str:
     """A rebalance in one line: `02:14:07 payments: generation 7 because b expired (last heard 10.2 s ago); ...`."""
     started, completed = rebalance.started, rebalance.completed
-    text = (
-        f"{words.clock(started.timestamp_ms, zone)} {started.group_id}: generation {rebalance.generation_id} because "
-    )
+    leads_to = f"{rebalance.counts} {rebalance.generation_id}"
+    text = f"{words.clock(started.timestamp_ms, zone)} {started.group_id}: {leads_to} because "
     text += sentences.because(started)
     if rebalance.gap is not None:
         return text + "; how it ended is not recorded"

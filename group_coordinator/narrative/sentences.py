@@ -289,12 +289,11 @@ def _of_rebalance(
                 f"{duration(record.duration_ms)}{_waited(record.waited_for, record.slowest)}{_dropped(record.dropped)}"
             )
         case RebalanceCompleted():
-            outcomes = {
-                "stable": f"the rebalance to generation {record.generation_id} is done",
-                "empty": "the rebalance ends with an empty group",
-                "interrupted": f"the rebalance to generation {record.generation_id} is interrupted by the next one",
-            }
-            return f"{outcomes[record.outcome]} after {duration(record.duration_ms)}"
+            ends = {"stable": "is done", "empty": "ends with an empty group", "interrupted": "is interrupted"}
+            by = " by the next one" if record.outcome == "interrupted" else ""
+            is_known = record.join_ms is not None or record.cause.kind != "observed"
+            to = f" to generation {record.generation_id}" if is_known and record.outcome != "empty" else ""
+            return f"the rebalance{to} {ends[record.outcome]}{by} after {duration(record.duration_ms)}"
         case _:
             assert_never(record)
 

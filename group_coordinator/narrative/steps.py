@@ -63,7 +63,8 @@ def steps(rebalance: Rebalance, zone: tzinfo = UTC) -> list[Step]:
     start_ms = rebalance.started.timestamp_ms
     causes = [step for record in rebalance.causes for step in _origin(record)]
     if rebalance.started.interrupts is not None:
-        text = "the rebalance before this one is interrupted: its members had not all synced"
+        why = "not every member had its target" if rebalance.counts == "epoch" else "its members had not all synced"
+        text = f"the rebalance before this one is interrupted: {why}"
         causes.insert(0, Step(time_ms=start_ms, text=text, is_cause=True))
     told: dict[int, list[str]] = {}
     for each in _waited(rebalance):
@@ -158,8 +159,8 @@ def _origin(record: History) -> Iterator[Step]:
 def _step(record: History, zone: tzinfo) -> Step:
     if isinstance(record, AssignmentReceived):
         text = f"leader {words.name(record.leader_id)} sends the assignment"
-        return Step(time_ms=record.timestamp_ms, text=text, record=record)
-    where = place(record.cause) if isinstance(record, RequestRefused) else ""
+        return Step(time_ms=record.timestamp_ms, text=text, record=record, where=seen.places(record.cause))
+    where = place(record.cause) if isinstance(record, RequestRefused) else seen.places(record.cause)
     return Step(time_ms=record.timestamp_ms, text=sentences.sentence(record, zone), record=record, where=where)
 
 

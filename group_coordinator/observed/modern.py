@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from group_coordinator.observed.modern_records import AWAY, Current, Kind, Step
+from group_coordinator.observed.modern_records import AWAY, Current, Step
 from group_coordinator.observed.teller import Teller
 from group_coordinator.recordings import broker_lines as told
 from schemas.history import (
@@ -34,6 +34,7 @@ from schemas.observed_history import (
     ConsumerMemberUpdated,
     EpochReason,
     GroupEpochBumped,
+    GroupKind,
     MemberGone,
     MemberReconciled,
     MembersReconciled,
@@ -84,7 +85,7 @@ class Hints:
 class ModernGroup:
     """One group that has epochs, followed step by step."""
 
-    def __init__(self, teller: Teller, kind: Kind, hints: Hints) -> None:
+    def __init__(self, teller: Teller, kind: GroupKind, hints: Hints) -> None:
         self._tell = teller
         self._hints = hints
         self.kind = kind
@@ -239,7 +240,9 @@ class ModernGroup:
         )
         self._running, self._interrupted = (started, self._tell.at_ms, _TRIGGERS[reasons[0]]), None
         self._tell.generation_id = epoch
-        self._tell.say(GroupEpochBumped, certainty="inferred", reasons=reasons, metadata_hash=metadata_hash)
+        self._tell.say(
+            GroupEpochBumped, certainty="inferred", protocol=self.kind, reasons=reasons, metadata_hash=metadata_hash
+        )
 
     def _target_changed(self, step: Step) -> None:
         for member_id, topics in step.targets.items():

@@ -10,12 +10,11 @@ from msgspec import Struct, field
 from group_coordinator.observed.offsets_log import LogRecord
 from schemas.history import AssignedTopic, MemberIdentity
 from schemas.kafka.json_form import uuid_to_json
-from schemas.observed_history import ConsumerMember
+from schemas.observed_history import ConsumerMember, GroupKind
 
-Kind = Literal["consumer", "share", "streams"]
 State = Literal["stable", "unrevoked_partitions", "unreleased_partitions", "unknown"]
 
-_PREFIXES: dict[str, Kind] = {"ConsumerGroup": "consumer", "ShareGroup": "share", "StreamsGroup": "streams"}
+_PREFIXES: dict[str, GroupKind] = {"ConsumerGroup": "consumer", "ShareGroup": "share", "StreamsGroup": "streams"}
 _STATES: dict[int, State] = {0: "stable", 1: "unrevoked_partitions", 2: "unreleased_partitions"}
 """Of consumer and share groups; streams groups count from 1."""
 AWAY = -2
@@ -39,7 +38,7 @@ class Current(Struct, frozen=True, kw_only=True):
 class Step(Struct, kw_only=True):
     """What was written in one step. A member or regex with None was deleted."""
 
-    kind: Kind
+    kind: GroupKind
     members: dict[str, ConsumerMember | None] = field(default_factory=dict)
     epoch: int | None = None
     metadata_hash: int | None = None
@@ -51,12 +50,12 @@ class Step(Struct, kw_only=True):
     regexes: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
 
 
-def kind_of(name: str) -> Kind | None:
+def kind_of(name: str) -> GroupKind | None:
     """The kind of group that has records of this name; None: a classic group, or commits."""
     return next((kind for prefix, kind in _PREFIXES.items() if name.startswith(prefix)), None)
 
 
-def read_step(kind: Kind, records: Iterable[LogRecord], topic_names: TopicNames) -> Step:
+def read_step(kind: GroupKind, records: Iterable[LogRecord], topic_names: TopicNames) -> Step:
     """The records of one step; of two for the same thing the last one holds."""
     step = Step(kind=kind)
     for record in records:

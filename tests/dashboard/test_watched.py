@@ -68,3 +68,50 @@ def test_the_report_has_its_sources_at_the_top(page: Page, watched: Index, tmp_p
     page.locator("#watched summary").click()
     assert page.locator("#watched tbody tr").count() == 4
     assert "log of broker 3" in page.locator("tr[data-key]").first.inner_text()
+
+
+REVOKING_MS = 1795371025300
+"""A member of `pattern` must give up a partition then, and another one has not heard of the new target."""
+
+
+@pytest.fixture(scope="module")
+def of_consumer_protocol() -> Index:
+    return index_of("consumer-protocol")
+
+
+def test_groups_that_count_epochs(of_consumer_protocol: Index) -> None:
+    documents = Documents(of_consumer_protocol)
+    assert {row.id: row.kind for row in documents.groups()["rows"]} == dict.fromkeys(
+        ("pattern", "shop", "site"), "consumer"
+    )
+    page = documents.group("pattern")
+    assert {each["counts"] for each in page["rebalances"]} == {"epoch"}
+    before = [each for each in page["epochs"]["members"] if each[0] <= REVOKING_MS]
+    assert before[-1][2:] == ["unrevoked_partitions", 5, "orders 5-8; orders-us 1", "orders-eu 2"]
+    assert page["epochs"]["targets"][-1][1] == page["group"].generation
+
+
+def test_share_and_streams_groups() -> None:
+    rows = Documents(index_of("share-streams")).groups()["rows"]
+    assert {row.id: row.kind for row in rows} == {"workers": "share", "letters": "streams"}
+
+
+def test_a_group_that_was_converted_and_back() -> None:
+    page = Documents(index_of("migration")).group("live")
+    assert page["group"].kind == "classic"
+    assert {each[1] for each in page["epochs"]["conversions"]} == {"consumer", "classic"}
+    assert page["epochs"]["members_now"] == {}
+
+
+def test_target_beside_current_assignment(page: Page, of_consumer_protocol: Index, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(report_of_index(of_consumer_protocol, "consumer-protocol"), encoding="utf-8")
+    page.goto(f"{file.as_uri()}#/group/pattern?at={REVOKING_MS}")
+    page.wait_for_selector(".targets li")
+    said = page.locator(".side").inner_text()
+    assert "Target of epoch 6, by range" in said
+    assert "1 member still has to give up partitions, 1 is not there yet." in said
+    assert "must give up orders-eu 2" in said
+    assert "consumer group (KIP-848)" in page.locator(".grouphead").inner_text()
+    page.locator("tr[data-key]").first.click()
+    page.wait_for_selector(".panel.rebalance h2:text('Epoch 8')")

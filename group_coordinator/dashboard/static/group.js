@@ -9,6 +9,7 @@ import { momentPanel } from "dashboard/moment";
 import { rebalancePanel } from "dashboard/rebalance";
 import { TABS, tabPanel } from "dashboard/tabs";
 import { compareView } from "dashboard/compare";
+import { KINDS, counts } from "dashboard/epochs";
 import { state, verdict } from "dashboard/verdicts";
 
 export function groupView(app, id, parameters) {
@@ -94,7 +95,7 @@ export function groupView(app, id, parameters) {
       h("h1", {}, id), verdict(group.verdict), h("p", { class: "reason" }, group.reason),
       app.overview.what_if || shown.compare ? h("a", { class: "asked", href: shown.compare ? address("group", id) : address("group", id, { compare: "yes" }) }, shown.compare ? "Back to what happened" : "What if …?") : null,
       h("dl", { class: "facts" },
-        fact("state", [state(group.state), ` for ${roughly(now - group.since)}`]), fact("generation", number(group.generation)), fact("members", number(group.members)),
+        fact("state", [state(group.state), ` for ${roughly(now - group.since)}`]), KINDS[group.kind] ? fact("kind", KINDS[group.kind]) : null, fact(counts(group), number(group.generation)), fact("members", number(group.members)),
         fact("partitions", number(group.partitions)), protocol ? fact("assignor", h("span", { class: "mono" }, protocol)) : null,
         fact("lag", group.lag === null ? "not known" : number(group.lag), group.lag === null ? "The ends of the logs are not known here" : null),
         group.lag_ms === null ? null : fact("behind", `${group.lag_at_least ? "more than " : ""}${duration(group.lag_ms)}`),

@@ -125,7 +125,7 @@ export function groupsView(app, _, parameters) {
       cell("health", past ? "" : verdict(each.verdict), h("small", { title: each.reason }, each.reason)),
       cell("group-state", state(each.state), h("small", {}, each.state === "none" ? "" : `for ${roughly(now - each.since)}`)),
       cell("number members", number(each.members), h("small", { class: "unit" }, each.members === 1 ? "member" : "members")),
-      cell("number gen", number(each.generation)),
+      cell("number gen", number(each.generation), each.kind && each.kind !== "classic" ? h("small", {}, "epoch") : null),
       cell("number lag", short(each.lag), h("small", { class: "unit" }, "lag")),
       cell("number behind", each.lag_ms === null || each.lag_ms === undefined ? "–" : `${each.lag_at_least ? ">" : ""}${roughly(each.lag_ms)}`),
       cell("cause", each.rebalanced ? h("span", {}, ago(each.rebalanced, now), each.took_ms === null ? ", not over" : `, took ${duration(each.took_ms)}`) : "–", h("small", { title: each.cause }, each.cause)),

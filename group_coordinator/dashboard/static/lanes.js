@@ -1,6 +1,7 @@
 // Swim-lanes: a lane for each partition, a colour for each member, red hatching where nobody owned it. Beneath them the
 // rebalances. Drag to move, wheel with Ctrl to zoom, drag the ruler (or use its arrow keys) for another moment.
 
+import { counts } from "dashboard/epochs";
 import { h, replace } from "dashboard/dom";
 import { clock, duration, moment, preciseClock } from "dashboard/format";
 import { LaneArt } from "dashboard/lane_art";
@@ -249,7 +250,7 @@ export class Lanes {
       const [number, from, to, generation, end] = owned;
       const member = this.page.members[number];
       return [title, h("span", {}, `owned by ${member?.name ?? "a member that the window does not have"}`),
-        h("span", {}, `${preciseClock(from)} to ${to === null ? "now" : preciseClock(to)}, ${duration((to ?? this.page.now) - from)}; since generation ${generation}`),
+        h("span", {}, `${preciseClock(from)} to ${to === null ? "now" : preciseClock(to)}, ${duration((to ?? this.page.now) - from)}; since ${counts(this.page.group)} ${generation}`),
         member?.heard && at >= member.heard && to === member.ended ? h("span", { class: "alarmed" }, `it was last heard at ${preciseClock(member.heard)}: nobody worked on it since`) : null,
         end ? h("span", {}, `ended: ${ENDS[end] ?? end}`) : null];
     }
@@ -269,7 +270,7 @@ export class Lanes {
       this.tip.hidden = true;
       return;
     }
-    this.#tell(event, [h("strong", {}, `Rebalance to generation ${found.generation ?? found.from_generation + 1}`), h("span", {}, found.because), h("span", {}, `${preciseClock(found.started)}, ${found.took === null ? "not over" : `took ${duration(found.took)}`}`)]);
+    this.#tell(event, [h("strong", {}, `Rebalance to ${found.counts} ${found.generation ?? found.from_generation + 1}`), h("span", {}, found.because), h("span", {}, `${preciseClock(found.started)}, ${found.took === null ? "not over" : found.begin_known ? `took ${duration(found.took)}` : "its beginning is not known"}`)]);
   }
 
   #tell(event, content) {

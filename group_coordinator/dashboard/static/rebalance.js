@@ -16,15 +16,15 @@ export function rebalancePanel(told, page, { onClose, onMoment, onRebalance, nei
   const name = (id) => memberName(bySlot.get(id), id);
   const [tone, outcome] = told.outcome === null ? ["busy", "not over"] : OUTCOMES[told.outcome];
   const number = (title, value) => h("div", {}, h("dt", {}, title), h("dd", {}, value));
-  return h("section", { class: "panel rebalance", "aria-label": `Rebalance to generation ${told.generation}` },
-    h("header", {}, h("h2", {}, `Generation ${told.generation}`), h("span", { class: `state ${tone}` }, outcome), h("span", { class: "space" }),
+  return h("section", { class: "panel rebalance", "aria-label": `Rebalance to ${told.counts} ${told.generation}` },
+    h("header", {}, h("h2", {}, `${told.counts === "epoch" ? "Epoch" : "Generation"} ${told.generation}`), h("span", { class: `state ${tone}` }, outcome), h("span", { class: "space" }),
       step("←", "The rebalance before (←)", neighbours[0], onRebalance), step("→", "The next rebalance (→)", neighbours[1], onRebalance),
       h("button", { type: "button", class: "quiet", "aria-label": "Close", title: "Close (Esc)", onclick: onClose }, "✕")),
     h("p", { class: "because" }, trigger(told.trigger), " ", told.because),
-    told.seen ? h("p", { class: "note" }, `Its beginning stands in ${told.seen.places}`, told.seen.certainty ? `; the reason is ${told.seen.certainty}` : "", ".") : null,
-    h("dl", { class: "numbers" }, number("began", h("button", { type: "button", class: "linklike", title: "Show this moment", onclick: () => onMoment(told.started) }, preciseClock(told.started))),
-      number("took", duration(told.took)), number("join phase", duration(told.join)), number("sync phase", told.took !== null && told.join !== null ? duration(told.took - told.join) : "–")),
-    told.interrupts ? h("p", { class: "note" }, "It cut short ", h("button", { type: "button", class: "linklike", onclick: () => onRebalance(told.interrupts) }, "the rebalance before"), ": its members had not all synced.") : null,
+    told.seen ? h("p", { class: "note" }, beginning(told)) : null,
+    h("dl", { class: "numbers" }, number(told.begin_known ? "began" : "known from", h("button", { type: "button", class: "linklike", title: "Show this moment", onclick: () => onMoment(told.started) }, preciseClock(told.started))),
+      number("took", told.begin_known ? duration(told.took) : "not known"), told.counts === "epoch" ? null : [number("join phase", told.begin_known ? duration(told.join) : "not known"), number("sync phase", told.took !== null && told.join !== null ? duration(told.took - told.join) : "–")]),
+    told.interrupts ? h("p", { class: "note" }, "It cut short ", h("button", { type: "button", class: "linklike", onclick: () => onRebalance(told.interrupts) }, "the rebalance before"), told.counts === "epoch" ? ": not every member had come to its target." : ": its members had not all synced.") : null,
     waitedFor(told, name, bySlot),
     h("h3", {}, "Chain of cause, and what followed"),
     h("ol", { class: "steps" }, told.steps.map((each) => stepItem(each, told.started))),
@@ -32,6 +32,12 @@ export function rebalancePanel(told, page, { onClose, onMoment, onRebalance, nei
     moved(told, name),
     votesOf(told.votes, name),
     whoIsWho(told));
+}
+
+function beginning({ begin_known: isKnown, seen }) {
+  if (!isKnown) return `Its beginning is not known. Its end stands in: ${seen.places}.`;
+  const reason = { inferred: "The reason follows from the records of the same step", "not known": "No source tells the reason" }[seen.certainty];
+  return `Its beginning stands in: ${seen.places}.${reason ? ` ${reason}.` : ""}`;
 }
 
 export function memberName(member, id) {

@@ -2,6 +2,7 @@
 
 import { h, s } from "dashboard/dom";
 import { count, duration, host, moment, number, preciseClock, roughly } from "dashboard/format";
+import { counts } from "dashboard/epochs";
 import { kindTag, words } from "dashboard/events";
 import { memberName, votesOf } from "dashboard/rebalance";
 import { requestDetails, seenMark } from "dashboard/requests";
@@ -35,14 +36,14 @@ function rebalances(page, { selected, onRebalance }) {
   const isWatched = page.rebalances.some((each) => each.seen);
   const rows = page.rebalances.slice(-ROWS_MAX).reverse().map((each) => h("tr", { "data-key": each.key, "aria-selected": String(each.key === selected), onclick: () => onRebalance(each.key) },
     h("td", { class: "mono" }, h("button", { type: "button", class: "linklike", title: `${moment(each.started)} UTC` }, preciseClock(each.started))),
-    h("td", { class: "number" }, number(each.generation ?? each.from_generation + 1)),
+    h("td", { class: "number" }, each.counts === "epoch" && counts(page.group) !== "epoch" ? h("span", { class: "muted" }, "epoch ") : null, number(each.generation ?? each.from_generation + 1)),
     h("td", {}, trigger(each.trigger)),
     h("td", { class: "grow" }, each.because, each.dropped.length ? h("span", { class: "tag bad" }, `${each.dropped.length} dropped`) : null),
-    h("td", { class: "number" }, each.waited.length || "–"),
-    h("td", { class: "bar" }, h("span", { class: "meter", style: { "--part": `${((each.took ?? 0) / longest) * 100}%` } }), each.took === null ? "not over" : duration(each.took)),
+    isWatched ? null : h("td", { class: "number" }, each.waited.length || "–"),
+    h("td", { class: "bar" }, h("span", { class: "meter", style: { "--part": `${((each.took ?? 0) / longest) * 100}%` } }), each.took === null ? "not over" : each.begin_known ? duration(each.took) : h("span", { class: "muted" }, "not known")),
     h("td", {}, each.outcome ?? "running"),
     isWatched ? h("td", {}, seenMark(each.seen)) : null));
-  return few(page.rebalances, "rebalance", table(["Began", "#Gen.", "Trigger", "Because", "#Waited for", "Took", "Outcome", ...(isWatched ? ["Seen in"] : [])], rows, "No rebalance within this window."));
+  return few(page.rebalances, "rebalance", table([page.rebalances.every((each) => each.begin_known) ? "Began" : "Began or ended", `#${counts(page.group) === "epoch" ? "Epoch" : "Gen."}`, "Trigger", "Because", ...(isWatched ? [] : ["#Waited for"]), "Took", "Outcome", ...(isWatched ? ["Seen in"] : [])], rows, "No rebalance within this window."));
 }
 
 function members(page) {
@@ -98,7 +99,7 @@ function refusals(page) {
   if (page.refusals.length === 0) return h("p", { class: "nothing" }, "No request was refused within this window.");
   return h("ol", { class: "refusals" }, page.refusals.map((each) => h("li", {}, h("details", {}, h("summary", {},
     h("time", { title: `${moment(each.t)} UTC` }, preciseClock(each.t)), h("span", { class: "mono" }, each.api), h("span", { class: "tag bad" }, `${each.error} (${each.code})`), h("span", { class: "said" }, each.detail)),
-    h("dl", { class: "numbers" }, h("div", {}, h("dt", {}, "rule"), h("dd", { class: "mono" }, each.rule)), h("div", {}, h("dt", {}, "state it met"), h("dd", {}, each.state === "none" ? "no such group" : each.state)), h("div", {}, h("dt", {}, "generation"), h("dd", {}, each.generation))),
+    h("dl", { class: "numbers" }, h("div", {}, h("dt", {}, "rule"), h("dd", { class: "mono" }, each.rule)), h("div", {}, h("dt", {}, "state it met"), h("dd", {}, each.state === "none" ? "no such group" : each.state)), h("div", {}, h("dt", {}, counts(page.group)), h("dd", {}, each.generation))),
     each.advice ? h("p", { class: "advice" }, each.advice) : null, requestDetails(each.request)))));
 }
 
