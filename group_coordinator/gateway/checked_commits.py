@@ -61,9 +61,13 @@ class CheckedCommits:
     def _send(self, event: GroupEvent, on_answer: OnAnswer) -> bool:
         """Send an event; False if it has to wait for brokers."""
         request = event.request
-        if not isinstance(request, OffsetCommitRequest) or not request.topics:
-            self._coordinator.ask(event, on_answer)
-            return True
+        if isinstance(request, OffsetCommitRequest) and request.topics:
+            return self._check(event, request, on_answer)
+        self._coordinator.ask(event, on_answer)
+        return True
+
+    def _check(self, event: GroupEvent, request: OffsetCommitRequest, on_answer: OnAnswer) -> bool:
+        """Send a commit as far as its topics exist, or refuse it; False if it has to wait for brokers."""
         wanted: dict[str, int] = {}
         for topic in request.topics:
             largest = max((each.partition_index for each in topic.partitions), default=-1)

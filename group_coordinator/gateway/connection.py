@@ -14,7 +14,7 @@ from group_coordinator.gateway.broker_answers import BrokerAnswers
 from group_coordinator.gateway.config import Bounds
 from group_coordinator.gateway.filtered_requests import FilteredRequests
 from group_coordinator.gateway.frames import LENGTH, FrameError, FrameSplitter, RequestHead, frame, parse_request_head
-from group_coordinator.gateway.pending_request import PendingRequest, pending_request
+from group_coordinator.gateway.pending_request import MAY_BE_PARKED, PendingRequest, pending_request
 from group_coordinator.gateway.produce import BEGINNING_BYTES_MAX, NO_ACKS, Opening, opening_of
 from group_coordinator.gateway.request_bounds import (
     ITEMS_MAX,
@@ -32,7 +32,7 @@ from group_coordinator.gateway.topic_filter import TopicFilter
 from group_coordinator.gateway.translation import read_request, write_response
 from group_coordinator.gateway.versions import API_VERSIONS_MAX, GROUP_APIS, OtherApi, Versions
 from schemas.message_versions import GroupRequest, GroupResponse
-from schemas.messages import ApiKey, FindCoordinatorRequest, JoinGroupRequest, SyncGroupRequest
+from schemas.messages import ApiKey, FindCoordinatorRequest
 from schemas.wire import DecodeError, EncodeError
 
 _KEY_TYPE_GROUP = 0
@@ -170,8 +170,8 @@ class Connection:
     @property
     def has_more(self) -> bool:
         """True if a request, or the rest of one, waits for the connection's next slice."""
-        may_go_on = self._from_client.mid_frame or self._begins_requests
-        return self._slice_left <= 0 and may_go_on and self._from_client.buffered > 0 and not self.closing
+        waits = self._slice_left <= 0 and self._from_client.buffered > 0 and not self.closing
+        return waits and (self._from_client.mid_frame or self._begins_requests)
 
     @property
     def awaits_rest(self) -> bool:
@@ -319,7 +319,7 @@ class Connection:
         slot = self._order.place(head, events)
         self._slice_left -= cost
         self._pending_slots[slot.number] = slot
-        if isinstance(request, JoinGroupRequest | SyncGroupRequest):
+        if isinstance(request, MAY_BE_PARKED):
             self._last_parked = slot.number
         self.to_coordinator.append(self._pending_request(slot.number, head, request, len(payload)))
         return True

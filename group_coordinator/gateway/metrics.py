@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from itertools import accumulate
 
 _MS_BOUNDS = (0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
@@ -55,7 +56,7 @@ class GatewayMetrics:
         """Answers that nobody waited for: of another gateway, late, or written twice."""
         self.pending = 0
         """Events without an answer."""
-        self.answer_ms: dict[str, Histogram] = {}
+        self.answer_ms: defaultdict[str, Histogram] = defaultdict(Histogram)
         """By API: from the request's arrival until its answer is written to the client."""
         self.coordinator_ms = Histogram()
         """From the event's sending until its answer was written to the log: the log, the micro-batch and the sink."""
@@ -69,4 +70,4 @@ class GatewayMetrics:
         self.connections_broken[kind] = self.connections_broken.get(kind, 0) + 1
 
     def add_answer(self, api: str, elapsed_ms: float) -> None:
-        self.answer_ms.setdefault(api, Histogram()).add(elapsed_ms)
+        self.answer_ms[api].add(elapsed_ms)

@@ -7,6 +7,10 @@ from msgspec import Struct
 from group_coordinator.gateway.frames import RequestHead
 from group_coordinator.gateway.versions import GROUP_APIS
 from schemas.message_versions import GroupRequest
+from schemas.messages import JoinGroupRequest, SyncGroupRequest
+
+MAY_BE_PARKED = (JoinGroupRequest, SyncGroupRequest)
+"""Their answers may wait for other members of the group."""
 
 
 class PendingRequest(Struct, frozen=True, kw_only=True):

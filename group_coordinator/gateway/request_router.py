@@ -146,7 +146,7 @@ class RequestRouter:
             case OffsetFetchRequest() as request:
                 self._ask_groups(context, [replace(request, groups=(group,)) for group in request.groups])
             case request:
-                self._ask_groups(context, [request])
+                self._ask_group(context, request, reply)
 
     def weigh(self, pending: PendingRequest) -> int:
         """Return about how many bytes of answers a request leads to."""
@@ -225,7 +225,7 @@ class RequestRouter:
         if isinstance(request, JoinGroupRequest):
             self._join(counted, request)
         else:
-            self._ask_groups(counted, [request])
+            self._ask_group(counted, request, answered)
 
     def _join(self, context: _RequestContext, request: JoinGroupRequest) -> None:
         pending, group_id = context.pending, request.group_id
@@ -316,11 +316,8 @@ def _merged(context: _RequestContext, answers: list[Response]) -> GroupResponse:
         case DeleteGroupsRequest():
             deleted = cast(list[DeleteGroupsResponse], answers)
             return DeleteGroupsResponse(results=tuple(result for answer in deleted for result in answer.results))
-        case OffsetFetchRequest():
-            fetched = cast(list[OffsetFetchResponse], answers)
-            return OffsetFetchResponse(groups=tuple(group for answer in fetched for group in answer.groups))
-    (answer,) = answers
-    return answer
+    fetched = cast(list[OffsetFetchResponse], answers)
+    return OffsetFetchResponse(groups=tuple(group for answer in fetched for group in answer.groups))
 
 
 def _no_coordinator(group_id: str, error_code: ErrorCode) -> Coordinator:

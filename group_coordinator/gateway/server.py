@@ -19,7 +19,7 @@ from group_coordinator.gateway.connection import Connection
 from group_coordinator.gateway.coordinator_client import EventsClient, partition_counts, reading_ended
 from group_coordinator.gateway.handover import Handover, topic_records
 from group_coordinator.gateway.heartbeat_cache import HeartbeatCache
-from group_coordinator.gateway.pending_request import PendingRequest
+from group_coordinator.gateway.pending_request import MAY_BE_PARKED, PendingRequest
 from group_coordinator.gateway.ports import Ports
 from group_coordinator.gateway.proxy_server import ProxyServer
 from group_coordinator.gateway.published_groups import PublishedGroups
@@ -33,7 +33,6 @@ from group_coordinator.gateway.versions import accepted_versions
 from group_coordinator.kafka_topics.errors import TopicReadError
 from group_coordinator.kafka_topics.follower import TopicFollower
 from schemas.http_host import is_loopback
-from schemas.messages import JoinGroupRequest, SyncGroupRequest
 
 _ASSIGNMENTS_TIMEOUT_S = 60.0
 _log = logging.getLogger(__name__)
@@ -112,7 +111,7 @@ class Gateway(ProxyServer):
 
     def _weigh(self, pending: PendingRequest) -> int:
         assert self._router is not None
-        if isinstance(pending.request, JoinGroupRequest | SyncGroupRequest):
+        if isinstance(pending.request, MAY_BE_PARKED):
             return 0  # others of the group may wait for it
         return min(super()._weigh(pending) + self._router.weigh(pending), self._config.bounds.under_way_bytes_max // 2)
 

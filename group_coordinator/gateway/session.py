@@ -86,14 +86,14 @@ class Session(asyncio.Protocol):
         self._client_is_read = True
         self._broker: _BrokerSide | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._is_flushing = False
+        self._is_flushing = self._will_flush = False
         self._waits_for_room = False
         self._is_noted = False
         """Whether something lies here for this connection."""
         self._passes = False
         """Whether a request of it goes through to a broker that has no end yet."""
         self._weight = 0
-        """Of the request that waits for room."""
+        """Of the next request."""
         self._moved_s = self._loop.time()
         """When the client last sent or took something."""
         self._watch: asyncio.TimerHandle | None = None
@@ -157,13 +157,13 @@ class Session(asyncio.Protocol):
         """Send to each side what the machine has for it."""
         if self._is_flushing:
             return  # an answer that was given at once: whoever carries sees it
-        self._is_flushing = True
-        ends_s = self._loop.time() + SLICE_S
+        self._is_flushing, self._will_flush = True, False
+        now_s = self._loop.time()
+        ends_s = now_s + SLICE_S
         try:
-            while self._has_something_to_ask and self._ask_next():
+            while now_s < ends_s and self._has_something_to_ask and self._ask_next(now_s):
                 self._write()
-                if self._loop.time() >= ends_s:
-                    break
+                now_s = self._loop.time()
         finally:
             self._is_flushing = False
         self._write()
@@ -190,8 +190,11 @@ class Session(asyncio.Protocol):
         self.flush()
 
     def flush_soon(self) -> None:
-        """Flush in the loop's next round: a transport does not expect to be written to from its own callbacks."""
-        self._loop.call_soon(self.flush)
+        """Flush in the loop's next round: answers that come together leave together, and a transport does not expect to
+        be written to from its own callbacks."""
+        if not self._will_flush:
+            self._will_flush = True
+            self._loop.call_soon(self.flush)
 
     def end(self) -> None:
         """Close both sides."""
@@ -231,32 +234,30 @@ class Session(asyncio.Protocol):
     @property
     def _has_something_to_ask(self) -> bool:
         """Requests wait that may be handled now; none is for a client that does not read its answers, or is gone."""
-        is_there = self._client is not None and not self._client.is_closing()
-        return (
-            bool(self._machine.to_coordinator) and is_there and not self._machine.closing and not self._client_is_full
-        )
+        if not self._machine.to_coordinator or self._machine.closing or self._client_is_full:
+            return False
+        return self._client is not None and not self._client.is_closing()
 
-    def _ask_next(self) -> bool:
+    def _ask_next(self, now_s: float) -> bool:
         """Handle the next request; False if it has to wait for admission."""
         pending = self._machine.to_coordinator[0]
         if not self._waits_for_room:
             self._weight = self._shared.weigh(pending)
-        weight = self._weight
-        self._waits_for_room = not self._shared.room.admits(self, weight)
+        self._waits_for_room = not self._shared.room.admits(self, self._weight)
         if self._waits_for_room:
             return False
         del self._machine.to_coordinator[0]
         self._metrics.count_request(pending.api)
-        self._ask(
-            pending, self._backing.node_id, partial(self._reply, pending.api, pending.number, weight, self._loop.time())
-        )
+        reply = partial(self._reply, pending.api, pending.number, self._weight, now_s)
+        self._ask(pending, self._backing.node_id, reply)
         return True
 
     def _reply(self, api: str, number: int, weight: int, since_s: float, response: GroupResponse) -> None:
         self._shared.room.release(self, weight)
         self._metrics.add_answer(api, (self._loop.time() - since_s) * 1_000)
         self._machine.answer(number, response)
-        self.flush()
+        if not self._is_flushing:  # else it was given at once, and leaves with what is flushed
+            self.flush_soon()
 
     def _note_passing(self) -> None:
         """Report the length of the unfinished request that is passed on."""
@@ -272,10 +273,9 @@ class Session(asyncio.Protocol):
         size = self._machine.buffered_bytes
         if self._client_is_full:  # else it is little, and on its way
             size += self._client.get_write_buffer_size()
-        if not size and not self._is_noted:
-            return
-        self._is_noted = size > 0
-        self._shared.buffered.note(self, size, self._machine.steps, is_unfinished=self._machine.awaits_rest)
+        if size or self._is_noted:
+            self._is_noted = size > 0
+            self._shared.buffered.note(self, size, self._machine.steps, is_unfinished=self._machine.awaits_rest)
 
     def _write(self) -> None:
         machine = self._machine
