@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     copy_files()
     findings += install()
     findings += resolve_jars()
-    marks = [] if not any(each.startswith("jars:") for each in findings) else ["-m", f"not ({JARS_TESTS})"]
+    marks = [] if not any(finding.startswith("jars:") for finding in findings) else ["-m", f"not ({JARS_TESTS})"]
     findings += run_tests([*marks, *arguments])
     print(f"\n{len(findings)} findings", *findings, sep="\n  ")
     return min(1, len(findings))
@@ -57,16 +57,17 @@ def install() -> list[str]:
     require(run([sys.executable, "-m", "venv", str(ENVIRONMENT)]), "no virtual environment can be made")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
-    freed = [name if (name := _NAME.match(each)[0]) in UPGRADED else each for each in wanted]  # type: ignore[index]
+    freed = [name if (name := _NAME.match(line)[0]) in UPGRADED else line for line in wanted]  # type: ignore[index]
     require(run(pip("install", "--quiet", "--upgrade", "pip", "setuptools", "wheel")), "pip cannot be upgraded")
     require(run(pip("install", "--quiet", *freed)), "the newest versions do not go together; pip said why")
     require(run(pip("install", "--quiet", "--no-deps", "--editable", str(COPY))), "the project cannot be installed")
     print("installed:", ", ".join(f"{name} {version_of(name)}" for name in UPGRADED))
     outdated = json.loads(output(pip("list", "--outdated", "--format", "json")))
     return [
-        f"install: {each['name']} {each['version']} goes with the others, but there is {each['latest_version']}"
-        for each in outdated
-        if each["name"].lower() in UPGRADED
+        f"install: {package['name']} {package['version']} goes with the others, "
+        f"but there is {package['latest_version']}"
+        for package in outdated
+        if package["name"].lower() in UPGRADED
     ]
 
 

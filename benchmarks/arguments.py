@@ -19,4 +19,4 @@ def command_parser(name: str, text: str | None) -> ArgumentParser:
 
 def write_figures(path: Path, figures: Sequence[Struct]) -> None:
     """Write what was measured as a JSON list of objects."""
-    path.write_text(json.dumps([asdict(each) for each in figures], indent=1))
+    path.write_text(json.dumps([asdict(figure) for figure in figures], indent=1))

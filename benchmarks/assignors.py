@@ -90,16 +90,18 @@ def with_kafka(figures: list[Figures], sizes: Sequence[tuple[int, int]], runs: i
     """
     arguments = [f"{members}x{partitions}" for members, partitions in sizes]
     lines: list[str] = []
-    for each in figures:
-        if (each.members, each.partitions) == sizes[0]:
-            lines = run_driver("AssignorBenchmark", each.name, each.kind, str(runs), str(PATIENCE_SECONDS), *arguments)
+    for figure in figures:
+        if (figure.members, figure.partitions) == sizes[0]:
+            lines = run_driver(
+                "AssignorBenchmark", figure.name, figure.kind, str(runs), str(PATIENCE_SECONDS), *arguments
+            )
         if not lines:
-            yield replace(each, stopped=True)
+            yield replace(figure, stopped=True)
             continue
         first_ms, change_ms, *checksums = lines.pop(0).split()
-        if tuple(map(int, checksums)) != each.checksums:
-            raise Mismatch(f"{each.name}, {each.kind}, {each.members} members: Kafka's assignment is another one")
-        yield replace(each, kafka_ms=(float(first_ms), float(change_ms)))
+        if tuple(map(int, checksums)) != figure.checksums:
+            raise Mismatch(f"{figure.name}, {figure.kind}, {figure.members} members: Kafka's assignment is another one")
+        yield replace(figure, kafka_ms=(float(first_ms), float(change_ms)))
 
 
 def checksum(assignment: GroupAssignment) -> int:
@@ -164,11 +166,11 @@ def show(each: Figures) -> None:
 def write_page(figures: list[Figures]) -> None:
     """The table of docs/performance.md: a row for each assignor and kind of subscription, a column for each size."""
     rows: dict[tuple[str, str], list[Figures]] = {}
-    for each in figures:
-        rows.setdefault((each.name, each.kind), []).append(each)
-    sizes = [f"{each.members:,} x {each.partitions:,}" for each in next(iter(rows.values()))]
+    for figure in figures:
+        rows.setdefault((figure.name, figure.kind), []).append(figure)
+    sizes = [f"{cell.members:,} x {cell.partitions:,}" for cell in next(iter(rows.values()))]
     head = ["assignor", "topics", *sizes, "growth"]
-    shown = [[*key, *(_factors(each) for each in row), _growth(row[0], row[-1])] for key, row in rows.items()]
+    shown = [[*key, *(_factors(cell) for cell in row), _growth(row[0], row[-1])] for key, row in rows.items()]
     write_section("assignors", table(head, shown, words=2))
 
 
@@ -202,10 +204,10 @@ def main() -> None:
             print(f"Kafka's assignors were not compared: {problem}")
     columns = ("first ms", "change ms", "Kafka first", "change", "factor", "change")
     print(f"{'assignor':<20}{'topics':<8}{'members':>8}{'partitions':>12}" + "".join(f"{name:>12}" for name in columns))
-    for each in figures:
-        show(each)
+    for figure in figures:
+        show(figure)
     if arguments.write:
-        if any(each.kafka_ms is None and not each.stopped for each in figures):
+        if any(figure.kafka_ms is None and not figure.stopped for figure in figures):
             sys.exit(
                 "Nothing was written: without figures of Kafka's assignors (--jvm, and a JDK) there are no factors."
             )

@@ -104,9 +104,9 @@ def main() -> None:
             process.wait(120)
     say = Printed()
     columns = [at_rest, spoken_to]
-    rows = [(kind, *(f"{each[kind]:.1f}" for each in columns)) for kind in KINDS]
-    sums = [sum(each.values()) - each["broker"] for each in columns]
-    rows.append(("all but the broker", *(f"{each:.1f}" for each in sums)))
+    rows = [(kind, *(f"{column[kind]:.1f}" for column in columns)) for kind in KINDS]
+    sums = [sum(column.values()) - column["broker"] for column in columns]
+    rows.append(("all but the broker", *(f"{total:.1f}" for total in sums)))
     say(table(("percent of a core", "nobody writes", "somebody speaks now and then"), rows))
     say()
     say(f"At rest: {sums[0] / sums[1]:.2f} of what it takes when somebody speaks. {warm_s:.0f} s after the start.")

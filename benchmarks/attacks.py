@@ -82,10 +82,10 @@ class Target:
         """Resident memory of all its processes but the broker's."""
         assert self._process is not None
         total = 0.0
-        for each in cpu_times(self._process.pid).times:
+        for process_time in cpu_times(self._process.pid).times:
             try:
-                if b"kafka.Kafka" not in Path(f"/proc/{each}/cmdline").read_bytes():
-                    total += resident_mib(each)
+                if b"kafka.Kafka" not in Path(f"/proc/{process_time}/cmdline").read_bytes():
+                    total += resident_mib(process_time)
             except OSError:  # it has just ended
                 continue
         return int(total)
@@ -120,7 +120,7 @@ async def commit(client: WireClient, group_id: str, partitions: list[tuple[int, 
         "OffsetCommit", group_id=group_id, generation_id_or_member_epoch=NO_GENERATION, member_id="", group_instance_id=None,
         topics=[SimpleNamespace(name=topic, partitions=rows)],
     )  # fmt: skip
-    return {each["error_code"] for topic_answer in answer["topics"] for each in topic_answer["partitions"]}
+    return {partition["error_code"] for topic in answer["topics"] for partition in topic["partitions"]}
 
 
 class Honest:
@@ -201,8 +201,8 @@ async def a_group_of_many_offsets(target: Target) -> str:
         topics = (OffsetCommitRequestTopic(name="bloat", partitions=rows),)
         request = OffsetCommitRequest(group_id="bloated", generation_id_or_member_epoch=NO_GENERATION, member_id="", topics=topics)
         commits.append(encode_request_event("OffsetCommit", 8, request, request_id=f"bloat-{first}", reply_partition=0, client_id="attacker"))
-    for each in commits:
-        await asyncio.to_thread(_write, target, [(b"bloated", each)])
+    for commit in commits:
+        await asyncio.to_thread(_write, target, [(b"bloated", commit)])
     await asyncio.sleep(20)
     return f"{len(commits)} commits of 230"
 
@@ -304,8 +304,8 @@ def _write(target: Target, records: list[tuple[bytes | None, bytes]]) -> None:
 
 
 ATTACKS: dict[str, Callable[[Target], Awaitable[str]]] = {
-    each.__name__: each
-    for each in (
+    attack.__name__: attack
+    for attack in (
         one_group_a_thousand_times, a_group_of_many_offsets, member_ids_never_used, dense_requests, unfinished_requests,
         five_thousand_groups, a_tick_of_tomorrow, large_records, a_backlog_and_a_power_cut,
     )
@@ -364,7 +364,7 @@ async def run(names: list[str], after_s: float, say: Printed) -> None:
             await asyncio.sleep(after_s)
             honest.stop()
             head = ("attack", "what it got", "s", "honest answers", "failed", "median s", "worst s", "MiB before", "MiB at most")
-            say(table(head, [each.row() for each in seen], words=2))
+            say(table(head, [measurement.row() for measurement in seen], words=2))
             say()
             say(f"Before: honest answers take {statistics.median(times):.2f} s, {rested_mib} MiB. {after_s:.0f} s after the last: {target.memory_mib()} MiB.")
         finally:

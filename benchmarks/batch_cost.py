@@ -141,7 +141,7 @@ def measure(log: Log, variant: Variant, jvm: int) -> Cost:
         first, begin = _after(query, log.before, jvm)
         query.awaitTermination()
         used = cpu_times(jvm).since(begin)
-        reports = [each for each in whole_batches(query, log.size) if each["batchId"] > first]
+        reports = [batch for batch in whole_batches(query, log.size) if batch["batchId"] > first]
     return Cost(
         jvm_ms=used.own_ms / len(reports),
         python_ms=used.descendants_ms / len(reports),

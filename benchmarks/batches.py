@@ -25,9 +25,9 @@ def start(outputs: DataFrame, sink: Mapping[str, str], checkpoint: str) -> Strea
 
 def whole_batches(query: StreamingQuery, size: int) -> list[Report]:
     """The reports of batches of so many events."""
-    return [dict(each) for each in query.recentProgress if each["numInputRows"] == size]
+    return [dict(progress) for progress in query.recentProgress if progress["numInputRows"] == size]
 
 
 def median_ms(reports: Sequence[Report], phase: str = "triggerExecution") -> float:
     """Return the median time of a phase, or of the whole trigger."""
-    return statistics.median(float(each["durationMs"].get(phase, 0)) for each in reports)
+    return statistics.median(float(report["durationMs"].get(phase, 0)) for report in reports)

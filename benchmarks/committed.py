@@ -102,8 +102,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="make what is measured now the committed figures")
     arguments = parser.parse_args()
     measured = measure_all()
-    for name, each in measured.workloads.items():
-        print(f"{name:30}{each.share:8.3f}  {each.outputs:6} outputs  {each.checksum:08x}")
+    for name, workload in measured.workloads.items():
+        print(f"{name:30}{workload.share:8.3f}  {workload.outputs:6} outputs  {workload.checksum:08x}")
     if arguments.write:
         FILE.write_bytes(msgspec.json.format(msgspec.json.encode(measured), indent=2) + b"\n")
 

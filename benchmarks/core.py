@@ -83,7 +83,7 @@ def run(workloads: list[Workload], *, quick: bool, jvm: bool) -> list[Figures]:
     except JvmError as problem:
         print(f"Kafka's classes were not run: {problem}")
         return figures
-    return [replace(each, kafka=kafka[each.name]) for each in figures]
+    return [replace(figure, kafka=kafka[figure.name]) for figure in figures]
 
 
 def best_of(runs: list[list[Figures]]) -> list[Figures]:
@@ -91,9 +91,9 @@ def best_of(runs: list[list[Figures]]) -> list[Figures]:
     return [
         Figures(
             name=same[0].name,
-            core=max(each.core for each in same),
-            with_decoding=max(each.with_decoding for each in same),
-            kafka=max((each.kafka for each in same if each.kafka is not None), default=None),
+            core=max(figures.core for figures in same),
+            with_decoding=max(figures.with_decoding for figures in same),
+            kafka=max((figures.kafka for figures in same if figures.kafka is not None), default=None),
         )
         for same in zip(*runs, strict=True)
     ]
@@ -101,18 +101,23 @@ def best_of(runs: list[list[Figures]]) -> list[Figures]:
 
 def show(figures: list[Figures]) -> None:
     print(f"{'':34}{'core/s':>12}{'with decoding/s':>17}{'Kafka/s':>12}{'factor':>9}{'with decoding':>15}")
-    for each in figures:
-        line = f"{each.name:34}{each.core:12,.0f}{each.with_decoding:17,.0f}"
-        if each.kafka is not None:
-            line += f"{each.kafka:12,.0f}{each.factor:9.1f}{each.factor_with_decoding:15.1f}"
+    for figure in figures:
+        line = f"{figure.name:34}{figure.core:12,.0f}{figure.with_decoding:17,.0f}"
+        if figure.kafka is not None:
+            line += f"{figure.kafka:12,.0f}{figure.factor:9.1f}{figure.factor_with_decoding:15.1f}"
         print(line, flush=True)
 
 
 def write_page(figures: list[Figures]) -> None:
     """The table of docs/performance.md."""
     rows = [
-        [each.name, _times(each.factor), _times(each.factor_with_decoding), f"{each.core / figures[0].core:.3f}"]
-        for each in figures
+        [
+            figure.name,
+            _times(figure.factor),
+            _times(figure.factor_with_decoding),
+            f"{figure.core / figures[0].core:.3f}",
+        ]
+        for figure in figures
     ]
     head = ["workload", "core", "with decoding", "events in the time of a heartbeat"]
     write_section("core", table(head, rows))
@@ -160,7 +165,7 @@ def main() -> None:
     figures = best_of([run(workloads, quick=arguments.quick, jvm=arguments.jvm) for _ in range(arguments.runs)])
     show(figures)
     if arguments.write:
-        if any(each.kafka is None for each in figures):
+        if any(figure.kafka is None for figure in figures):
             sys.exit("Nothing was written: without figures of Kafka's classes (--jvm, and a JDK) there are no factors.")
         write_page(figures)
     if arguments.json:

@@ -58,7 +58,7 @@ def world(group_id: str, members: int, partitions: int, faults: list[Fault], com
     )
     lived = World(scenario)
     lived.run()
-    return [encode_json(each.output) for each in lived.written if isinstance(each.output, HistoryRecord)]
+    return [encode_json(placed.output) for placed in lived.written if isinstance(placed.output, HistoryRecord)]
 
 
 def template() -> list[bytes]:
@@ -81,7 +81,7 @@ def large() -> list[bytes]:
 
 def write_templates(path: Path) -> None:
     """Runs in a process of its own: the worlds' memory is not the dashboard's."""
-    path.write_bytes(msgspec.json.encode([[each.decode() for each in values] for values in (template(), large())]))
+    path.write_bytes(msgspec.json.encode([[value.decode() for value in values] for values in (template(), large())]))
 
 
 def values(path: Path, groups: int) -> Iterator[bytes]:
@@ -120,7 +120,7 @@ def ask(server: RunningServer, path: str) -> Asked:
 
 
 def tell(what: str, asked: Sequence[Asked], more: str = "") -> None:
-    wall, cpu = ([sorted(each[at] for each in asked) for at in (0, 1)])
+    wall, cpu = ([sorted(times[at] for times in asked) for at in (0, 1)])
     texts = [
         f"{name} {statistics.median(found) * 1000:6.0f} ms, worst {found[-1] * 1000:6.0f} ms"
         for name, found in (("wall", wall), ("CPU", cpu))

@@ -47,7 +47,7 @@ def write_log(file: Path, groups: int, members: int, beats: int) -> int:
         while rows := list(islice(events, _ROWS_AT_ONCE)):
             timestamps, keys, values = zip(*rows, strict=True)
             columns = [0] * len(rows), range(offset, offset + len(rows)), timestamps, keys, values
-            arrays = [pa.array(each, of.type) for each, of in zip(columns, RECORD_ARROW, strict=True)]
+            arrays = [pa.array(column, of.type) for column, of in zip(columns, RECORD_ARROW, strict=True)]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=RECORD_ARROW))
             offset += len(rows)
     return offset
@@ -78,7 +78,7 @@ def _requests(groups: int, members: int, beats: int) -> Iterator[Event]:
         for group_id, ids in crowd
     ]
     for number, time_ms in zip(
-        range(beats), (_START_MS + _STABLE_MS + each * BEAT_MS // len(hearts) for each in count()), strict=False
+        range(beats), (_START_MS + _STABLE_MS + number * BEAT_MS // len(hearts) for number in count()), strict=False
     ):
         key, before, after = hearts[number % len(hearts)]
         yield time_ms, key, b"%b%032x%b" % (before, number * _SPREAD % 2**128, after)
@@ -102,7 +102,9 @@ def _join(group_id: str) -> JoinGroupRequest:
 def _sync(group_id: str, member_id: str, ids: list[str]) -> SyncGroupRequest:
     """The first to join is the leader and brings the assignments."""
     assignments = (
-        tuple(SyncGroupAssignment(member_id=each, assignment=_METADATA) for each in ids) if member_id == ids[0] else ()
+        tuple(SyncGroupAssignment(member_id=assigned_id, assignment=_METADATA) for assigned_id in ids)
+        if member_id == ids[0]
+        else ()
     )
     return SyncGroupRequest(group_id=group_id, generation_id=1, member_id=member_id, assignments=assignments)
 

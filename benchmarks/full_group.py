@@ -55,8 +55,8 @@ class FullGroup:
         self.times_ms: list[float] = []
         step = _COMMIT_BYTES // (OFFSET_OVERHEAD_BYTES + len(metadata))
         commits = [range(first, min(first + step, partitions)) for first in range(0, partitions, step)]
-        for each in commits:
-            self._append(each)
+        for commit in commits:
+            self._append(commit)
         self._run(2)
 
     def turn(self, batches: int) -> None:
@@ -71,9 +71,9 @@ class FullGroup:
         self._producer.produce(events, value=encode_tick(START_MS + self._batches * TICK_MS), partition=0)
         offsets = tuple(
             OffsetCommitRequestPartition(
-                partition_index=each, committed_offset=self._batches, committed_metadata=self._metadata
+                partition_index=partition, committed_offset=self._batches, committed_metadata=self._metadata
             )
-            for each in partitions
+            for partition in partitions
         )
         request = OffsetCommitRequest(
             group_id="full", topics=(OffsetCommitRequestTopic(name="orders", partitions=offsets),)
@@ -94,7 +94,11 @@ class FullGroup:
         outputs = coordinate_stream(events, self._settings.operator_config(self._report.partitions, 0))
         query = start(producer_records(outputs), self._settings.sink_options, str(self._checkpoint))
         query.awaitTermination()
-        return [each["durationMs"]["triggerExecution"] for each in query.recentProgress if each["numInputRows"] == size]
+        return [
+            progress["durationMs"]["triggerExecution"]
+            for progress in query.recentProgress
+            if progress["numInputRows"] == size
+        ]
 
 
 def main() -> None:

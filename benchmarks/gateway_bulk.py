@@ -56,9 +56,9 @@ def main() -> None:
         )
         print(f"{what:<8} {direct:5.0f} MB/s straight, {told}")
     passed = 2 * _ROUNDS * records * _RECORD_BYTES / _MEGABYTE
-    for name, each in spent.items():
+    for name, cpu_s in spent.items():
         print(
-            f"{name}: {each.cpu_s / passed * 1_000:.1f} ms of its CPU for a megabyte, {each.peak_mb:.0f} MB at most "
+            f"{name}: {cpu_s.cpu_s / passed * 1_000:.1f} ms of its CPU for a megabyte, {cpu_s.peak_mb:.0f} MB at most "
             f"in its memory after {passed:,.0f} MB"
         )
 

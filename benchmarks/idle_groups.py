@@ -79,7 +79,7 @@ class Held:
         _forget_state(self._spark)
         (_, *reports), start_ms = self._run(touched + 1)
         assert len(reports) == batches
-        self._times_ms += [each["durationMs"]["triggerExecution"] for each in reports]
+        self._times_ms += [report["durationMs"]["triggerExecution"] for report in reports]
         self._starts_ms.append(start_ms)
 
     def figure(self) -> Figure:
@@ -119,14 +119,15 @@ class Held:
             time.sleep(0.01)
         first_ms = (time.perf_counter() - began) * 1_000
         query.awaitTermination()
-        return [dict(each) for each in query.recentProgress if each["numInputRows"]], first_ms
+        return [dict(progress) for progress in query.recentProgress if progress["numInputRows"]], first_ms
 
 
 def _commit(group_id: str, number: int, partitions: int = 1) -> bytes:
     topic = OffsetCommitRequestTopic(
         name="orders",
         partitions=tuple(
-            OffsetCommitRequestPartition(partition_index=each, committed_offset=number) for each in range(partitions)
+            OffsetCommitRequestPartition(partition_index=partition, committed_offset=number)
+            for partition in range(partitions)
         ),
     )
     return encode_request_event(
@@ -212,9 +213,9 @@ def main() -> None:
             for buckets in arguments.buckets:
                 all_held = {groups: held(f"groups-{groups}-{buckets}", groups, buckets) for groups in arguments.groups}
                 for _ in range(arguments.rounds):
-                    for each in all_held.values():
-                        each.turn(arguments.touched, arguments.batches)
-                figures = {groups: each.figure() for groups, each in all_held.items()}
+                    for memory in all_held.values():
+                        memory.turn(arguments.touched, arguments.batches)
+                figures = {groups: memory.figure() for groups, memory in all_held.items()}
                 first = figures[arguments.groups[0]]
                 for groups, found in figures.items():
                     show(say, buckets, groups, found, first)

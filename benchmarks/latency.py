@@ -99,7 +99,7 @@ def measure(
     consumer.close()
     if len(took) < total:
         raise RuntimeError(f"{total - len(took)} of {total} requests were not answered")
-    return [took[each] for each in list(sent)[int(rate * WARM_UP_S) :]]
+    return [took[request_id] for request_id in list(sent)[int(rate * WARM_UP_S) :]]
 
 
 def figure(query: str, rate: int, times_ms: list[float]) -> Figure:
@@ -194,10 +194,10 @@ def figures(
 
 def show(say: Printed, rows: list[Figure]) -> None:
     """All queries at one rate."""
-    bases = [next(each for each in rows if each.query == name) for name in (baselines.COPY, baselines.TUNED_COPY)]
-    for each in rows:
-        compared = " ".join("{:8.2f} {:6.2f}".format(*each.ratios_to(base)) for base in bases)
-        say(f"{each.query:26} {each.rate:10,} {each.p50_ms:6.0f} {each.p99_ms:6.0f} {each.max_ms:7.0f} {compared}")
+    bases = [next(row for row in rows if row.query == name) for name in (baselines.COPY, baselines.TUNED_COPY)]
+    for row in rows:
+        compared = " ".join("{:8.2f} {:6.2f}".format(*row.ratios_to(base)) for base in bases)
+        say(f"{row.query:26} {row.rate:10,} {row.p50_ms:6.0f} {row.p99_ms:6.0f} {row.max_ms:7.0f} {compared}")
 
 
 def main() -> None:
@@ -218,7 +218,7 @@ def main() -> None:
             responses_partitions=1,
             shuffle_partitions=arguments.shuffle_partitions,
             checkpoint=f"{scratch}/checkpoint",
-            spark=dict(each.split("=", 1) for each in arguments.spark),
+            spark=dict(option.split("=", 1) for option in arguments.spark),
         )
         spark = open_session(settings)
         try:

@@ -72,8 +72,8 @@ def cpu_times(process: int) -> CpuTimes:
     table = _table()
     family = [process]
     for parent in family:  # it grows on the way
-        family += [each for each, times in table.items() if times.parent == parent]
-    return CpuTimes(process, {each: table[each] for each in family})
+        family += [pid for pid, times in table.items() if times.parent == parent]
+    return CpuTimes(process, {pid: table[pid] for pid in family})
 
 
 def _table() -> dict[int, Times]:

@@ -128,7 +128,7 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
                 running.awaitTermination()
             measured = whole_batches(running, size)[before:]
             expected = size if name in (baselines.COPY, baselines.TUNED_COPY) else size - 1
-            written = [each["sink"]["numOutputRows"] for each in measured]
+            written = [progress["sink"]["numOutputRows"] for progress in measured]
             if set(written) != {expected}:
                 raise RuntimeError(f"{name} wrote {written} records in its batches, not {expected} in each")
             reports[name] += measured
@@ -148,16 +148,16 @@ def show(say: Printed, rows: list[Figure]) -> None:
         f"{'tuned = 1':>14}"
     )
     baselines_ms = [
-        next(each.trigger_ms for each in rows if each.query == name)
+        next(row.trigger_ms for row in rows if row.query == name)
         for name in ("identity", baselines.COPY, baselines.TUNED_COPY)
     ]
-    for each in rows:
-        to_identity, to_copy, to_tuned = (each.trigger_ms / ms for ms in baselines_ms)
+    for row in rows:
+        to_identity, to_copy, to_tuned = (row.trigger_ms / ms for ms in baselines_ms)
         say(
-            f"{each.query:27} {each.events:7,} {each.trigger_ms:11,.0f} {each.events_per_second:9,.0f} "
+            f"{row.query:27} {row.events:7,} {row.trigger_ms:11,.0f} {row.events_per_second:9,.0f} "
             f"{to_identity:19.2f} {to_copy:9.2f} {to_tuned:14.2f}"
         )
-        shares = {phase: ms / each.trigger_ms for phase, ms in each.phases_ms.items()}
+        shares = {phase: ms / row.trigger_ms for phase, ms in row.phases_ms.items()}
         print("  " + ", ".join(f"{phase} {share:.0%}" for phase, share in shares.items() if share >= 0.005), flush=True)
 
 

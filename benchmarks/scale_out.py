@@ -53,7 +53,7 @@ class Rate(Struct, frozen=True):
 
 def together(rates: Sequence[Rate]) -> Rate:
     """One after the other."""
-    return Rate(sum(each.events for each in rates), sum(each.seconds for each in rates))
+    return Rate(sum(part.events for part in rates), sum(part.seconds for part in rates))
 
 
 def rate(spark: SparkSession, settings: StreamingConfig, touched: int, beats: int, batches: int) -> Rate:
@@ -87,7 +87,7 @@ def rate(spark: SparkSession, settings: StreamingConfig, touched: int, beats: in
         for query in queries:
             query.awaitTermination()
         spans = [
-            _span([dict(each) for each in query.recentProgress], size, before)
+            _span([dict(progress) for progress in query.recentProgress], size, before)
             for query, (size, before) in zip(queries, sizes, strict=True)
         ]
     events, begins, ends = zip(*spans, strict=True)
@@ -96,8 +96,10 @@ def rate(spark: SparkSession, settings: StreamingConfig, touched: int, beats: in
 
 def _span(reports: list[dict[str, Any]], size: int, before: int) -> tuple[int, float, float]:
     """Events of the measured batches, when the first began and the last ended, in seconds."""
-    measured = [each for each in reports if each["numInputRows"] == size][before:]
-    times = [(_seconds(each["timestamp"]), each["durationMs"]["triggerExecution"] / 1_000) for each in measured]
+    measured = [report for report in reports if report["numInputRows"] == size][before:]
+    times = [
+        (_seconds(progress["timestamp"]), progress["durationMs"]["triggerExecution"] / 1_000) for progress in measured
+    ]
     return size * len(measured), times[0][0], times[-1][0] + times[-1][1]
 
 

@@ -107,7 +107,7 @@ class WireMember:
     async def _sync(self, joined: dict[str, Any]) -> dict[str, Any]:
         is_leader = joined["leader"] == self.member_id
         assignments = (
-            [SimpleNamespace(member_id=each["member_id"], assignment=b"a") for each in joined["members"]]
+            [SimpleNamespace(member_id=member["member_id"], assignment=b"a") for member in joined["members"]]
             if is_leader
             else []
         )

@@ -188,7 +188,7 @@ class Coordinator:
     @property
     def groups(self) -> dict[str, Group]:
         """The groups that exist, by id, in order of creation."""
-        return {group_id: each.group for group_id, each in self._groups.items() if each.group is not None}
+        return {group_id: group.group for group_id, group in self._groups.items() if group.group is not None}
 
     def advance_to(self, clock_ms: int) -> list[Output]:
         """The clock has reached `clock_ms`: fire what is due in any group, in order of deadline, then of arming."""
@@ -234,6 +234,6 @@ class Coordinator:
                 key = (timer.deadline_ms, timer.armed_ms)
                 if best is None or key < best:
                     best, found = key, coordinator
-        for group_id in [group_id for group_id, each in self._groups.items() if each.group is None]:
+        for group_id in [group_id for group_id, group in self._groups.items() if group.group is None]:
             del self._groups[group_id]
         return found

@@ -116,10 +116,10 @@ class Offsets:
     def move_time(self, by_ms: int) -> None:
         """Let all be committed later, and expire later, by so much."""
         for partitions in self.topics.values():
-            for partition, each in partitions.items():
-                expire_ms = None if each.expire_timestamp_ms is None else each.expire_timestamp_ms + by_ms
+            for partition, committed in partitions.items():
+                expire_ms = None if committed.expire_timestamp_ms is None else committed.expire_timestamp_ms + by_ms
                 partitions[partition] = replace(
-                    each, committed_ms=each.committed_ms + by_ms, expire_timestamp_ms=expire_ms
+                    committed, committed_ms=committed.committed_ms + by_ms, expire_timestamp_ms=expire_ms
                 )
 
     def count_bytes(self, group_id: str) -> int:

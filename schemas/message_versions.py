@@ -114,7 +114,7 @@ def _build(message: type[_Struct], values: Mapping[str, Any], error_of: ErrorOf)
         if name in values:
             value = values[name]
             if item is not None and value is not None:
-                value = tuple([_build(item, each, error_of) for each in value])
+                value = tuple([_build(item, element, error_of) for element in value])
             elif is_error:
                 value = error_of(value)
             elif is_topic_id:

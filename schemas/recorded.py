@@ -80,7 +80,9 @@ class RecordedGroup(Struct, frozen=True, kw_only=True, gc=False, tag_field="type
             return "the leader is none of the members"
         if len(set(ids)) < len(ids) or len(set(instances)) < len(instances):
             return "two members have the same id"
-        if not all(any(each.name == self.protocol_name for each in member.protocols) for member in self.members):
+        if not all(
+            any(protocol.name == self.protocol_name for protocol in member.protocols) for member in self.members
+        ):
             return f"not all members have the protocol {self.protocol_name!r:.100}"
         return None
 

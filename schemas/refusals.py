@@ -87,7 +87,7 @@ def _commit_topics(request: OffsetCommitRequest, error_code: ErrorCode) -> tuple
             name=topic.name,
             topic_id=topic.topic_id,
             partitions=tuple(
-                OffsetCommitResponsePartition(each.partition_index, error_code) for each in topic.partitions
+                OffsetCommitResponsePartition(partition.partition_index, error_code) for partition in topic.partitions
             ),
         )
         for topic in request.topics

@@ -91,7 +91,7 @@ class Model(OffsetRequests):
         group.now_ms = max(group.now_ms, clock_ms)
         if goes_on_ms is not None and goes_on_ms > group.now_ms:
             group.leave_out(goes_on_ms - group.now_ms)
-        for timer in [each for each in group.timers if each.kind == "session"]:
+        for timer in [timer for timer in group.timers if timer.kind == "session"]:
             member = group.member(timer.who)
             group.timers.remove(timer)
             if member is None:
@@ -111,7 +111,9 @@ class Model(OffsetRequests):
             return before
         group.now_ms = max(group.now_ms, event.clock_ms)
         for (topic, partition), stored in sorted(group.offsets.items()):
-            if any(each.name == topic and stored.value.topic_id in (None, each.topic_id) for each in event.topics):
+            if any(
+                deleted.name == topic and stored.value.topic_id in (None, deleted.topic_id) for deleted in event.topics
+            ):
                 self.forget(group, topic, partition)
         return before + self.pass_time(group.now_ms)
 
@@ -199,8 +201,8 @@ def refused_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommi
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partitions=tuple(
-                    OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
-                    for each in topic.partitions
+                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                    for partition in topic.partitions
                 ),
             )
             for topic in request.topics
@@ -211,18 +213,18 @@ def refused_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommi
 def snapshot(group: ModelGroup) -> Snapshot:
     """A group in the words of the recorded histories; what is None is left out."""
     members = {
-        each.member_id: _without_none(
+        member.member_id: _without_none(
             {
-                "instance_id": each.instance_id,
-                "client_id": each.client_id,
-                "session_timeout_ms": each.session_ms,
-                "rebalance_timeout_ms": each.rebalance_ms,
-                "protocols": [name for name, _ in each.protocols],
-                "assignment": b64encode(each.assignment).decode(),
-                "parked": "+".join(["join"] * (each.join is not None) + ["sync"] * (each.sync is not None)) or None,
+                "instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "session_timeout_ms": member.session_ms,
+                "rebalance_timeout_ms": member.rebalance_ms,
+                "protocols": [name for name, _ in member.protocols],
+                "assignment": b64encode(member.assignment).decode(),
+                "parked": "+".join(["join"] * (member.join is not None) + ["sync"] * (member.sync is not None)) or None,
             }
         )
-        for each in group.members
+        for member in group.members
     }
     return _without_none(
         {

@@ -135,21 +135,21 @@ class ModelGroup:
                 stored.expires_ms += skipped_ms
 
     def member(self, member_id: str) -> ModelMember | None:
-        return next((each for each in self.members if each.member_id == member_id), None)
+        return next((member for member in self.members if member.member_id == member_id), None)
 
     def holder(self, instance_id: str | None) -> ModelMember | None:
         """The member with this instance id."""
-        found = (each for each in self.members if instance_id is not None and each.instance_id == instance_id)
+        found = (member for member in self.members if instance_id is not None and member.instance_id == instance_id)
         return next(found, None)
 
     def everybody_joined(self) -> bool:
-        return all(each.join is not None for each in self.members) and not self.issued_ids
+        return all(member.join is not None for member in self.members) and not self.issued_ids
 
     def patience_ms(self) -> int:
-        return max((each.rebalance_ms for each in self.members), default=0)
+        return max((member.rebalance_ms for member in self.members), default=0)
 
     def common(self, protocol: str) -> bool:
-        return all(each.lists(protocol) for each in self.members)
+        return all(member.lists(protocol) for member in self.members)
 
     def subscribed_to(self, topic: str) -> bool:
         return self.protocol_type == "consumer" if self.topics is None else topic in self.topics

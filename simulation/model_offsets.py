@@ -208,14 +208,14 @@ class OffsetRequests(MembershipRequests):
         stable = group.state == "Stable"
         members = tuple(
             DescribedGroupMember(
-                member_id=each.member_id,
-                group_instance_id=each.instance_id,
-                client_id=each.client_id,
-                client_host=each.client_host,
-                member_metadata=each.metadata(group.protocol) if stable else b"",
-                member_assignment=each.assignment,
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata(group.protocol) if stable else b"",
+                member_assignment=member.assignment,
             )
-            for each in group.members
+            for member in group.members
         )
         described = DescribedGroup(
             group_id=self.group_id,

@@ -50,16 +50,16 @@ class Procedures:
     def log_group(self, group: ModelGroup) -> None:
         members = tuple(
             MemberMetadata(
-                member_id=each.member_id,
-                group_instance_id=each.instance_id,
-                client_id=each.client_id,
-                client_host=each.client_host,
-                rebalance_timeout_ms=each.rebalance_ms,
-                session_timeout_ms=each.session_ms,
-                subscription=each.metadata(group.protocol),
-                assignment=each.assignment,
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout_ms=member.rebalance_ms,
+                session_timeout_ms=member.session_ms,
+                subscription=member.metadata(group.protocol),
+                assignment=member.assignment,
             )
-            for each in group.members
+            for member in group.members
         )
         value = GroupMetadataValue(
             protocol_type=group.protocol_type or "",
@@ -76,7 +76,7 @@ class Procedures:
         group.timers.append(ModelTimer(kind, who, group.now_ms + delay_ms, group.now_ms))
 
     def disarm(self, group: ModelGroup, kind: TimerKind, who: str = "") -> None:
-        group.timers = [each for each in group.timers if (each.kind, each.who) != (kind, who)]
+        group.timers = [timer for timer in group.timers if (timer.kind, timer.who) != (kind, who)]
 
     def fire(self, group: ModelGroup, timer: ModelTimer) -> None:
         """A timer is due."""
@@ -97,8 +97,8 @@ class Procedures:
 
     def prepare_rebalance(self, group: ModelGroup) -> None:
         if group.state == "CompletingRebalance":
-            for each in group.members:
-                each.assignment = b""
+            for member in group.members:
+                member.assignment = b""
             self.answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
         group.must_sync = []
         self.disarm(group, "sync")
@@ -138,12 +138,12 @@ class Procedures:
     def complete_join(self, group: ModelGroup) -> None:
         self.disarm(group, "join")
         group.initial = None
-        for absent in [each for each in group.members if each.join is None and each.instance_id is None]:
+        for absent in [member for member in group.members if member.join is None and member.instance_id is None]:
             self.disarm(group, "session", absent.member_id)
             self.remove(group, absent)
         leader = group.member(group.leader) if group.leader is not None else None
         if leader is not None and leader.join is None:
-            present = [each for each in group.members if each.join is not None]
+            present = [member for member in group.members if member.join is not None]
             if not present:
                 self.arm(group, "join", max(group.patience_ms(), 1_000))  # Kafka: even 0, for ever
                 return
@@ -157,22 +157,22 @@ class Procedures:
             self.log_group(group)
             return
         self.transition_to(group, "CompletingRebalance")
-        for each in group.members:
-            if each.join is not None:
-                request_id, each.join = each.join, None
-                self.answer(request_id, self.joined(group, each), group.now_ms)
-            self.arm(group, "session", each.session_ms, each.member_id)
-            each.new = False
-            group.must_sync.append(each.member_id)
+        for member in group.members:
+            if member.join is not None:
+                request_id, member.join = member.join, None
+                self.answer(request_id, self.joined(group, member), group.now_ms)
+            self.arm(group, "session", member.session_ms, member.member_id)
+            member.new = False
+            group.must_sync.append(member.member_id)
         self.arm(group, "sync", group.patience_ms())
 
     def sync_expired(self, group: ModelGroup) -> None:
         if not group.must_sync or group.state not in ("CompletingRebalance", "Stable"):
             return
-        for each in [each for each in group.members if each.member_id in group.must_sync]:
-            self.disarm(group, "session", each.member_id)
-            self.answer_removed(group, each)
-            self.remove(group, each)
+        for member in [member for member in group.members if member.member_id in group.must_sync]:
+            self.disarm(group, "session", member.member_id)
+            self.answer_removed(group, member)
+            self.remove(group, member)
         self.prepare_rebalance(group)
 
     def session_expired(self, group: ModelGroup, member_id: str) -> None:
@@ -207,12 +207,12 @@ class Procedures:
             self.answer(each.sync, SyncGroupResponse(error_code=code), group.now_ms)
 
     def answer_syncs(self, group: ModelGroup, code: ErrorCode) -> None:
-        for each in group.members:
-            if each.sync is not None:
-                response = SyncGroupResponse(error_code=code) if code else self.synced(group, each)
-                self.answer(each.sync, response, group.now_ms)
-                each.sync = None
-                self.arm(group, "session", each.session_ms, each.member_id)
+        for member in group.members:
+            if member.sync is not None:
+                response = SyncGroupResponse(error_code=code) if code else self.synced(group, member)
+                self.answer(member.sync, response, group.now_ms)
+                member.sync = None
+                self.arm(group, "session", member.session_ms, member.member_id)
 
     def joined(self, group: ModelGroup, each: ModelMember) -> JoinGroupResponse:
         everybody = tuple(
@@ -240,7 +240,7 @@ class Procedures:
     def vote(self, group: ModelGroup) -> str:
         """Most votes win; equals are settled by the order of a Java hash map of 16 buckets, doubled when three
         quarters full."""
-        votes = [next(name for name, _ in each.protocols if group.common(name)) for each in group.members]
+        votes = [next(name for name, _ in member.protocols if group.common(name)) for member in group.members]
         names = list(dict.fromkeys(votes))
         buckets = 16
         while len(names) * 4 > buckets * 3:
@@ -252,7 +252,7 @@ class Procedures:
     def topics_of_everybody(self, group: ModelGroup) -> tuple[str, ...] | None:
         if group.protocol_type != "consumer":
             return None
-        each_topics = [subscribed_topics(each.metadata(group.protocol)) for each in group.members]
+        each_topics = [subscribed_topics(member.metadata(group.protocol)) for member in group.members]
         if any(topics is None for topics in each_topics):
             return None
         return tuple(dict.fromkeys(topic for topics in each_topics for topic in topics or ()))

@@ -43,8 +43,10 @@ class MembershipRequests(Procedures):
             self.group = ModelGroup.begin(event)
             self.log_group(self.group)
         group = self.group
-        protocols = [(each.name, each.metadata) for each in reversed(request.protocols)]
-        protocols = [(name, dict(protocols)[name]) for name in dict.fromkeys(each.name for each in request.protocols)]
+        protocols = [(protocol.name, protocol.metadata) for protocol in reversed(request.protocols)]
+        protocols = [
+            (name, dict(protocols)[name]) for name in dict.fromkeys(protocol.name for protocol in request.protocols)
+        ]
         self.require_room(group, request.member_id)
         if group.state == "Empty":
             fits = bool(request.protocol_type) and bool(protocols)

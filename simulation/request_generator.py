@@ -125,13 +125,13 @@ class RequestGenerator:
         """A member id and an instance id, mostly of one member."""
         dice = self._dice
         members = group.members if group is not None else []
-        ids = [*(each.member_id for each in members), *(group.issued_ids if group is not None else ())]
+        ids = [*(member.member_id for member in members), *(group.issued_ids if group is not None else ())]
         late = self._late(group)
         if late and dice.random() < 0.6:
             ids = late
         self._seen += [member_id for member_id in ids if member_id not in self._seen]
         member_id = dice.choice(ids) if ids and dice.random() < 0.9 else dice.choice([*self._seen, ""])
-        own = next((each.instance_id for each in members if each.member_id == member_id), None)
+        own = next((member.instance_id for member in members if member.member_id == member_id), None)
         if dice.random() < 0.08:
             own = dice.choice((None, *INSTANCES))
         return member_id, own
@@ -141,7 +141,7 @@ class RequestGenerator:
         if group is None or group.state in ("Empty", "Stable"):
             return []
         if group.state == "PreparingRebalance":
-            return [*(each.member_id for each in group.members if each.join is None), *group.issued_ids]
+            return [*(member.member_id for member in group.members if member.join is None), *group.issued_ids]
         return group.must_sync
 
     def _generation(self, group: ModelGroup | None) -> int:
@@ -179,8 +179,8 @@ class RequestGenerator:
         if group is not None and group.leader is not None and dice.random() < 0.4:
             leader = group.member(group.leader)
             member_id, instance_id = group.leader, leader.instance_id if leader is not None else None
-        ids = [each.member_id for each in group.members] if group is not None else []
-        told = [each for each in ids if dice.random() < 0.9] + (["nobody"] if dice.random() < 0.1 else [])
+        ids = [member.member_id for member in group.members] if group is not None else []
+        told = [member_id for member_id in ids if dice.random() < 0.9] + (["nobody"] if dice.random() < 0.1 else [])
         named = dice.random() < 0.9
         return SyncGroupRequest(
             group_id=group_id,
@@ -189,7 +189,9 @@ class RequestGenerator:
             group_instance_id=instance_id,
             protocol_type=(group and group.protocol_type) or "consumer" if named else dice.choice((None, "connect")),
             protocol_name=(group and group.protocol) or "range" if named else dice.choice((None, "sticky")),
-            assignments=tuple(SyncGroupAssignment(member_id=each, assignment=self._assignment()) for each in told),
+            assignments=tuple(
+                SyncGroupAssignment(member_id=member_id, assignment=self._assignment()) for member_id in told
+            ),
         )
 
     def _assignment(self) -> bytes:

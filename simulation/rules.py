@@ -181,7 +181,7 @@ class AssignmentsAsDecided(Rule):
         for output in step.outputs:
             if isinstance(output, AssignmentReceived):
                 assert isinstance(request, SyncGroupRequest)
-                self._given = {each.member_id: each.assignment for each in request.assignments}
+                self._given = {assignment.member_id: assignment.assignment for assignment in request.assignments}
             elif isinstance(output, MemberReplaced):
                 self._given[output.member.member_id] = self._given.get(output.old_member_id, b"")
             elif isinstance(output, Answer) and isinstance(output.response, SyncGroupResponse):

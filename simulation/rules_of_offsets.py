@@ -203,13 +203,13 @@ class LogTellsHardState(Rule):
             value.protocol,
             value.leader,
             [
-                (each.member_id, each.group_instance_id, each.session_timeout_ms, each.assignment)
-                for each in value.members
+                (member.member_id, member.group_instance_id, member.session_timeout_ms, member.assignment)
+                for member in value.members
             ],
         )
         members = [
-            (each.member_id, each.group_instance_id, each.session_timeout_ms, each.assignment)
-            for each in classic.members.values()
+            (member.member_id, member.group_instance_id, member.session_timeout_ms, member.assignment)
+            for member in classic.members.values()
         ]
         if rebuilt != (classic.generation_id, classic.protocol_name, classic.leader_id, members):
             actual = (classic.generation_id, classic.protocol_name, classic.leader_id, members)

@@ -38,7 +38,7 @@ def check_drivers(
     if first != expected:
         yield _batching_seen(first, expected, timestamp_ms)
     dead_letters = [sorted(driver.dead_letters) for driver in drivers]
-    if dead_letters != [sorted(each) for each in result.dead_letters]:
+    if dead_letters != [sorted(letter) for letter in result.dead_letters]:
         yield Violation("BatchesCannotBeSeen", "the dead letters differ", "", timestamp_ms)
 
 
@@ -98,7 +98,7 @@ def _returns(world: World, group_id: str) -> Iterator[int]:
 
 
 def _holder(world: World, member_id: str, at_ms: int) -> Process | None:
-    return next((each for each in world.processes if each.identity_at(at_ms) == member_id), None)
+    return next((process for process in world.processes if process.identity_at(at_ms) == member_id), None)
 
 
 def _append_time(world: World, group_id: str, clock_ms: int) -> int | None:

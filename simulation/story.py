@@ -92,7 +92,7 @@ def _step_lines(timestamp_ms: int, step: Step) -> Iterator[str]:
             StoryLine(timestamp_ms, f"{step.group_id} <-", "the ticker: the clock stood still, the sessions begin anew")
         )
     if step.gone:
-        gone = ", ".join(f"{each.name} ({each.topic_id or 'no id'})" for each in step.gone)
+        gone = ", ".join(f"{topic.name} ({topic.topic_id or 'no id'})" for topic in step.gone)
         yield _line(StoryLine(timestamp_ms, f"{step.group_id} <-", f"the watcher: topics are gone: {gone}"))
     for output in step.outputs:
         text = _output(step, output)

@@ -37,7 +37,7 @@ class ClusterTopics:
         """Return whether this was the topic of that name at some time."""
         return (
             topic_id is not None
-            and [each for since_ms, each in self._incarnations[name] if since_ms <= at_ms][-1] == topic_id
+            and [topic_id for since_ms, topic_id in self._incarnations[name] if since_ms <= at_ms][-1] == topic_id
         )
 
     def look(self, now_ms: int, dice: Random) -> TopicListing:
@@ -94,7 +94,7 @@ class TopicWatch:
         for removal in self._removals.values():
             if removal.wants_end(now_ms / 1_000):
                 removal.log_ends_at(len(self._log.partitions[self._shard]))
-        for removal in [each for each in self._removals.values() if each.is_ready(self._driver.end)]:
+        for removal in [removal for removal in self._removals.values() if removal.is_ready(self._driver.end)]:
             for group_id, event in self._events(self._knowledge, removal):
                 self._log.append(self._shard, timestamp_ms, group_id.encode(), event, now_ms)
             if removal.end_round(self._knowledge.has_undecided(removal.name)):
@@ -106,7 +106,9 @@ class TopicWatch:
         for group_id, stored in self._stored(removal.name).items():
             ids = knowledge.dead_ids(removal.name, removal.topic_id, stored, is_first=removal.is_new)
             if ids:
-                gone = TopicsDeleted(topics=tuple(DeletedTopic(name=removal.name, topic_id=each) for each in ids))
+                gone = TopicsDeleted(
+                    topics=tuple(DeletedTopic(name=removal.name, topic_id=topic_id) for topic_id in ids)
+                )
                 yield group_id, encode_json(gone)
 
     def _stored(self, name: str) -> dict[str, frozenset[str | None]]:

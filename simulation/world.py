@@ -155,7 +155,7 @@ class World:
         gone = dict.fromkeys(fault.topic for fault in self.scenario.faults if isinstance(fault, Remake))
         if not gone:
             return
-        for process in [each for each in self.processes if each.alive]:
+        for process in [process for process in self.processes if process.alive]:
             process.end()
         for topic in gone:
             self.remake(topic)
@@ -176,10 +176,10 @@ class World:
 
     def running(self, name: str) -> Process | None:
         """The process of this name that is alive."""
-        return next((each for each in self.processes if each.plan.name == name and each.alive), None)
+        return next((process for process in self.processes if process.plan.name == name and process.alive), None)
 
     def alive(self, group_id: str) -> list[Process]:
-        return [each for each in self.processes if each.alive and each.plan.group_id == group_id]
+        return [process for process in self.processes if process.alive and process.plan.group_id == group_id]
 
     def shard_of(self, group_id: str) -> int:
         return group_partition(group_id, len(self.drivers))
@@ -343,7 +343,7 @@ class World:
         dice = self._batch_dice(shard)
         driver = self.drivers[shard]
         if self.now_ms >= self.broker_back_ms and self.now_ms >= self._driver_down_until_ms[shard]:
-            fault = next((each for each in self.driver_faults if each.shard == shard), None)
+            fault = next((fault for fault in self.driver_faults if fault.shard == shard), None)
             try:
                 driver.run_batch(dice, self.scenario.batch_records_max, None if fault is None else fault.step)
             except BatchFailed:

@@ -130,7 +130,7 @@ class Application:
             heap = Heap(spark, is_on=config.tuning_heap)
             while not stop.wait(POLL_INTERVAL_S):
                 executors.look()
-                for progress in (each for shard in shards for each in shard.poll()):
+                for progress in (progress for shard in shards for progress in shard.poll()):
                     self._watcher.batch_ended(progress)
                     heap.batch_ended(progress)
                     self._on_progress(progress)
@@ -217,7 +217,7 @@ class _Shard:
             return []
         unseen = self._unseen(last)
         self._seen = last["batchId"], last["timestamp"]
-        batches = [_progress(self.number, self._topic, each) for each in unseen if _of_a_batch(each)]
+        batches = [_progress(self.number, self._topic, progress) for progress in unseen if _of_a_batch(progress)]
         if not batches:
             return []
         if self.ticker is not None:
@@ -243,7 +243,9 @@ class _Shard:
         seen = -1 if self._seen is None else self._seen[0]
         if self._seen is not None and last["batchId"] <= seen + 1:
             return [last]
-        return [each for each in self.query.recentProgress if seen < each["batchId"] <= last["batchId"]] or [last]
+        return [
+            progress for progress in self.query.recentProgress if seen < progress["batchId"] <= last["batchId"]
+        ] or [last]
 
     def stop_writing(self) -> None:
         """From now on the shard writes no events: neither ticks nor deletions of topics."""

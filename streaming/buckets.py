@@ -81,8 +81,8 @@ def bucket_operator(config: OperatorConfig) -> StateFunction:
         bucket = decode_bucket(*state.get) if state.exists else {}
         rows = _rows_by_group(chunks, watermark_ms)
         due = [
-            each
-            for each, stored in bucket.items()
+            group_id
+            for group_id, stored in bucket.items()
             if stored.next_deadline_ms is not None and stored.next_deadline_ms <= watermark_ms
         ]
         for group_key in dict.fromkeys([*rows, *due]):

@@ -55,7 +55,7 @@ def pack_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keys = batch.column("group_key")
         found = [(keys[begin].as_py(), _pack(records[begin:end])) for begin, end in runs(keys)]
         yield pa.RecordBatch.from_arrays(
-            [pa.array(each, pa.binary()) for each in zip(*found, strict=True)], schema=_PACKED_ARROW
+            [pa.array(column, pa.binary()) for column in zip(*found, strict=True)], schema=_PACKED_ARROW
         )
 
 

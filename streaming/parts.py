@@ -146,7 +146,7 @@ class HeldStates:
     def take_over(self, part: Part, state: GroupState) -> None:
         """Make the state of this call what the part before has left."""
         key = part.key
-        for other in [each for each in self._held if key is None or not key.startswith(each + _BEHIND)]:
+        for other in [part for part in self._held if key is None or not key.startswith(part + _BEHIND)]:
             del self._held[other]
         if key != part.group_key and part.group_key is not None:
             timeout_ms = state._timeout_timestamp

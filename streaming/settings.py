@@ -87,7 +87,7 @@ def load(kind: type[_C], flags: Mapping[str, Any], file: Path | None) -> tuple[_
         problems += problem.problems
     if problems:
         tables = {name for name, source in sources.items() if source == "file" and is_table(known[name].type)}
-        raise ConfigError([_with_file(each, tables, file) for each in problems])
+        raise ConfigError([_with_file(problem, tables, file) for problem in problems])
     return config, sources
 
 
@@ -123,10 +123,12 @@ def read_file(file: Path) -> dict[str, Any]:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A sentence with the known name that is nearest to a misspelt one, or two; empty where none is near."""
-    names = {each.lower(): each for each in known}
+    names = {name.lower(): name for name in known}
     found = get_close_matches(name.lower(), names, n=2)
-    nearness = [SequenceMatcher(None, name.lower(), each).ratio() for each in found]
-    near = [names[each] for each, ratio in zip(found, nearness, strict=True) if ratio > nearness[0] - _AS_NEAR]
+    nearness = [SequenceMatcher(None, name.lower(), candidate).ratio() for candidate in found]
+    near = [
+        names[candidate] for candidate, ratio in zip(found, nearness, strict=True) if ratio > nearness[0] - _AS_NEAR
+    ]
     return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
@@ -145,7 +147,11 @@ def is_table(kind: Any) -> bool:
 
 def plain(kind: Any) -> Any:
     """Return the type of a setting that is set: `int` for `int | None`."""
-    return next(each for each in get_args(kind) if each is not NoneType) if NoneType in get_args(kind) else kind
+    return (
+        next(argument for argument in get_args(kind) if argument is not NoneType)
+        if NoneType in get_args(kind)
+        else kind
+    )
 
 
 def _environment(known: Mapping[str, Setting], problems: list[str]) -> dict[str, Any]:
@@ -176,7 +182,7 @@ def _read(name: str, kind: Any, value: Any) -> tuple[Any, list[str]]:
         read, wanted = _whole_number(value), "a valid integer"
     else:
         choices = get_args(kind)
-        read = next((each for each in choices if each in (value, _whole_number(value))), None)
+        read = next((choice for choice in choices if choice in (value, _whole_number(value))), None)
         wanted = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
     shown = msgspec.json.encode(value, enc_hook=repr).decode()
     return read, [f"{name} is {shown}, but must be {wanted}."] if read is None else []
@@ -202,9 +208,9 @@ def _problems_of_table(name: str, table: Any) -> list[str]:
     if not isinstance(table, dict):
         return [f"{name} is {_form(table)}, but must be a table of names and texts."]
     return [
-        f"{name}.{only_a_name(each)} is {_form(value)}, but must be a text: "
+        f"{name}.{only_a_name(key)} is {_form(value)}, but must be a text: "
         + (_DOTS if isinstance(value, dict) else "put it in quotes.")
-        for each, value in table.items()
+        for key, value in table.items()
         if not isinstance(value, str)
     ]
 

@@ -28,10 +28,10 @@ def stop_after_batches(queries: Sequence[StreamingQuery]) -> None:
     waiting = [_Stopping(query, begun_s) for query in queries]
     while waiting:
         now_s = time.monotonic()
-        for each in list(waiting):
-            if each.may_stop(now_s) or now_s > begun_s + TIMEOUT_S:
-                each.query.stop()
-                waiting.remove(each)
+        for query in list(waiting):
+            if query.may_stop(now_s) or now_s > begun_s + TIMEOUT_S:
+                query.query.stop()
+                waiting.remove(query)
         time.sleep(POLL_INTERVAL_S)
 
 

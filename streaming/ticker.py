@@ -184,7 +184,7 @@ class Ticker:
                 self._report(answered=False)
                 return
             if step.renewal is Renewal.ALL_AT_PRESENT and renewals:
-                step = Step(min(each.timestamp_ms for each in renewals), step.renewal)
+                step = Step(min(renewal.timestamp_ms for renewal in renewals), step.renewal)
         sent_at = SendTimes(self._wall_ms(), _monotonic_ms())
         with self._lock:
             clock.sending(step.tick_ms)

@@ -98,9 +98,9 @@ class TopicKnowledge:
         topic are inspected; later it counts only while no topic has the name, for it may be one of the new topic.
         """
         with_id = sorted(filter(None, stored))
-        if any(self.is_alive(each) or self._is_dead(each) for each in with_id):
+        if any(self.is_alive(topic_id) or self._is_dead(topic_id) for topic_id in with_id):
             self._is_where_groups_read = True
-        found = [each for each in with_id if each == gone_id or self._is_foreign(name, each)]
+        found = [topic_id for topic_id in with_id if topic_id == gone_id or self._is_foreign(name, topic_id)]
         if not found and None in stored and (is_first or self._is_absent(name)):
             found = [gone_id]
         return tuple(found)

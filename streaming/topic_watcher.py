@@ -125,7 +125,7 @@ class TopicWatcher:
     @property
     def _is_in_haste(self) -> bool:
         in_doubt = self._knowledge is not None and self._knowledge.in_doubt
-        return in_doubt or any(each.is_new for each in self._removals.values())
+        return in_doubt or any(removal.is_new for removal in self._removals.values())
 
     def _poll(self, admin: AdminClient, producer: Producer) -> None:
         """Raises KafkaException."""
@@ -191,7 +191,7 @@ class TopicWatcher:
                     _log.warning(
                         "Offset %s of %s is not understood and passed over.", message.offset(), self._topics.topics
                     )
-        elsewhere = [each for each, topic in known.items() if topic is not None and topic.cluster_id != cluster_id]
+        elsewhere = [name for name, topic in known.items() if topic is not None and topic.cluster_id != cluster_id]
         if elsewhere:
             _log.warning(
                 "%s knows %d topics of another cluster: they are forgotten, and no offsets are dropped for them.",
@@ -199,7 +199,9 @@ class TopicWatcher:
             )  # fmt: skip
             self._unsaved |= dict.fromkeys(elsewhere)
         return {
-            each.topic_id: each.name for each in known.values() if each is not None and each.cluster_id == cluster_id
+            topic.topic_id: topic.name
+            for topic in known.values()
+            if topic is not None and topic.cluster_id == cluster_id
         }
 
     def _save(self, producer: Producer) -> None:
@@ -217,15 +219,15 @@ class TopicWatcher:
     def _bury(self, producer: Producer) -> None:
         """Begin and finish rounds through the groups, for all topics that are ready for one."""
         now_s = time.monotonic()
-        without_end = [each for each in self._removals.values() if each.wants_end(now_s)]
-        if not without_end and not any(each.is_ready(self._handled) for each in self._removals.values()):
+        without_end = [removal for removal in self._removals.values() if removal.wants_end(now_s)]
+        if not without_end and not any(removal.is_ready(self._handled) for removal in self._removals.values()):
             return
         with open_reader(self._properties) as reader:
             if without_end:
                 end = reader.bounds(self._topics.events, self._shard).end
                 for removal in without_end:
                     removal.log_ends_at(end)
-            ready = [each for each in self._removals.values() if each.is_ready(self._handled)]
+            ready = [removal for removal in self._removals.values() if removal.is_ready(self._handled)]
             if not ready or not self._notify_groups(reader, producer, ready):
                 return
         assert self._knowledge is not None
@@ -264,7 +266,7 @@ class TopicWatcher:
         for name, stored in topics.items():
             for removal in by_name[name]:
                 ids = self._knowledge.dead_ids(name, removal.topic_id, stored, is_first=removal.is_new)
-                found |= dict.fromkeys(DeletedTopic(name=name, topic_id=each) for each in ids)
+                found |= dict.fromkeys(DeletedTopic(name=name, topic_id=topic_id) for topic_id in ids)
         return list(found)
 
     def _events(self, concerned: Mapping[str, list[DeletedTopic]]) -> Iterable[tuple[bytes, bytes]]:

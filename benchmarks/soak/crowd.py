@@ -112,7 +112,7 @@ class Crowd:
     @property
     def stable_count(self) -> int:
         """Members with partitions or none, whose last rebalance is complete."""
-        return sum(not each.hosted.machine.is_rejoining for each in self._everybody())
+        return sum(not member.hosted.machine.is_rejoining for member in self._everybody())
 
     def step(self) -> None:
         now_s = time.monotonic()
@@ -121,7 +121,7 @@ class Crowd:
         while len(self._groups) < wanted:
             self._new_group()
         self._churn(age_s)
-        for due_s, group_id, number in [each for each in self._due if each[0] <= now_s]:
+        for due_s, group_id, number in [due for due in self._due if due[0] <= now_s]:
             self._due.remove((due_s, group_id, number))
             self._join(group_id, number)
         for participant in [*self._everybody(), *self._closing]:
@@ -129,8 +129,8 @@ class Crowd:
         self._bury()
 
     def _everybody(self) -> Iterator[Participant]:
-        for each in self._groups.values():
-            yield from each
+        for group in self._groups.values():
+            yield from group
 
     def _new_group(self) -> None:
         group_id = f"soak-{self._made}"
@@ -160,9 +160,9 @@ class Crowd:
         victim = self._chance.choice(participants)
         kind = "replace" if self._chance.random() < self.pace.replaced else self._chance.choice(("crash", "leave"))
         if kind == "replace":
-            for each in self._groups.pop(group_id):
-                each.close(leave_group=True)
-                self._closing.append(each)
+            for member in self._groups.pop(group_id):
+                member.close(leave_group=True)
+                self._closing.append(member)
             self._new_group()
         else:
             participants.remove(victim)
@@ -177,13 +177,13 @@ class Crowd:
 
     def _bury(self) -> None:
         """Forget who has ended, and begin anew those who failed."""
-        for each in [each for each in self._closing if each.is_over]:
-            self._closing.remove(each)
-            self.host.remove(each.hosted)
+        for member in [member for member in self._closing if member.is_over]:
+            self._closing.remove(member)
+            self.host.remove(member.hosted)
         for group_id, participants in self._groups.items():
-            for each in [each for each in participants if each.is_over]:
-                failure = each.hosted.machine.failure
+            for participant in [participant for participant in participants if participant.is_over]:
+                failure = participant.hosted.machine.failure
                 self.failures[failure[0].name if failure else "closed"] += 1
-                participants.remove(each)
-                self.host.remove(each.hosted)
-                self._due.append((time.monotonic() + 1, group_id, each.number))
+                participants.remove(participant)
+                self.host.remove(participant.hosted)
+                self._due.append((time.monotonic() + 1, group_id, participant.number))

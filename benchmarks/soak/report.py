@@ -74,7 +74,7 @@ class Curve(NamedTuple):
 
 def curves(samples: list[Sample], warm_up_s: float) -> list[Curve]:
     """Raises TooFewSamples."""
-    warm = [each for each in samples if each["t_s"] >= warm_up_s]
+    warm = [sample for sample in samples if sample["t_s"] >= warm_up_s]
     quarter = len(warm) // 4
     if quarter < QUARTER_MIN:
         raise TooFewSamples(
@@ -82,7 +82,7 @@ def curves(samples: list[Sample], warm_up_s: float) -> list[Curve]:
             f"grows; {4 * QUARTER_MIN} are needed: --minutes must be larger, or --warm-up smaller."
         )
     return [
-        Curve(name, [each[name] for each in warm[:quarter]], [each[name] for each in warm[-quarter:]])
+        Curve(name, [sample[name] for sample in warm[:quarter]], [sample[name] for sample in warm[-quarter:]])
         for name in MUST_BE_FLAT
     ]
 
@@ -129,10 +129,10 @@ def plot(samples: list[Sample], title: str, warm_up_s: float, file: Path) -> Non
         {"svg.hashsalt": "soak", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
     )
     figure, axes = pyplot.subplots(2, 2, figsize=(10, 6), sharex=True, layout="constrained")
-    minutes = [each["t_s"] / 60 for each in samples]
+    minutes = [sample["t_s"] / 60 for sample in samples]
     for axis, panel in zip(axes.flat, PANELS, strict=True):
         for name, label in panel.series.items():
-            axis.plot(minutes, [each[name] for each in samples], label=label, linewidth=1.2)
+            axis.plot(minutes, [sample[name] for sample in samples], label=label, linewidth=1.2)
         axis.axvspan(0, warm_up_s / 60, color="0.92", zorder=0)
         axis.set_title(panel.title, loc="left", fontweight="bold")
         axis.set_ylabel(panel.unit)

@@ -27,7 +27,7 @@ def leave_group(step: Step, request: LeaveGroupRequest) -> None:
     if group is not None and left:
         last = left[-1]
         if group.state in (states.STABLE, states.COMPLETING_REBALANCE):
-            names = ", ".join(each if isinstance(each, str) else each.member_id for each in left)
+            names = ", ".join(leaver if isinstance(leaver, str) else leaver.member_id for leaver in left)
             # Kafka rebalances even when only handed-out ids left; so do we (docs/differences.md).
             prepare_rebalance(
                 step,

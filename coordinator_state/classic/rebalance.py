@@ -42,8 +42,8 @@ def prepare_rebalance(step: Step, trigger: RebalanceTrigger, reason: str, member
     if interrupted is not None:
         complete_rebalance(step, "interrupted")
     if group.state is states.COMPLETING_REBALANCE:
-        for each in group.members.values():
-            group.set_assignment(each, b"")
+        for joined in group.members.values():
+            group.set_assignment(joined, b"")
         answer_parked_syncs(step, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync.clear()
     step.cancel(timers.SYNC)
@@ -54,7 +54,7 @@ def prepare_rebalance(step: Step, trigger: RebalanceTrigger, reason: str, member
         group.initial_join = (timeout_ms, max(rebalance_timeout_ms - timeout_ms, 0))
         step.arm(timers.JOIN, timeout_ms)
     transition_to(step, states.PREPARING_REBALANCE)
-    waiting = [each.member_id for each in group.members.values() if each.awaiting_join is None]
+    waiting = [member.member_id for member in group.members.values() if member.awaiting_join is None]
     seq = step.append_history(
         RebalanceStarted(
             *step.history_fields(),
@@ -123,7 +123,7 @@ def complete_join(step: Step) -> None:
     group = classic(step)
     step.cancel(timers.JOIN)
     group.initial_join = None
-    for absent in [each for each in group.members.values() if each.awaiting_join is None]:
+    for absent in [member for member in group.members.values() if member.awaiting_join is None]:
         if absent.group_instance_id is None:
             drop_member(step, absent, "did_not_rejoin")
     if not _elect_leader(group):
@@ -143,7 +143,7 @@ def _elect_leader(group: ClassicGroup) -> bool:
     """The leader must have joined; else the first who has leads. False: there are only members that have not."""
     leader = group.members.get(group.leader_id) if group.leader_id is not None else None
     if leader is not None and leader.awaiting_join is None:
-        joined = next((each.member_id for each in group.members.values() if each.awaiting_join is not None), None)
+        joined = next((member.member_id for member in group.members.values() if member.awaiting_join is not None), None)
         if joined is None:
             return False
         group.leader_id = joined

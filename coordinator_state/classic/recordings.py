@@ -53,8 +53,8 @@ def _take_over(step: Step, fact: RecordedGroup) -> None:
     group = create_classic_group(step)
     group.state, group.previous_state = states.COMPLETING_REBALANCE, states.PREPARING_REBALANCE
     group.generation_id, group.protocol_name = fact.generation_id, fact.protocol_name
-    for each in fact.members:
-        group.add_member(_member(each), fact.protocol_type)
+    for recorded in fact.members:
+        group.add_member(_member(recorded), fact.protocol_type)
     group.leader_id = group.elected_leader_id = fact.leader_id
     group.subscribed_topics = subscribed_topics_of(group)
     step.require_group().is_logged = True

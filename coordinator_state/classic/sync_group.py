@@ -85,12 +85,12 @@ def _has_synced(step: Step, group: ClassicGroup, member: Member) -> None:
 def _receive_assignments(step: Step, group: ClassicGroup, request: SyncGroupRequest) -> None:
     """The leader's assignments: members that it does not list get nothing, ids that are no members are ignored."""
     given = {assignment.member_id: assignment.assignment for assignment in request.assignments}
-    growth = sum([len(given.get(each.member_id, b"")) - len(each.assignment) for each in group.members.values()])
+    growth = sum([len(given.get(member.member_id, b"")) - len(member.assignment) for member in group.members.values()])
     if group.members_bytes + growth > step.config.group_max_bytes:
         _fail(step, group)
         return
-    for each in group.members.values():
-        group.set_assignment(each, given.get(each.member_id, b""))
+    for member in group.members.values():
+        group.set_assignment(member, given.get(member.member_id, b""))
     append_group_metadata(step)
     is_consumer = group.protocol_type == CONSUMER
     step.cause_seq = step.append_history(
@@ -99,8 +99,8 @@ def _receive_assignments(step: Step, group: ClassicGroup, request: SyncGroupRequ
             rebalance=group.rebalance.seq if group.rebalance is not None else None,
             leader_id=request.member_id,
             assignments=tuple([
-                MemberAssignment(member_id=each.member_id, topics=assigned_topics(is_consumer, each.assignment))
-                for each in group.members.values()
+                MemberAssignment(member_id=member.member_id, topics=assigned_topics(is_consumer, member.assignment))
+                for member in group.members.values()
             ]),
         )
     )

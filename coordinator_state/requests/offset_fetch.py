@@ -31,7 +31,7 @@ def offset_fetch(step: Step, request: OffsetFetchRequest) -> None:
     topics = (
         _all_topics(step.group)
         if requested.topics is None
-        else tuple(_topic(step.group, each) for each in requested.topics)
+        else tuple(_topic(step.group, topic) for topic in requested.topics)
     )
     step.respond(OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id=requested.group_id, topics=topics),)))
 

@@ -24,7 +24,7 @@ def encode_sticky_user_data(owned_partitions: Iterable[TopicPartition], generati
     for topic, partition in owned:
         by_topic.setdefault(topic, []).append(partition)
     parts = [pack(">i", len(by_topic))]
-    for topic in java_map_order_computed(each.topic for each in owned):
+    for topic in java_map_order_computed(owned_partition.topic for owned_partition in owned):
         name, partitions = topic.encode(), by_topic[topic]
         parts += (pack(">h", len(name)), name, pack(f">{len(partitions) + 1}i", len(partitions), *partitions))
     return b"".join((*parts, pack(">i", generation_id)))

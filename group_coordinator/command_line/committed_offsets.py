@@ -132,4 +132,6 @@ def _number(text: str, what: str, largest: int, line: int) -> int:
 def of_groups(offsets: Mapping[str, Mapping[Partition, int]], groups: Iterable[str]) -> CommittedOffsets:
     """Those of these groups; of all when none is named."""
     wanted = set(groups)
-    return {group_id: dict(each) for group_id, each in offsets.items() if each and (not wanted or group_id in wanted)}
+    return {
+        group_id: dict(offset) for group_id, offset in offsets.items() if offset and (not wanted or group_id in wanted)
+    }

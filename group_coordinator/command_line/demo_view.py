@@ -66,27 +66,27 @@ class DemoView:
         elif elapsed_s >= self._next_line_s:
             self._next_line_s += LINE_INTERVAL_S
             say(f"-- {status}")
-            for each in sorted(snapshots.values(), key=lambda snapshot: snapshot.group_id):
-                say(f"--   {each.group_id}: {each.state}, generation {each.generation_id}; {_owners(each)}")
+            for shown in sorted(snapshots.values(), key=lambda snapshot: snapshot.group_id):
+                say(f"--   {shown.group_id}: {shown.state}, generation {shown.generation_id}; {_owners(shown)}")
 
 
 def _table(snapshots: Collection[GroupSnapshot], records: Mapping[str, int]) -> Table:
     table = Table(
         "GROUP", "STATE", "GENERATION", "MEMBER", "PARTITIONS", "RECORDS", box=None, pad_edge=False, header_style="bold"
     )
-    for each in sorted(snapshots, key=lambda snapshot: snapshot.group_id):
+    for shown in sorted(snapshots, key=lambda snapshot: snapshot.group_id):
         first = [
-            printable(each.group_id),
-            Text(each.state, style=_STYLES.get(each.state, "yellow")),
-            str(each.generation_id),
+            printable(shown.group_id),
+            Text(shown.state, style=_STYLES.get(shown.state, "yellow")),
+            str(shown.generation_id),
         ]
         rows = [
             [
-                f"{printable(member.client_id)}{' *' if member.member_id == each.leader_id else ''}",
+                f"{printable(member.client_id)}{' *' if member.member_id == shown.leader_id else ''}",
                 printable(words.owned(member.partitions)),
                 str(records.get(member.client_id, 0)),
             ]
-            for member in sorted(each.members, key=lambda member: member.client_id)
+            for member in sorted(shown.members, key=lambda member: member.client_id)
         ]
         for number, row in enumerate(rows or [["-", "", ""]]):
             table.add_row(*(first if number == 0 else ["", "", ""]), *row)

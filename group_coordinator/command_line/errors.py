@@ -49,7 +49,9 @@ def hide(values: Iterable[str]) -> None:
 
     Libraries do repeat them.
     """
-    _hidden.update(each for each in values if len(each) >= _HIDDEN_CHARACTERS_MIN and not _NO_SECRET.fullmatch(each))
+    _hidden.update(
+        value for value in values if len(value) >= _HIDDEN_CHARACTERS_MIN and not _NO_SECRET.fullmatch(value)
+    )
 
 
 def told(problem: BaseException) -> tuple[str, int]:

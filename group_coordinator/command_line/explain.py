@@ -98,10 +98,10 @@ def _of_group(records: Iterable[History], group_id: str, others: dict[str, None]
 
 def _of_generation(found: list[Rebalance], generation: int) -> Rebalance:
     """The last one of this generation: a group that died and came again counts from 1 once more."""
-    for each in reversed(found):
-        if each.generation_id == generation:
-            return each
-    known = sorted({each.generation_id for each in found})
+    for rebalance in reversed(found):
+        if rebalance.generation_id == generation:
+            return rebalance
+    known = sorted({rebalance.generation_id for rebalance in found})
     raise CommandError(
         f"No rebalance of '{printable(found[0].started.group_id)}' led to generation {generation}; there are "
         f"{known[0]} to {known[-1]}."
@@ -112,4 +112,4 @@ def _before(earlier: list[Rebalance], zone: tzinfo) -> Iterator[str]:
     shown = earlier[-PREVIOUS_SHOWN:]
     rest = len(earlier) - len(shown)
     yield "Before:" + (f" (the last {len(shown)} of {len(earlier)})" if rest else "")
-    yield from (f"  {headline(each, zone)}" for each in shown)
+    yield from (f"  {headline(rebalance, zone)}" for rebalance in shown)

@@ -56,19 +56,23 @@ def _steps(rebalance: Rebalance, zone: tzinfo) -> Iterator[str]:
 def _waiting(rebalance: Rebalance, waited: list[WaitedFor]) -> Iterator[str]:
     start_ms = rebalance.started.timestamp_ms
     rows = []
-    for each in waited:
-        told = "never" if each.told_ms is None else f"after {words.duration(each.told_ms - start_ms)}"
-        if each.joined_ms is not None:
-            joined = f"after {words.duration(each.joined_ms - start_ms)}"
+    for member in waited:
+        told = "never" if member.told_ms is None else f"after {words.duration(member.told_ms - start_ms)}"
+        if member.joined_ms is not None:
+            joined = f"after {words.duration(member.joined_ms - start_ms)}"
         else:
             joined = (
                 "never"
-                if each.gone_ms is None
-                else f"never: {each.fate} after {words.duration(each.gone_ms - start_ms)}"
+                if member.gone_ms is None
+                else f"never: {member.fate} after {words.duration(member.gone_ms - start_ms)}"
             )
-        took = "" if each.told_ms is None or each.joined_ms is None else words.duration(each.joined_ms - each.told_ms)
-        mark = "slowest" if each.is_slowest and len(waited) > 1 else ""
-        rows.append((words.name(each.member_id), told, joined, took, mark))
+        took = (
+            ""
+            if member.told_ms is None or member.joined_ms is None
+            else words.duration(member.joined_ms - member.told_ms)
+        )
+        mark = "slowest" if member.is_slowest and len(waited) > 1 else ""
+        rows.append((words.name(member.member_id), told, joined, took, mark))
     yield from aligned(("WAITED FOR", "TOLD", "REJOINED", "TOOK", ""), rows)
 
 
@@ -79,19 +83,19 @@ def _owners(before: Ownership, after: Ownership) -> Iterator[str]:
         return
     table = [
         (
-            each.topic,
-            words.ranges(each.partitions),
-            _owner(each.before),
-            _owner(each.after),
-            "moved" if _has_moved(each) else "",
+            holding.topic,
+            words.ranges(holding.partitions),
+            _owner(holding.before),
+            _owner(holding.after),
+            "moved" if _has_moved(holding) else "",
         )
-        for each in found
+        for holding in found
     ]
     yield from aligned(("TOPIC", "PARTITIONS", "OWNER BEFORE", "OWNER SINCE", ""), table[:OWNER_ROWS_SHOWN])
     if len(table) > OWNER_ROWS_SHOWN:
         yield f"... and {len(table) - OWNER_ROWS_SHOWN} more lines"
-    moved = sum(len(each.partitions) for each in found if _has_moved(each))
-    total = sum(len(each.partitions) for each in found)
+    moved = sum(len(holding.partitions) for holding in found if _has_moved(holding))
+    total = sum(len(holding.partitions) for holding in found)
     yield f"{moved} of {words.count(total, 'partition')} changed owner."
 
 
@@ -113,7 +117,13 @@ def _members(rebalance: Rebalance) -> Iterator[str]:
             if isinstance(identity, MemberIdentity):
                 found[identity.member_id] = identity
     rows = [
-        (words.name(each.member_id), each.client_id, each.client_host, each.group_instance_id or "-", each.member_id)
-        for each in found.values()
+        (
+            words.name(holding.member_id),
+            holding.client_id,
+            holding.client_host,
+            holding.group_instance_id or "-",
+            holding.member_id,
+        )
+        for holding in found.values()
     ]
     yield from aligned(("MEMBER", "CLIENT-ID", "HOST", "INSTANCE", "MEMBER ID"), rows)

@@ -61,7 +61,7 @@ def _of_group(group: FollowedGroup, zone: tzinfo) -> Iterator[str]:
                 f"group {group.group_id}: what it was from {_moment(part.gap_from_ms, zone)} to {until} is not known: "
                 f"{part.gap.reason}"
             )
-    apis = Counter(each.where.split(" ")[0] for each in group.differing)
+    apis = Counter(difference.where.split(" ")[0] for difference in group.differing)
     if apis:
         which = words.listed([f"{count} of {api}" for api, count in apis.items()])
         yield (

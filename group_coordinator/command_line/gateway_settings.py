@@ -64,7 +64,7 @@ class ProxySettings(LoadedSettings, OperationsSettings, Bounds):
         found = properties_problems(self.kafka)
         for name, text in [
             ("listen", self.listen),
-            *(("routes", each) for pair in self.routes.items() for each in pair),
+            *(("routes", address) for pair in self.routes.items() for address in pair),
         ]:
             try:
                 _parse_address(text)

@@ -25,8 +25,15 @@ LogBounds = Mapping[tuple[str, int], Bounds]
 def list_lines(snapshots: list[GroupSnapshot]) -> Iterator[str]:
     """Yields all groups, a line each."""
     rows = [
-        (each.group_id, each.state, len(each.members), each.generation_id, each.protocol_name or _NONE, _since(each))
-        for each in snapshots
+        (
+            snapshot.group_id,
+            snapshot.state,
+            len(snapshot.members),
+            snapshot.generation_id,
+            snapshot.protocol_name or _NONE,
+            _since(snapshot),
+        )
+        for snapshot in snapshots
     ]
     return aligned(("GROUP", "STATE", "#MEMBERS", "GENERATION", "ASSIGNMENT-STRATEGY", "SINCE (UTC)"), rows)
 
@@ -43,15 +50,16 @@ def state_lines(snapshot: GroupSnapshot) -> Iterator[str]:
 
 def member_lines(snapshot: GroupSnapshot) -> Iterator[str]:
     """One group's members; the instance ids have a column where there are any."""
-    static = any(each.group_instance_id for each in snapshot.members)
+    static = any(member.group_instance_id for member in snapshot.members)
     header = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT"]
     rows = [
         [
-            snapshot.group_id, each.member_id, each.group_instance_id or _NONE, each.client_host, each.client_id,
-            sum(len(topic.partitions) for topic in each.partitions or ()),
-            ", ".join(f"{topic.topic}({words.ranges(topic.partitions)})" for topic in each.partitions or ()) or _NONE,
+            snapshot.group_id, member.member_id, member.group_instance_id or _NONE,
+            member.client_host, member.client_id,
+            sum(len(topic.partitions) for topic in member.partitions or ()),
+            ", ".join(f"{topic.topic}({words.ranges(topic.partitions)})" for topic in member.partitions or ()) or _NONE,
         ]
-        for each in snapshot.members
+        for member in snapshot.members
     ]  # fmt: skip
     if not static:
         del header[2]
@@ -107,7 +115,7 @@ def _since(snapshot: GroupSnapshot) -> str:
 
 def json_lines(snapshots: list[GroupSnapshot]) -> Iterator[str]:
     """A JSON object for each group."""
-    return (encode_json(_readable(each)).decode() for each in snapshots)
+    return (encode_json(_readable(snapshot)).decode() for snapshot in snapshots)
 
 
 def _readable(snapshot: GroupSnapshot) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def groups(
     if group is None:
         lines = json_lines(snapshots) if as_json else list_lines(snapshots)
     else:
-        found = next((each for each in snapshots if each.group_id == group), None)
+        found = next((snapshot for snapshot in snapshots if snapshot.group_id == group), None)
         if found is None:
             raise CommandError(f"Consumer group '{group}' does not exist.")
         offsets = read_offsets(config, group) if not (members or state) else {}

@@ -72,7 +72,7 @@ def files_of(names: Sequence[str]) -> list[Path]:
         paths = [name] if Path(name).is_file() else sorted(glob(name, recursive=True))
         if not paths:
             raise CommandError(f"{name} is no file.")
-        found |= dict.fromkeys(Path(each).resolve() for each in paths)
+        found |= dict.fromkeys(Path(path).resolve() for path in paths)
     return list(found)
 
 
@@ -90,7 +90,7 @@ def _names(path: Path | None) -> Mapping[str, str]:
 def _hexadecimal(topic_id: str) -> str:
     """An id as Kafka prints it (22 characters), or with hyphens."""
     plain = topic_id.replace("-", "").lower()
-    if len(plain) == 32 and all(each in "0123456789abcdef" for each in plain):
+    if len(plain) == 32 and all(digit in "0123456789abcdef" for digit in plain):
         return plain
     return (topic_id_from_kafka(topic_id) or "").replace("-", "")
 

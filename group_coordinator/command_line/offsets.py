@@ -76,7 +76,7 @@ def export(
     now = _committed(source.offsets_log())
     found = now if at is None else _as_of(source, parse_moment_ms("--at", at), now)
     chosen = of_groups(found, group or ())
-    absent = [each for each in group or () if each not in chosen]
+    absent = [topic for topic in group or () if topic not in chosen]
     if absent:
         raise CommandError(
             f"Consumer group '{printable(absent[0])}' had no committed offsets{f' at {at}' if at else ''}."
@@ -138,8 +138,15 @@ def load(
 
 def _lines(plan: Plan) -> Iterator[str]:
     rows = [
-        (each.group_id, each.topic, each.partition, "-" if each.before is None else each.before, each.after, each.note)
-        for each in plan.changes
+        (
+            change.group_id,
+            change.topic,
+            change.partition,
+            "-" if change.before is None else change.before,
+            change.after,
+            change.note,
+        )
+        for change in plan.changes
     ]
     return aligned(("GROUP", "TOPIC", "PARTITION", "BEFORE", "AFTER", ""), rows)
 

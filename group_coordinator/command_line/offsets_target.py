@@ -55,15 +55,15 @@ class Target:
         no more, is moved to the end or the start of the log.
         """
         problems = [problem for group_id in offsets if (problem := self._why_not(group_id))]
-        partitions = {partition for each in offsets.values() for partition in each}
+        partitions = {partition for offset in offsets.values() for partition in offset}
         ranges = self._log_ranges(partitions)
         missing = sorted(partitions - ranges.keys())
         problems += [f"There is no partition {number} of a topic {topic}." for topic, number in missing]
         changes = [
             _change(group_id, partition, before.get(partition), offset, ranges[partition])
-            for group_id, each in offsets.items()
+            for group_id, by_partition in offsets.items()
             for before in [self.committed(group_id)]
-            for partition, offset in each.items()
+            for partition, offset in by_partition.items()
             if partition in ranges
         ]
         return Plan(changes, problems)
@@ -80,16 +80,18 @@ class Target:
                 return {}
             raise
         return {
-            (each.topic, each.partition): each.offset
-            for each in found
-            if each.offset != OFFSET_INVALID and each.error is None
+            (partition.topic, partition.partition): partition.offset
+            for partition in found
+            if partition.offset != OFFSET_INVALID and partition.error is None
         }
 
     def apply(self, changes: list[Change]) -> list[str]:
         """Commit the offsets; what was refused, a sentence each."""
         by_group: dict[str, list[TopicPartition]] = {}
-        for each in changes:
-            by_group.setdefault(each.group_id, []).append(TopicPartition(each.topic, each.partition, each.after))
+        for change in changes:
+            by_group.setdefault(change.group_id, []).append(
+                TopicPartition(change.topic, change.partition, change.after)
+            )
         refused = []
         for group_id, partitions in by_group.items():
             (future,) = self._admin.alter_consumer_group_offsets(
@@ -101,9 +103,9 @@ class Target:
                 refused.append(f"Group '{group_id}': {_text(problem.args[0])}.")
                 continue
             refused += [
-                f"Group '{group_id}', {each.topic}-{each.partition}: {_text(each.error)}."
-                for each in answers
-                if each.error is not None
+                f"Group '{group_id}', {answer.topic}-{answer.partition}: {_text(answer.error)}."
+                for answer in answers
+                if answer.error is not None
             ]
         return refused
 
@@ -127,17 +129,21 @@ class Target:
     def _log_ranges(self, partitions: set[Partition]) -> dict[Partition, tuple[int, int]]:
         """Start and end of the logs of those partitions that exist."""
         topics = self._admin.list_topics(timeout=TIMEOUT_S).topics
-        there = [each for each in sorted(partitions) if each[0] in topics and each[1] in topics[each[0]].partitions]
+        there = [
+            partition
+            for partition in sorted(partitions)
+            if partition[0] in topics and partition[1] in topics[partition[0]].partitions
+        ]
         starts = self._log_offsets(there, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         ends = self._log_offsets(there, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        return {each: (starts[each], ends[each]) for each in there}
+        return {place: (starts[place], ends[place]) for place in there}
 
     def _log_offsets(self, partitions: list[Partition], spec: OffsetSpec) -> dict[Partition, int]:
         if not partitions:
             return {}
         wanted = {TopicPartition(topic, number): spec for topic, number in partitions}
         futures = self._admin.list_offsets(wanted, request_timeout=TIMEOUT_S)
-        return {(each.topic, each.partition): future.result().offset for each, future in futures.items()}
+        return {(partition.topic, partition.partition): future.result().offset for partition, future in futures.items()}
 
 
 def _change(group_id: str, partition: Partition, before: int | None, wanted: int, log_range: tuple[int, int]) -> Change:

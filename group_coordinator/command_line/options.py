@@ -118,7 +118,7 @@ def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resol
     given |= {name: _pairs(name, value) for name, value in given.items() if isinstance(value, list)}
     _require_known_variables()
     config, sources = loading.load(kind, given, file)
-    tables = (getattr(config, name) for name, each in settings_of(kind).items() if is_table(each.type))
+    tables = (getattr(config, name) for name, setting in settings_of(kind).items() if is_table(setting.type))
     hide(text for table in tables for text in table.values())
     return Resolved(config, {name: sources[name] for name in _all_names(kind)})
 
@@ -155,10 +155,10 @@ def with_settings(
             command(settings, **arguments)
 
         options = [_file_parameter(), *(_parameter(of, name, _PANELS if panels is None else panels) for name in wanted)]
-        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*others, *options)]
+        parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*others, *options)]
         run.__name__, run.__doc__ = command.__name__, command.__doc__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         assert settings_parameter.name == "settings"
         return run
 

@@ -33,11 +33,11 @@ class StatusLine:
         rate = self._rate(events, time.monotonic() if now_s is None else now_s)
         if not shards:
             return "waiting for the first batch"
-        slowest_ms = max(each.batch_ms for each in shards)
-        lag_ms = max(each.clock_lag_ms for each in shards)
+        slowest_ms = max(shard.batch_ms for shard in shards)
+        lag_ms = max(shard.clock_lag_ms for shard in shards)
         return (
             f"{words.count(len(snapshots), 'group')}{_states(snapshots)}, "
-            f"{words.count(sum(len(each.members) for each in snapshots), 'member')}, "
+            f"{words.count(sum(len(snapshot.members) for snapshot in snapshots), 'member')}, "
             f"{rate:.0f} events/s, batch {slowest_ms} ms, watermark lag {words.duration(lag_ms)}"
         )
 
@@ -51,5 +51,5 @@ class StatusLine:
 
 
 def _states(snapshots: Collection[GroupSnapshot]) -> str:
-    counts = Counter(each.state for each in snapshots)
+    counts = Counter(snapshot.state for snapshot in snapshots)
     return f" ({', '.join(f'{number} {state}' for state, number in sorted(counts.items()))})" if counts else ""

@@ -42,7 +42,8 @@ class Story:
         """Do what is due `now_s` seconds after the beginning, with the groups as they are."""
         self._now_s, self._snapshots = now_s, snapshots
         self._waiting = [
-            each if not each[0]() else (self._condition(next(each[1])), each[1]) for each in self._waiting
+            (self._condition(next(scenario)), scenario) if condition() else (condition, scenario)
+            for condition, scenario in self._waiting
         ]
 
     def end(self) -> None:
@@ -56,7 +57,7 @@ class Story:
 
     def _payments(self) -> Plot:
         """A member crashes, is missed after its session timeout, and comes back."""
-        a, b, c = self._started(*(self._actor("payments", each, "payments", _EAGER) for each in "abc"))
+        a, b, c = self._started(*(self._actor("payments", name, "payments", _EAGER) for name in "abc"))
         while True:
             yield self._stable(a, b, c)
             yield 5
@@ -70,22 +71,22 @@ class Story:
 
     def _orders(self) -> Plot:
         """A rolling deploy: one after the other leaves and comes back as a new version."""
-        team = self._started(*(self._actor("orders", each, "orders", _COOPERATIVE) for each in "abc"))
+        team = self._started(*(self._actor("orders", name, "orders", _COOPERATIVE) for name in "abc"))
         while True:
             yield self._stable(*team)
             yield 8
             self._tell("orders is deployed: a, b and c are restarted, one after the other")
-            for each in team:
-                each.end("leave")
+            for client in team:
+                client.end("leave")
                 yield 2
-                each.start()
+                client.start()
                 yield self._stable(*team)
             yield 30
 
     def _clicks(self) -> Plot:
         """One member flaps: it comes and goes, and each time the other one has to rejoin too."""
         steady, flapper = self._started(
-            *(self._actor("clicks", each, "clicks", _EAGER) for each in ("steady", "flapping"))
+            *(self._actor("clicks", name, "clicks", _EAGER) for name in ("steady", "flapping"))
         )
         while True:
             yield self._stable(steady, flapper)
@@ -103,9 +104,9 @@ class Story:
         a, b = self._started(
             *(
                 self._actor(
-                    "ledger", each, "payments", _EAGER, group_instance_id=f"ledger-{each}", session_timeout_ms=15_000
+                    "ledger", name, "payments", _EAGER, group_instance_id=f"ledger-{name}", session_timeout_ms=15_000
                 )
-                for each in "ab"
+                for name in "ab"
             )
         )
         while True:
@@ -120,7 +121,7 @@ class Story:
     def _reports(self) -> Plot:
         """A member takes too long between two polls, leaves by itself, and rejoins when it polls again."""
         slow, quick = self._started(
-            *(self._actor("reports", each, "orders", _EAGER, max_poll_interval_ms=8_000) for each in ("slow", "quick"))
+            *(self._actor("reports", name, "orders", _EAGER, max_poll_interval_ms=8_000) for name in ("slow", "quick"))
         )
         while True:
             yield self._stable(slow, quick)
@@ -181,7 +182,7 @@ class Story:
             return (
                 group is not None
                 and group.state == GroupState.STABLE
-                and sorted(each.client_id for each in group.members) == names
+                and sorted(member.client_id for member in group.members) == names
             )
 
         return is_so

@@ -125,7 +125,7 @@ class Summary:
     @property
     def by_cause(self) -> Counter[RebalanceTrigger]:
         """The number of rebalances of each cause, over all groups."""
-        return sum((each.rebalances for each in self.groups.values()), Counter())
+        return sum((group.rebalances for group in self.groups.values()), Counter())
 
     def lines(self, zone: tzinfo = UTC) -> Iterator[str]:
         """The page."""
@@ -152,18 +152,18 @@ class Summary:
         busiest = sorted(self.groups.items(), key=lambda item: (-item[1].rebalances.total(), item[0]))
         rows = [
             (
-                group_id, _STATE_NAMES.get(each.state, each.state), each.generation_id, each.rebalances.total(),
-                words.duration(each.rebalancing_ms),
-                each.joined, each.left, each.expired, each.dropped, each.commits, each.refused,
+                group_id, _STATE_NAMES.get(totals.state, totals.state), totals.generation_id, totals.rebalances.total(),
+                words.duration(totals.rebalancing_ms),
+                totals.joined, totals.left, totals.expired, totals.dropped, totals.commits, totals.refused,
             )
-            for group_id, each in busiest[:GROUPS_SHOWN]
+            for group_id, totals in busiest[:GROUPS_SHOWN]
         ]  # fmt: skip
         yield from aligned(header, rows)
         if len(busiest) > GROUPS_SHOWN:
             yield f"... and {len(busiest) - GROUPS_SHOWN} more groups"
 
     def _gone_table(self, zone: tzinfo) -> Iterator[str]:
-        gone = sum(each.left + each.expired + each.dropped + each.gone for each in self.groups.values())
+        gone = sum(group.left + group.expired + group.dropped + group.gone for group in self.groups.values())
         yield "Members that went" + (f" (the last {GONE_SHOWN} of {gone})" if gone > GONE_SHOWN else "")
         for time_ms, _, record in sorted(self._departures, key=lambda each: each[:2]):
             yield f"  {words.clock(time_ms, zone)} {record.group_id}: {sentences.sentence(record, zone)}"

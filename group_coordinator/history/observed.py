@@ -61,8 +61,8 @@ def _member_reconciled(view: HistoryView, record: MemberReconciled) -> None:
 def _held(record: MemberReconciled) -> tuple[AssignedTopic, ...]:
     """What a member has in hand: what it must give up stays its own until it has."""
     by_topic: dict[str, list[int]] = {}
-    for each in (*record.assigned, *record.pending_revocation):
-        by_topic.setdefault(each.topic, []).extend(each.partitions)
+    for topic in (*record.assigned, *record.pending_revocation):
+        by_topic.setdefault(topic.topic, []).extend(topic.partitions)
     return tuple(AssignedTopic(topic=topic, partitions=tuple(sorted(found))) for topic, found in by_topic.items())
 
 

@@ -88,8 +88,8 @@ def _bearer(headers: dict[str, str]) -> str:
 
 def _cookies(headers: dict[str, str]) -> Iterator[str]:
     """Those of our name. Cookies know no ports, so others of the same host may have any form, and this name too."""
-    for each in headers.get("cookie", "").split(";"):
-        name, _, value = each.partition("=")
+    for part in headers.get("cookie", "").split(";"):
+        name, _, value = part.partition("=")
         if name.strip() == COOKIE:
             yield value.strip()
 

@@ -51,7 +51,7 @@ class Cluster:
             ("end", OffsetSpec.latest()),  # type: ignore[no-untyped-call]
         )
         for name, spec in bounds:
-            question = {KafkaTopicPartition(each.topic, each.partition): spec for each in wanted}
+            question = {KafkaTopicPartition(partition.topic, partition.partition): spec for partition in wanted}
             for key, future in self._admin.list_offsets(question, request_timeout=_TIMEOUT_S).items():
                 futures[name, TopicPartition(key.topic, key.partition)] = future
 

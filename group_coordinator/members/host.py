@@ -156,7 +156,7 @@ class MemberHost:
         with self.changed:
             self._members.remove(hosted)
             hosted.wake_at_ms = None
-            self._routes = {request_id: each for request_id, each in self._routes.items() if each is not hosted}
+            self._routes = {request_id: route for request_id, route in self._routes.items() if route is not hosted}
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float | None = None) -> None:
         """Wait until it holds or the time is up. Raises HostError when nothing will happen any more."""

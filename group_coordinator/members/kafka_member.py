@@ -150,7 +150,9 @@ class Member:
         Waits for the answer and raises CommitError if it is a refusal; with `wait=False` a refusal is only logged.
         """
         self._mark_processed()
-        given = None if offsets is None else {each: _with_metadata(offset) for each, offset in offsets.items()}
+        given = (
+            None if offsets is None else {partition: _with_metadata(offset) for partition, offset in offsets.items()}
+        )
         hosted = self._hosted
         with self._host.changed:
             commit_id = self._machine.commit(given)

@@ -52,7 +52,10 @@ class PartitionReader:
         self.drop(positions)
         self.reading.update(positions)
         self._consumer.incremental_assign(
-            [KafkaTopicPartition(each.topic, each.partition, offset) for each, offset in positions.items()]
+            [
+                KafkaTopicPartition(partition.topic, partition.partition, offset)
+                for partition, offset in positions.items()
+            ]
         )
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
@@ -60,7 +63,9 @@ class PartitionReader:
         dropped = [partition for partition in partitions if partition in self.reading]
         if dropped:
             self.reading.difference_update(dropped)
-            self._consumer.incremental_unassign([KafkaTopicPartition(each.topic, each.partition) for each in dropped])
+            self._consumer.incremental_unassign(
+                [KafkaTopicPartition(partition.topic, partition.partition) for partition in dropped]
+            )
 
     def read(self, records_max: int, timeout_s: float) -> list[Record]:
         """Records that have come, waiting for the first; none when the time is up."""

@@ -60,7 +60,7 @@ class TopicWatch:
 
     def _found(self, asked: list[str], counts: dict[str, int]) -> None:
         with self._lock:
-            for topic in (each for each in asked if counts.get(each) == 0 and each not in self._missing):
+            for topic in (name for name in asked if counts.get(name) == 0 and name not in self._missing):
                 _log.warning("there is no topic %s (yet): members that want it get no partitions of it", topic)
             self._missing.difference_update(asked)
             self._missing.update(topic for topic in asked if not counts.get(topic))

@@ -45,8 +45,8 @@ def sentence(record: ObservedHistory) -> str:
             )
             return f"{by} coordinates the group from here on; the sessions of its members begin anew"
         case OffsetsRemoved():
-            shown = listed([f"{each.topic}-{each.partition} (was {each.previous_offset})" for each in record.offsets])
-            return f"the offsets of {shown} are gone: expired or deleted, not known which"
+            lost = [f"{gone.topic}-{gone.partition} (was {gone.previous_offset})" for gone in record.offsets]
+            return f"the offsets of {listed(lost)} are gone: expired or deleted, not known which"
         case TransactionalOffsetsPending() | TransactionalOffsetsAborted():
             return _of_transaction(record)
         case _:
@@ -54,7 +54,7 @@ def sentence(record: ObservedHistory) -> str:
 
 
 def _of_transaction(record: TransactionalOffsetsPending | TransactionalOffsetsAborted) -> str:
-    shown = listed([f"{each.topic}-{each.partition} at {each.offset}" for each in record.offsets])
+    shown = listed([f"{offset.topic}-{offset.partition} at {offset.offset}" for offset in record.offsets])
     if isinstance(record, TransactionalOffsetsAborted):
         return f"producer {record.producer_id} aborts its transaction: {shown} is never committed"
     return f"producer {record.producer_id} writes {shown} in a transaction that is still open"
@@ -73,18 +73,19 @@ def _of_consumer_group(
 ) -> str:
     match record:
         case GroupEpochBumped():
-            why = listed([each.replace("_", " ") for each in record.reasons])
+            why = listed([reason.replace("_", " ") for reason in record.reasons])
             return f"the group goes to epoch {record.generation_id}, because of: {why}"
         case TargetAssignmentComputed():
-            shares = listed([f"{name(each.member_id)} shall own {owned(each.topics)}" for each in record.assignments])
+            shares = [f"{name(share.member_id)} shall own {owned(share.topics)}" for share in record.assignments]
             by = f" by {record.assignor}" if record.assignor else ""
-            return f"the target of epoch {record.assignment_epoch} is computed{by}: {shares or 'nothing for nobody'}"
+            target = listed(shares) or "nothing for nobody"
+            return f"the target of epoch {record.assignment_epoch} is computed{by}: {target}"
         case ConsumerMemberJoined():
             topics = f" for {listed(list(record.joined.subscribed_topics))}" if record.joined.subscribed_topics else ""
             regex = f" for {record.joined.subscribed_regex}" if record.joined.subscribed_regex else ""
             return f"{name(record.joined.member.member_id)} ({record.joined.member.client_id}) joins{topics}{regex}"
         case ConsumerMemberUpdated():
-            changed = listed([each.replace("_", " ") for each in record.changed])
+            changed = listed([setting.replace("_", " ") for setting in record.changed])
             return f"{name(record.updated.member.member_id)} changes its {changed}"
         case ConsumerMemberAway():
             return f"{name(record.member.member_id)} is away for a while; its partitions are kept for it"

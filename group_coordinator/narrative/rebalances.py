@@ -127,7 +127,7 @@ class GroupStory(GroupFold):
         rebalance: int | None,
     ) -> None:
         self._by_member = False
-        self.owners = {each.member_id: each.topics for each in assignments}
+        self.owners = {assignment.member_id: assignment.topics for assignment in assignments}
         if self.current is not None:
             self.current.owned_after = self.owners
 
@@ -186,8 +186,8 @@ def _held_up_by(rebalance: Rebalance) -> Gone | None:
     """The record of a member that was waited for to the last, and went instead of coming."""
     if rebalance.join_phase is None:
         return None
-    awaited = {each.member_id for each in rebalance.join_phase.waited_for if each.joined_ms is None}
-    gone = [each for each in rebalance.steps if isinstance(each, Gone) and each.member.member_id in awaited]
+    awaited = {member.member_id for member in rebalance.join_phase.waited_for if member.joined_ms is None}
+    gone = [step for step in rebalance.steps if isinstance(step, Gone) and step.member.member_id in awaited]
     ended_ms = rebalance.join_phase.timestamp_ms
     return gone[-1] if gone and gone[-1].timestamp_ms == ended_ms else None
 

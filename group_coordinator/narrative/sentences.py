@@ -163,7 +163,7 @@ def _of_recording(record: GroupRecorded | RecordingGap) -> str:
         return f"from here on nothing is known of the group: {record.reason}"
     return (
         f"the recording tells of the group from here on: generation {record.generation_id} of "
-        f"{names(each.member.member_id for each in record.members)}, led by {name(record.leader_id)}"
+        f"{names(joined.member.member_id for joined in record.members)}, led by {name(record.leader_id)}"
     )
 
 
@@ -200,7 +200,7 @@ def _of_member(record: MemberJoined | MemberRejoined | MemberLeft | MemberExpire
                 f"{_said(record.cause)}"
             )
         case MemberRejoined():
-            changes = listed([each.replace("_", " ") for each in record.changed])
+            changes = listed([change.replace("_", " ") for change in record.changed])
             return f"{who} rejoins{f' with new {changes}' if changes else ''}{_said(record.cause)}"
         case MemberLeft():
             return f"{who} leaves{_said(record.cause)}"
@@ -315,7 +315,7 @@ def _waited(waited_for: Sequence[Waited], slowest: str | None, join_ms: int | No
         return ""
     time = "" if join_ms is None else f" {duration(join_ms)}"
     last = f", slowest {name(slowest)}" if slowest is not None and len(waited_for) > 1 else ""
-    return f"; waited{time} for {names(each.member_id for each in waited_for)}{last}"
+    return f"; waited{time} for {names(awaited.member_id for awaited in waited_for)}{last}"
 
 
 def _dropped(dropped: Sequence[str]) -> str:
@@ -334,7 +334,7 @@ def _of_decision(record: ProtocolChosen | LeaderElected | AssignmentReceived) ->
         case LeaderElected():
             return f"{name(record.leader.member_id)} leads: {_LEADS[record.reason]}"
         case AssignmentReceived():
-            shares = [f"{name(each.member_id)} gets {owned(each.topics)}" for each in record.assignments]
+            shares = [f"{name(share.member_id)} gets {owned(share.topics)}" for share in record.assignments]
             return f"leader {name(record.leader_id)} assigns: {listed(shares)}"
         case _:
             assert_never(record)
@@ -351,7 +351,7 @@ _LEADS = {
 def _of_offsets(record: OffsetsCommitted | OffsetsExpired | OffsetsDeleted) -> str:
     match record:
         case OffsetsCommitted():
-            changes = listed([_committed(each) for each in record.offsets])
+            changes = listed([_committed(offset) for offset in record.offsets])
             if record.cause.kind == "observed":
                 return f"committed: {changes}"
             who = name(record.member_id) if record.member_id else f"{_client(record.cause)}, no member,"
@@ -359,7 +359,7 @@ def _of_offsets(record: OffsetsCommitted | OffsetsExpired | OffsetsDeleted) -> s
         case OffsetsExpired():
             return f"the offsets of {_removed(record.offsets)} expire"
         case OffsetsDeleted() if record.cause.kind == "topics_deleted":
-            gone = dict.fromkeys(each.topic for each in record.offsets)
+            gone = dict.fromkeys(offset.topic for offset in record.offsets)
             what = f"topic {next(iter(gone))} was" if len(gone) == 1 else f"topics {listed(list(gone))} were"
             return f"the offsets of {_removed(record.offsets)} are dropped: {what} deleted"
         case OffsetsDeleted():

@@ -67,9 +67,9 @@ def steps(rebalance: Rebalance, zone: tzinfo = UTC) -> list[Step]:
         text = f"the rebalance before this one is interrupted: {why}"
         causes.insert(0, Step(time_ms=start_ms, text=text, is_cause=True))
     told: dict[int, list[str]] = {}
-    for each in _waited(rebalance):
-        if each.told_ms is not None:
-            told.setdefault(each.told_ms, []).append(each.member_id)
+    for member in _waited(rebalance):
+        if member.told_ms is not None:
+            told.setdefault(member.told_ms, []).append(member.member_id)
     notes = [
         Step(time_ms=time_ms, text=f"{words.names(members)} {'learns' if len(members) == 1 else 'learn'} of it")
         for time_ms, members in told.items()
@@ -88,17 +88,17 @@ def waited_for(rebalance: Rebalance) -> list[WaitedFor]:
         if isinstance(record, Gone)
     }
     found = []
-    for each in _waited(rebalance):
-        fate, gone_ms = gone.get(each.member_id, ("never came", None))
-        joined = each.joined_ms is not None
+    for member in _waited(rebalance):
+        fate, gone_ms = gone.get(member.member_id, ("never came", None))
+        joined = member.joined_ms is not None
         found.append(
             WaitedFor(
-                member_id=each.member_id,
-                told_ms=each.told_ms,
-                joined_ms=each.joined_ms,
+                member_id=member.member_id,
+                told_ms=member.told_ms,
+                joined_ms=member.joined_ms,
                 fate="" if joined else fate,
                 gone_ms=None if joined else gone_ms,
-                is_slowest=each.member_id == slowest,
+                is_slowest=member.member_id == slowest,
             )
         )
     return found
@@ -166,8 +166,8 @@ def _step(record: History, zone: tzinfo) -> Step:
 
 def _by_partition(ownership: Ownership) -> dict[tuple[str, int], str]:
     return {
-        (each.topic, partition): member_id
+        (topic.topic, partition): member_id
         for member_id, topics in ownership.items()
-        for each in topics or ()
-        for partition in each.partitions
+        for topic in topics or ()
+        for partition in topic.partitions
     }

@@ -57,7 +57,7 @@ def member(identity: MemberIdentity) -> str:
 
 def names(member_ids: Iterable[str]) -> str:
     """Members in a sentence; when there are many, the first ones and how many more."""
-    return listed([name(each) for each in member_ids])
+    return listed([name(member_id) for member_id in member_ids])
 
 
 def listed(texts: Sequence[str], shown: int = NAMES_SHOWN) -> str:
@@ -87,7 +87,7 @@ def owned(topics: tuple[AssignedTopic, ...] | None) -> str:
     """Return a member's partitions: `payments 0-2, 5; refunds 1`."""
     if topics is None:
         return "something that is no consumer assignment"
-    return "; ".join(f"{each.topic} {ranges(each.partitions)}" for each in topics if each.partitions) or "nothing"
+    return "; ".join(f"{topic.topic} {ranges(topic.partitions)}" for topic in topics if topic.partitions) or "nothing"
 
 
 def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:

@@ -85,7 +85,7 @@ READING_SECONDS = _metric(
     "histogram", "reading_seconds", "Of that, from the append of the answer until the gateway has read it."
 )
 
-GATEWAY_METRICS: tuple[Metric, ...] = tuple(each for each in list(globals().values()) if isinstance(each, Metric))
+GATEWAY_METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
 """All of them."""
 
 
@@ -116,7 +116,7 @@ class GatewayCollector(Collector):
         yield _gauge(PENDING, found.pending)
         yield _counter(IN_DOUBT, {(): found.in_doubt})
         yield _counter(UNEXPECTED, {(): found.answers_unexpected})
-        yield _histogram(ANSWER_SECONDS, {(api,): each for api, each in found.answer_ms.copy().items()})
+        yield _histogram(ANSWER_SECONDS, {(api,): histogram for api, histogram in found.answer_ms.copy().items()})
         yield _histogram(COORDINATOR_SECONDS, {(): found.coordinator_ms})
         yield _histogram(READING_SECONDS, {(): found.reading_ms})
 

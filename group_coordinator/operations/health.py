@@ -103,7 +103,7 @@ class Health:
     def _sign(self, signs: dict[int, float | None], shard: int) -> None:
         with self._lock:
             signs[shard] = self._now_s()
-            last = [max(self._batches_s[each] or 0.0, self._ticks_s[each] or 0.0) for each in self._batches_s]
+            last = [max(self._batches_s[shard] or 0.0, self._ticks_s[shard] or 0.0) for shard in self._batches_s]
             oldest_s = min(last)
             if self._file is not None and oldest_s > self._written_s:
                 self._written_s = oldest_s

@@ -23,7 +23,7 @@ def configure_logs(kind: LogFormat, level: str = "info") -> None:
     handler = _StandardError()
     handler.setFormatter(JsonLines() if kind == "json" else TextLines())
     root = logging.getLogger()
-    for old in [each for each in root.handlers if isinstance(each, _StandardError)]:
+    for old in [handler for handler in root.handlers if isinstance(handler, _StandardError)]:
         root.removeHandler(old)
     root.addHandler(handler)
     for name in OURS:

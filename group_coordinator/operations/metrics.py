@@ -138,7 +138,7 @@ DEAD_LETTERS = _counter(
     "Events that could not be read, and outputs too large to be written, by reason; `unreadable` for a reason that is "
     "none of ours.",
     "reason",
-    known=[(reason,) for reason in (*(each.value for each in EventProblem), OUTPUT_TOO_LARGE, UNREADABLE)],
+    known=[(reason,) for reason in (*(problem.value for problem in EventProblem), OUTPUT_TOO_LARGE, UNREADABLE)],
 )
 GROUPS = _gauge("groups", "Groups by state.", "state")
 MEMBERS = _gauge("members", "Members of all groups.")
@@ -212,7 +212,7 @@ GROUP_REFUSALS = _gauge(
 )
 GROUP_MEMBERS = _gauge("group_members", "Members of the group. The largest ones.", "group")
 
-METRICS: tuple[Metric, ...] = tuple(each for each in list(globals().values()) if isinstance(each, Metric))
+METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
 """All of them."""
 
 
@@ -221,11 +221,15 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._counters = {each: _make_counter(each, self.registry) for each in METRICS if each.kind == "counter"}
+        self._counters = {
+            metric: _make_counter(metric, self.registry) for metric in METRICS if metric.kind == "counter"
+        }
         self._histograms = {
-            each: Histogram(each.name, each.meaning, each.labels, buckets=each.buckets, registry=self.registry)
-            for each in METRICS
-            if each.kind == "histogram"
+            metric: Histogram(
+                metric.name, metric.meaning, metric.labels, buckets=metric.buckets, registry=self.registry
+            )
+            for metric in METRICS
+            if metric.kind == "histogram"
         }
         self._gauges = _Gauges()
         self.registry.register(self._gauges)

@@ -10,7 +10,11 @@ from __future__ import annotations
 
 def printable(text: str) -> str:
     """A text as one line without control characters."""
-    return text if text.isprintable() else "".join(each if each.isprintable() else _escape(each) for each in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(character if character.isprintable() else _escape(character) for character in text)
+    )
 
 
 def printable_lines(text: str) -> str:

@@ -38,12 +38,12 @@ def absent_requests(
     """Return the requests that may be missing before a disagreement, the likeliest first: one request, or the joins of
     all members that the broker names."""
     members = {} if group is None else classic_group(group).members
-    unknown = [each for each in dict.fromkeys(_known_ids(steps)) if each in found.broker and each not in members]
+    unknown = [known for known in dict.fromkeys(_known_ids(steps)) if known in found.broker and known not in members]
     joins = [(known, member_id) for member_id in unknown if (known := _joins_of(steps, member_id))]
     if len(joins) > 1:
         yield tuple(
-            _join(known, found, steps, each, _after_last_answer(steps, found, each) or found.at_us - 1)
-            for known, each in joins
+            _join(known, found, steps, join, _after_last_answer(steps, found, join) or found.at_us - 1)
+            for known, join in joins
         )
     count = 0
     for member_id in _suspects(steps, found, group):
@@ -60,7 +60,7 @@ def absent_requests(
 
 def _suspects(steps: Sequence[Step], found: Disagreement, group: Group | None) -> list[str]:
     """Members that may have sent what is missing: those that the broker names, then those that are there."""
-    named = [each["memberId"] for each in _listed(steps, found)]
+    named = [member["memberId"] for member in _listed(steps, found)]
     classic = None if group is None else classic_group(group)
     joined = (
         [member.member_id for member in classic.members.values() if member.awaiting_join is not None] if classic else []
@@ -121,7 +121,7 @@ def _join(known: list[Step], found: Disagreement, steps: Sequence[Step], member_
     request = template.request.request
     assert isinstance(request, JoinGroupRequest)
     chosen = _protocol(steps, found)
-    metadata = {each["memberId"]: each["metadata"] for each in _listed(steps, found)}
+    metadata = {member["memberId"]: member["metadata"] for member in _listed(steps, found)}
     protocols = tuple(
         replace(protocol, metadata=b64decode(metadata[member_id]))
         if protocol.name == chosen and member_id in metadata

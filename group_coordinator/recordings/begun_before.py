@@ -93,7 +93,7 @@ def beginning_after(
         if request.logged.api == "JoinGroup" and (member_id := request.response.get("memberId")):
             joins.setdefault(str(member_id), []).append(request)
     for answer in sorted(_leaders(requests), key=lambda request: request.logged.ready_us):
-        listed = {str(each["memberId"]): each for each in answer.response["members"]}
+        listed = {str(member["memberId"]): member for member in answer.response["members"]}
         ended = {member_id: _ended(answer, joins.get(member_id, ())) for member_id in listed}
         if None not in ended.values():
             completed = [join for join in ended.values() if join is not None]
@@ -154,7 +154,10 @@ def _member(answer: GroupRequest, listed: Mapping[str, Any], join: GroupRequest)
         client_host=join.logged.client_host,
         session_timeout_ms=timeout_ms,
         rebalance_timeout_ms=timeout_ms if asked.rebalance_timeout_ms < 0 else asked.rebalance_timeout_ms,
-        protocols=tuple(replace(each, metadata=metadata) if each.name == chosen else each for each in asked.protocols),
+        protocols=tuple(
+            replace(protocol, metadata=metadata) if protocol.name == chosen else protocol
+            for protocol in asked.protocols
+        ),
     )
 
 
@@ -169,10 +172,10 @@ def _with_first_clients(
         for member in value.members
     }
     return tuple(
-        replace(each, client_id=stored[each.member_id].client_id, client_host=stored[each.member_id].client_host)
-        if each.member_id in stored
-        else each
-        for each in members
+        replace(member, client_id=stored[member.member_id].client_id, client_host=stored[member.member_id].client_host)
+        if member.member_id in stored
+        else member
+        for member in members
     )
 
 
@@ -201,16 +204,16 @@ def _offsets(
         elif isinstance(request.request, OffsetCommitRequest):
             taken = _taken(request)
             for topic in request.request.topics:
-                for each in topic.partitions:
-                    place = topic.name, each.partition_index
+                for partition in topic.partitions:
+                    place = topic.name, partition.partition_index
                     told.add(place)
                     if request.logged.handled_us < from_us and not records and place in taken:
                         _put(
                             found,
                             *place,
-                            each.committed_offset,
-                            each.committed_leader_epoch,
-                            each.committed_metadata or "",
+                            partition.committed_offset,
+                            partition.committed_leader_epoch,
+                            partition.committed_metadata or "",
                         )
     return tuple(found.values())
 
@@ -220,10 +223,10 @@ def _taken(commit: GroupRequest) -> set[tuple[str, int]]:
     assert isinstance(commit.request, OffsetCommitRequest)
     answered = zip(commit.request.topics, commit.response.get("topics", ()), strict=False)
     return {
-        (topic.name, each["partitionIndex"])
+        (topic.name, partition["partitionIndex"])
         for topic, told in answered
-        for each in told.get("partitions", ())
-        if each.get("errorCode") == ErrorCode.NONE
+        for partition in told.get("partitions", ())
+        if partition.get("errorCode") == ErrorCode.NONE
     }
 
 
@@ -231,16 +234,16 @@ def _learn(found: _Places, request: GroupRequest, told: set[tuple[str, int]]) ->
     """Take the offset committed before from the first answer about a partition."""
     answer = request.response["groups"][0] if "groups" in request.response else request.response
     for topic in answer.get("topics", ()):
-        for each in topic.get("partitions", ()):
-            place = topic.get("name", ""), each["partitionIndex"]
-            if place not in told and each["committedOffset"] != NO_OFFSET:
+        for partition in topic.get("partitions", ()):
+            place = topic.get("name", ""), partition["partitionIndex"]
+            if place not in told and partition["committedOffset"] != NO_OFFSET:
                 told.add(place)
                 _put(
                     found,
                     *place,
-                    each["committedOffset"],
-                    each.get("committedLeaderEpoch", -1),
-                    each.get("metadata") or "",
+                    partition["committedOffset"],
+                    partition.get("committedLeaderEpoch", -1),
+                    partition.get("metadata") or "",
                 )
 
 

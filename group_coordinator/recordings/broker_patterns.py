@@ -55,7 +55,7 @@ def _reason(text: str) -> tuple[RebalanceTrigger, tuple[str, ...], str | None]:
 def _ids(text: str) -> tuple[str, ...]:
     """The ids in what Java or Scala print of a collection: `[a, b]`, `Set(a, b)`, `a,b`."""
     inner = re.sub(r"^\w*[\[(](.*)[\])]$", r"\1", text.strip())
-    return tuple(each.strip() for each in inner.split(",") if each.strip())
+    return tuple(part.strip() for part in inner.split(",") if part.strip())
 
 
 def _instance(text: str | None) -> str | None:
@@ -232,7 +232,7 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
     ),
     (
         r"The following groups were deleted: (?P<ids>.*)\. A total of \d+ offsets were removed",
-        lambda found: [told.GroupDeleted(group_id=each) for each in found["ids"].split(", ")],
+        lambda found: [told.GroupDeleted(group_id=part) for part in found["ids"].split(", ")],
     ),
     (
         r"Group (?P<group>.*) transitioned to Dead in generation (?P<generation_id>-?\d+)",

@@ -62,7 +62,7 @@ class _Phase(Struct):
     rebalance_timeout_ms: int
 
 
-SETTINGS = frozenset(each.name for each in fields(GroupSettings)) - _OWN
+SETTINGS = frozenset(setting.name for setting in fields(GroupSettings)) - _OWN
 """Those of ours that a broker has too."""
 
 
@@ -73,7 +73,7 @@ def parse_settings(given: Mapping[str, str]) -> dict[str, int]:
     for name, text in given.items():
         ours = name.replace(".", "_").replace("-", "_")
         if ours not in known:
-            names = ", ".join(sorted(each.replace("_", ".") for each in known))
+            names = ", ".join(sorted(name.replace("_", ".") for name in known))
             raise ValueError(f"{name} is no setting that matters here; those that do: {names}")
         try:
             parsed[ours] = int(text)
@@ -146,8 +146,9 @@ def _infer_initial_delay(
     def fits(delay: int) -> tuple[int, int, int, int]:
         """Return in how many surely and in how many probably empty groups the delay fits, how closely, and how much it
         explains."""
-        fitting = [(phase.surely, each) for phase, each in zip(phases, late[delay], strict=True) if each is not None]
-        return sum(surely for surely, _ in fitting), len(fitting), -sum(each for _, each in fitting), delay
+        delays = zip(phases, late[delay], strict=True)
+        fitting = [(phase.surely, late_ms) for phase, late_ms in delays if late_ms is not None]
+        return sum(surely for surely, _ in fitting), len(fitting), -sum(late_ms for _, late_ms in fitting), delay
 
     delay = max(late, key=fits)
     inferred[name] = (
@@ -169,7 +170,7 @@ def _initial_phases(requests: Sequence[GroupRequest]) -> Iterator[_Phase]:
         if request.logged.api == "JoinGroup" and request.response.get("errorCode") == ErrorCode.NONE:
             generation, member_id = int(request.response["generationId"]), str(request.response["memberId"])
             joins.setdefault(generation, []).append(request)
-            members.setdefault(generation, set()).update(each["memberId"] for each in request.response["members"])
+            members.setdefault(generation, set()).update(member["memberId"] for member in request.response["members"])
             seen[member_id] = min(seen.get(member_id, generation), generation)
     for generation, answered in joins.items():
         ended_us = min(request.logged.ready_us for request in answered)
@@ -198,7 +199,7 @@ def _round_delay(delay_ms: float) -> int:
     """Return the roundest number a little below the measured delay, for a broker is late, never early."""
     at_most_ms = int(delay_ms + CLOCK_MS)
     rounded = (at_most_ms // step_ms * step_ms for step_ms in ROUND_STEPS_MS)
-    return next((each for each in rounded if each and at_most_ms - each <= LATE_MS), 0)
+    return next((bound_ms for bound_ms in rounded if bound_ms and at_most_ms - bound_ms <= LATE_MS), 0)
 
 
 def _late_ms(phase: _Phase, delay_ms: int) -> int | None:

@@ -106,10 +106,10 @@ def _place(entries: list[LogEntry], entry: LogEntry) -> int:
     place = len(entries)
     if entry.kind == "member left":
         recent = entries[-LEAVE_ENTRIES:]
-        for back, each in enumerate(reversed(recent), 1):
-            if entry.time_ms - each.time_ms > LEAVE_MS:
+        for back, other in enumerate(reversed(recent), 1):
+            if entry.time_ms - other.time_ms > LEAVE_MS:
                 break
-            if (each.kind, each.cause, each.who) == ("rebalance starts", _LEFT, entry.who):
+            if (other.kind, other.cause, other.who) == ("rebalance starts", _LEFT, entry.who):
                 place = len(entries) - back
     return place
 

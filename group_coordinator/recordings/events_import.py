@@ -44,17 +44,17 @@ class EventsImport:
         self.counts = ImportCounts(
             groups=len(following.groups),
             set_aside=sum(following.set_aside.values())
-            + sum(sum(each.not_compared.values()) for each in following.groups),
+            + sum(sum(group.not_compared.values()) for group in following.groups),
         )
         self._following = following
         self._next_offset = [0] * shard_count
         self._clock_ms: list[int | None] = [None] * shard_count
 
     def __iter__(self) -> Iterator[Record]:
-        said = [(each, group) for group in self._following.groups for each in group.said()]
+        said = [(message, group) for group in self._following.groups for message in group.said()]
         said.sort(key=lambda each: each[0].clock_ms)  # stable: what is said to one group keeps its order
-        for each, group in said:
-            yield from self._event(group, each)
+        for message, group in said:
+            yield from self._event(group, message)
         if self._following.end_ms is not None:
             for partition in range(len(self._next_offset)):
                 yield from self._tick(partition, self._following.end_ms)

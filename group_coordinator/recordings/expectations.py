@@ -107,7 +107,9 @@ class Expected(Struct, kw_only=True):
     def generation(self, number: int, now_us: int) -> Generation | None:
         """The next generation of that number: a group may be removed, and count from 1 again."""
         first = bisect_left(self.generations, now_us - LATE_MS * 1000, key=lambda each: each.ready_us)
-        return next((each for each in islice(self.generations, first, None) if each.number == number), None)
+        return next(
+            (generation for generation in islice(self.generations, first, None) if generation.number == number), None
+        )
 
 
 def answer_disagreement(step: Step, answer: Answer, at_us: int) -> Disagreement | None:

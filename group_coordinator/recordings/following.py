@@ -85,8 +85,13 @@ class FollowedGroup(Struct, kw_only=True):
     @property
     def differing(self) -> list[Disagreement]:
         """The answers that differ, each once."""
-        found = (each for part in self.parts for each in part.result.disagreements if each.kind in ("answer", "time"))
-        return list({each.about: each for each in found}.values())
+        found = (
+            disagreement
+            for part in self.parts
+            for disagreement in part.result.disagreements
+            if disagreement.kind in ("answer", "time")
+        )
+        return list({difference.about: difference for difference in found}.values())
 
 
 class Following(Struct, kw_only=True):
@@ -190,9 +195,9 @@ class _Follower:
         for stretch in (*self._protocols.stretches(group_id), None):
             until_us = self._end_ms * 1000 if stretch is None else stretch.from_us
             of_it = [
-                each
-                for each in requests
-                if after_us <= each.logged.handled_us and (stretch is None or each.logged.handled_us < until_us)
+                request
+                for request in requests
+                if after_us <= request.logged.handled_us and (stretch is None or request.logged.handled_us < until_us)
             ]
             self._follow_classic(followed, of_it, after_us, until_us // 1000, why)
             if stretch is not None:
@@ -256,7 +261,7 @@ class _Follower:
             replay.finish(until_ms)
         else:
             replay.advance_to(doubt[0].time_ms)
-        said = [SaidToGroup(each.clock_ms, _said(each)) for each in replay.said]
+        said = [SaidToGroup(message.clock_ms, _said(message)) for message in replay.said]
         if beginning is not None:
             said.insert(0, SaidToGroup(from_us // 1000, beginning.group))
         part = Part(beginning=beginning, expected=expected, result=result, said=said)
@@ -274,7 +279,7 @@ class _Follower:
         if told is None:
             return None
         first_ms, last_ms = from_us // 1000, until_ms + (EDGE_MS if until_ms == self._end_ms else 0)
-        return [each for each in told if first_ms <= _time_ms(each) <= last_ms]
+        return [line for line in told if first_ms <= _time_ms(line) <= last_ms]
 
 
 def _known_from(
@@ -282,9 +287,13 @@ def _known_from(
 ) -> list[GroupRequest]:
     """The requests from where the group is known on; the others are set aside, but for those that are known to
     differ."""
-    known = [] if beginning is None else [each for each in requests if each.logged.handled_us >= beginning.from_us]
-    ids, differing = {each.request_id for each in known}, {each.about for each in followed.differing}
-    aside = sum(each.request_id not in ids and f"answer:{each.request_id}" not in differing for each in requests)
+    known = (
+        [] if beginning is None else [request for request in requests if request.logged.handled_us >= beginning.from_us]
+    )
+    ids, differing = {request.request_id for request in known}, {request.about for request in followed.differing}
+    aside = sum(
+        request.request_id not in ids and f"answer:{request.request_id}" not in differing for request in requests
+    )
     if aside:
         followed.not_compared[why] = followed.not_compared.get(why, 0) + aside
     return known

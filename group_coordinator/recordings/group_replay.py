@@ -227,11 +227,11 @@ class GroupReplay:
         leader_id = self._present(group, coming.leader)
         if leader_id == group.leader_id:
             return
-        staying = {self._present(group, each) for each in coming.members}
+        staying = {self._present(group, member) for member in coming.members}
         leading = [leader_id] if leader_id in group.members else []
         first = (
             *leading,
-            *(each for each in group.members if coming.members and each not in staying and each != leader_id),
+            *(member for member in group.members if coming.members and member not in staying and member != leader_id),
         )
         if tuple(group.members)[: len(first)] != first:
             put_first(group, first)
@@ -252,7 +252,7 @@ class GroupReplay:
                 return
             group.timers = {
                 name: replace(timer, deadline_ms=deadline_ms),
-                **{each: group.timers[each] for each in group.timers if each != name},
+                **{timer: group.timers[timer] for timer in group.timers if timer != name},
             }
 
     def _present(self, group: ClassicGroup, member_id: str) -> str:
@@ -319,12 +319,14 @@ class GroupReplay:
             return
         ahead = list(enumerate(entries[number + 1 : number + RESYNC_ENTRIES], number + 1))
         if isinstance(record, MemberExpired):
-            for place, each in ahead:
-                if place not in self._taken_entries and entry_disagreement(entry, each, place, slack_ms, 0, 0) is None:
+            for place, expected in ahead:
+                if place in self._taken_entries:
+                    continue
+                if entry_disagreement(entry, expected, place, slack_ms, 0, 0) is None:
                     self._taken_entries.add(place)
                     return
         self.disagreements.append(found)
-        self._next_entry = next((place for place, each in ahead if entry.same(each)), number) + 1
+        self._next_entry = next((place for place, expected in ahead if entry.same(expected)), number) + 1
 
     def _skip_taken_entries(self) -> None:
         while self._next_entry in self._taken_entries:

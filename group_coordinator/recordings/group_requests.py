@@ -174,7 +174,7 @@ def _answer_of_group(logged: LoggedRequest, group_id: str, response: Json) -> Js
     entries, name, since = _PER_GROUP.get(logged.api, ("", "", 0))
     if entries and logged.api_version >= since:
         listed = answer.get(entries)
-        answer[entries] = [each for each in listed if each.get(name) == group_id] if isinstance(listed, list) else []
+        answer[entries] = [entry for entry in listed if entry.get(name) == group_id] if isinstance(listed, list) else []
     return answer
 
 
@@ -235,7 +235,7 @@ def _kept_topics(topics: list[Json], refused: set[tuple[str, int]]) -> list[Json
     kept = []
     for topic in topics:
         name = _name_or_id(topic)
-        partitions = [each for each in topic["partitions"] if (name, each["partitionIndex"]) not in refused]
+        partitions = [part for part in topic["partitions"] if (name, part["partitionIndex"]) not in refused]
         if partitions:
             kept.append({**topic, "partitions": partitions})
     return kept
@@ -266,7 +266,7 @@ def _without_partitions(
         replace(
             topic,
             partitions=tuple(
-                each for each in topic.partitions if (name_of(topic), each.partition_index) not in refused
+                part for part in topic.partitions if (name_of(topic), part.partition_index) not in refused
             ),
         )
         for topic in request.topics

@@ -100,7 +100,7 @@ def verify_histories(paths: Iterable[Path], progress: Callable[[HistoryReport], 
 
 def history_config(settings: Json) -> GroupConfig:
     """The settings of a history: broker settings by their Kafka names, and `start_ms`, when the coordinator started."""
-    names = {each.name: each.name.replace("_", ".") for each in fields(GroupConfig)}
+    names = {setting.name: setting.name.replace("_", ".") for setting in fields(GroupConfig)}
     config = GroupConfig(**{ours: settings[name] for ours, name in names.items() if name in settings})
     phase_ms = settings["start_ms"] % config.offsets_retention_check_interval_ms
     return dataclasses.replace(config, offsets_retention_check_phase_ms=phase_ms)
@@ -146,7 +146,7 @@ class _Replay:
                 self._compare(step, "state_before", step.get("state_before"), self._state_before(step))
                 outputs += self._handle(step, answers)
             answers += self._answers(outputs)
-            recorded = [each for each in step.get("answers", ()) if each["id"] not in self.never_answered]
+            recorded = [answer for answer in step.get("answers", ()) if answer["id"] not in self.never_answered]
             self._compare(step, "answers", _sorted_answers(recorded), _sorted_answers(answers))
             self._compare(step, "records", _recorded_records(step), _records(outputs))
             actual = {group_id: group_state(group) for group_id, group in self.coordinator.groups.items()}
@@ -157,7 +157,7 @@ class _Replay:
 
     def _change_cluster(self, step: Json) -> list[Output]:
         """From now on these topics exist and no others; each group with offsets of a deleted one gets an event."""
-        topics = {each["name"]: topic_id_from_kafka(each["topic_id"]) or "" for each in step["cluster"]["topics"]}
+        topics = {topic["name"]: topic_id_from_kafka(topic["topic_id"]) or "" for topic in step["cluster"]["topics"]}
         gone = tuple(
             DeletedTopic(name=name, topic_id=topic_id)
             for name, topic_id in self.topic_ids.items()
@@ -206,11 +206,11 @@ class _Replay:
             event = RequestEvent(step["id"], at_ms, at_ms, envelope, request)
             outputs += self.coordinator.handle(group_id, event)
             self._count_new_member(group_id)
-        own = [each for each in outputs if isinstance(each, Answer) and each.request_id == str(step["id"])]
+        own = [output for output in outputs if isinstance(output, Answer) and output.request_id == str(step["id"])]
         if len(requests) != 1 and len(own) == len(requests):
-            response = response_to_kafka(api, version, merge(api, [each.response for each in own]))
+            response = response_to_kafka(api, version, merge(api, [output.response for output in own]))
             answers.append({"id": step["id"], "at_ms": at_ms, "response": response})
-            return [each for each in outputs if each not in own]
+            return [output for output in outputs if output not in own]
         return outputs
 
     def _count_new_member(self, group_id: str) -> None:

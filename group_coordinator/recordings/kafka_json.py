@@ -185,7 +185,7 @@ def _topic_name(api: str, version: int, topic_id: bytes, topic_names: Mapping[st
 def _plain(name: str, value: Any) -> Any:
     """A value of ours as the definitions have it."""
     if isinstance(value, tuple):
-        return tuple([_plain(name, each) for each in value])
+        return tuple([_plain(name, item) for item in value])
     if isinstance(value, Struct):
         return {field: _plain(field, getattr(value, field)) for field in value.__struct_fields__}
     if name == "topic_id":

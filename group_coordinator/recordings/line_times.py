@@ -102,7 +102,7 @@ def _named(written: datetime, name: str, time_zone: tzinfo) -> datetime | None:
         except (ValueError, OSError, KeyError):
             return None
     candidates = (written.replace(tzinfo=time_zone, fold=fold) for fold in (0, 1))
-    return next((each for each in candidates if each.tzname() == name), None)
+    return next((candidate for candidate in candidates if candidate.tzname() == name), None)
 
 
 def _us(moment: datetime, fraction_us: int) -> int:

@@ -121,7 +121,7 @@ def _load(
 
 def _inferred(before: GroupRequest, after: GroupRequest, refused: Sequence[GroupRequest], places: Places) -> Load:
     first_us = after.logged.handled_us
-    of_new = [each.logged.ready_us for each in refused if places.of(each) == places.of(after)]
+    of_new = [request.logged.ready_us for request in refused if places.of(request) == places.of(after)]
     loaded_us = max([first_us - RETRY_US, *(us for us in of_new if us <= first_us)])
     from_us = _from(before, places.last_heard_us(before, after, first_us), first_us)
     return Load(from_us=from_us, loaded_us=max(loaded_us, from_us))
@@ -139,7 +139,7 @@ def _refused_between(
     known = (places.of(before), places.of(after))
     first = bisect_right(refusals, before.logged.handled_us, key=_ready_us)
     last = bisect_right(refusals, after.logged.handled_us, key=_ready_us)
-    return [each for each in refusals[first:last] if places.of(each) in known]
+    return [refusal for refusal in refusals[first:last] if places.of(refusal) in known]
 
 
 def _ready_us(request: GroupRequest) -> int:

@@ -311,7 +311,7 @@ def _in_order(count: int, links: Mapping[tuple[int, int], _Link]) -> list[int]:
     order: list[int] = []
     left = list(range(count))
     while left:
-        following = next((each for each in left if not waits[each]), left[0])
+        following = next((request for request in left if not waits[request]), left[0])
         left.remove(following)
         order.append(following)
         waits.subtract(later for earlier, later in links if earlier == following)

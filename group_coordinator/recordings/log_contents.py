@@ -235,5 +235,5 @@ def _first_code(response: object) -> int | None:
             return code
         response = list(response.values())
     if isinstance(response, list):
-        return next((code for each in response if (code := _first_code(each)) is not None), None)
+        return next((code for part in response if (code := _first_code(part)) is not None), None)
     return None

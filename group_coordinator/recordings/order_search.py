@@ -166,7 +166,7 @@ class OrderSearch:
             return self._apply(moves)
         if found.broker_ms is not None or self._gave_up > GIVE_UP_AFTER:
             return None
-        absent = (self._insertions(each) for each in absent_requests(self._steps, found, group))
+        absent = (self._insertions(request) for request in absent_requests(self._steps, found, group))
         if (moves := self._best(position, found, absent)) is not None:
             return self._apply(moves)
         self._gave_up += 1
@@ -189,13 +189,13 @@ class OrderSearch:
         steps = (
             Step(
                 index=index,
-                request=each.request,
-                effect_us=each.effect_us,
-                earliest_us=each.effect_us,
-                latest_us=each.effect_us,
-                inferred=each.why,
+                request=request.request,
+                effect_us=request.effect_us,
+                earliest_us=request.effect_us,
+                latest_us=request.effect_us,
+                inferred=request.why,
             )
-            for index, each in enumerate(absent, len(self._steps))
+            for index, request in enumerate(absent, len(self._steps))
         )
         return tuple(Move(step.index, step.effect_us, inserted=step) for step in steps)
 

@@ -41,7 +41,7 @@ class RecordCursor:
             return None
         ahead = records[number + 1 : number + RESYNC_ENTRIES]
         matching = (
-            place for place, each in enumerate(ahead, 1) if record_disagreement(record, each, 0, slack_ms, 0) is None
+            place for place, entry in enumerate(ahead, 1) if record_disagreement(record, entry, 0, slack_ms, 0) is None
         )
         self._go_on(next(matching, 0) + 1)
         return found

@@ -59,10 +59,14 @@ def expected_of(
 def _add_generation(expected: Expected, request: GroupRequest) -> None:
     answer, ready_us = request.response, request.logged.ready_us
     number, leader = int(answer["generationId"]), str(answer["leader"])
-    same = (each for each in reversed(expected.generations) if (each.number, each.leader) == (number, leader))
+    same = (
+        generation
+        for generation in reversed(expected.generations)
+        if (generation.number, generation.leader) == (number, leader)
+    )
     generation = next(same, None)
     if generation is None:
         generation = Generation(ready_us, number, leader)
         expected.generations.append(generation)
     generation.ready_us = min(generation.ready_us, ready_us)
-    generation.members |= {str(each["memberId"]) for each in answer.get("members") or ()}
+    generation.members |= {str(member["memberId"]) for member in answer.get("members") or ()}

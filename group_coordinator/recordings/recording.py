@@ -211,11 +211,11 @@ class _Verification:
             found, is_whole = part.result.disagreements, part.gap is None
             if report.records is not None:
                 told = len(part.expected.records or ()) if is_whole else part.result.records
-                _count(report.records, told, [each for each in found if each.kind == "record"])
+                _count(report.records, told, [difference for difference in found if difference.kind == "record"])
             if report.log_entries is not None:
                 told = len(part.expected.entries or ()) if is_whole else part.result.entries
-                _count(report.log_entries, told, [each for each in found if each.kind == "log"])
-            report.differences += (_difference(group.group_id, each) for each in found)
+                _count(report.log_entries, told, [difference for difference in found if difference.kind == "log"])
+            report.differences += (_difference(group.group_id, difference) for difference in found)
         report.notes += notes_of(group)
 
     def _check_partition(self, group_id: str, requests: Sequence[GroupRequest], partitions: int | None) -> None:
@@ -238,7 +238,7 @@ class _Verification:
 
 def _count(compared: Compared, told: int, found: Sequence[Disagreement]) -> None:
     """`told`: by the broker. Where it tells anything, what it lacks was compared, too."""
-    compared.total += told + sum(each.broker == NOTHING for each in found) if told else 0
+    compared.total += told + sum(difference.broker == NOTHING for difference in found) if told else 0
     compared.differ += len(found)
 
 

@@ -169,12 +169,12 @@ class ConnectionOrder:
         """A request of the same connection that came before, though its rounded time is a little later."""
         return next(
             (
-                each
-                for _, each in self._waiting
-                if each.connection == request.connection
-                and each.client_id == request.client_id
-                and each.correlation_id < request.correlation_id
-                and each.ready_us <= request.ready_us + self._tolerance_us
+                waiting
+                for _, waiting in self._waiting
+                if waiting.connection == request.connection
+                and waiting.client_id == request.client_id
+                and waiting.correlation_id < request.correlation_id
+                and waiting.ready_us <= request.ready_us + self._tolerance_us
             ),
             None,
         )

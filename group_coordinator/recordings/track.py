@@ -62,5 +62,7 @@ def _succeeded(step: Step) -> bool:
     """Return whether the broker's answer says that the member is in the group."""
     answer = step.request.response
     codes = [answer.get("errorCode", 0)]
-    codes += [each.get("errorCode", 0) for topic in answer.get("topics", ()) for each in topic.get("partitions", ())]
+    codes += [
+        partition.get("errorCode", 0) for topic in answer.get("topics", ()) for partition in topic.get("partitions", ())
+    ]
     return not any(codes)

@@ -25,7 +25,9 @@ _DELTA_NAMES = {"bigint": "long", "date": "date", "timestamp": "timestamp", "str
 @cache
 def arrow_schema(table: Table) -> pa.Schema:
     """The columns of a file: all but the day, which is in the file's path."""
-    return pa.schema([pa.field(each.name, _arrow_type(each.sql_type)) for each in columns(table) if each.name != DAY])
+    return pa.schema(
+        [pa.field(column.name, _arrow_type(column.sql_type)) for column in columns(table) if column.name != DAY]
+    )
 
 
 def arrow_table(table: Table, rows: Sequence[AnyRow]) -> pa.Table:
@@ -53,8 +55,13 @@ def _arrow_type(sql_type: str) -> pa.DataType:
 def delta_schema(table: Table) -> dict[str, Any]:
     """The schema as Delta's transaction log has it."""
     fields = [
-        {"name": each.name, "type": _delta_type(each.sql_type), "nullable": True, "metadata": {"comment": each.meaning}}
-        for each in columns(table)
+        {
+            "name": column.name,
+            "type": _delta_type(column.sql_type),
+            "nullable": True,
+            "metadata": {"comment": column.meaning},
+        }
+        for column in columns(table)
     ]
     return {"type": "struct", "fields": fields}
 
@@ -77,7 +84,7 @@ def _inside(sql_type: str) -> str:
 
 def _struct_fields(sql_type: str) -> list[tuple[str, str]]:
     """Fields of a struct of scalars: the only ones that there are."""
-    return [(name, kind) for name, _, kind in (each.partition(":") for each in _inside(sql_type).split(","))]
+    return [(name, kind) for name, _, kind in (part.partition(":") for part in _inside(sql_type).split(","))]
 
 
 def day_text(day: int) -> str:

@@ -51,12 +51,12 @@ def columns(table: Table) -> tuple[Column, ...]:
 
 def row_schema(table: Table) -> str:
     """The fields of a row as a Spark schema: what its JSON holds."""
-    return ", ".join(f"`{each.name}` {each.sql_type}" for each in columns(table) if each.made_of is None)
+    return ", ".join(f"`{column.name}` {column.sql_type}" for column in columns(table) if column.made_of is None)
 
 
 def table_schema(table: Table) -> str:
     """The columns of the table as a Spark schema, with their meanings as comments."""
-    return ", ".join(f"`{each.name}` {each.sql_type} COMMENT {quoted(each.meaning)}" for each in columns(table))
+    return ", ".join(f"`{column.name}` {column.sql_type} COMMENT {quoted(column.meaning)}" for column in columns(table))
 
 
 def quoted(text: str) -> str:
@@ -72,8 +72,8 @@ def day_number(table: Table, row: AnyRow) -> int:
 
 def columns_reference() -> str:
     """Markdown: every table and column with its type and meaning. A moment and its timestamp share a line."""
-    common = [each for each in columns(TABLES["events"]) if each.name in _meanings(Row)]
-    changing = [each for each in columns(TABLES["rebalances"]) if each.name == LAST_SEQ]
+    common = [column for column in columns(TABLES["events"]) if column.name in _meanings(Row)]
+    changing = [column for column in columns(TABLES["rebalances"]) if column.name == LAST_SEQ]
     parts = [
         f"Every table is partitioned by `{DAY}` (date), the UTC day of the moment that stands below beside its key. "
         "A moment is a bigint in `..._ms` and a timestamp in `..._at`.\n",
@@ -84,19 +84,21 @@ def columns_reference() -> str:
         key = ", ".join(f"`{name}`" for name in table.key)
         kind = "Rows change until they have ended." if table.changes else "Rows are only added."
         about = inspect.cleandoc(table.row.__doc__ or "")
-        own = _columns_list([each for each in columns(table) if each.name != DAY and each not in (*common, *changing)])
+        own = _columns_list(
+            [column for column in columns(table) if column.name != DAY and column not in (*common, *changing)]
+        )
         parts.append(f"### `{table.name}`\n\n{about}\n\nKey: {key}. Day of `{table.day_of}`. {kind}\n\n{own}")
     return "\n".join(parts)
 
 
 def _columns_list(shown: Sequence[Column]) -> str:
-    timestamps = {each.made_of: each for each in shown if each.sql_type == "timestamp"}
+    timestamps = {column.made_of: column for column in shown if column.sql_type == "timestamp"}
     lines = []
-    for each in shown:
-        if each.sql_type != "timestamp":
-            moment = timestamps.get(each.name)
-            names = f"`{each.name}`, `{moment.name}`" if moment else f"`{each.name}` {_shown_type(each)}"
-            lines.append(f"- {names}: {each.meaning}")
+    for column in shown:
+        if column.sql_type != "timestamp":
+            moment = timestamps.get(column.name)
+            names = f"`{column.name}`, `{moment.name}`" if moment else f"`{column.name}` {_shown_type(column)}"
+            lines.append(f"- {names}: {column.meaning}")
     return "\n".join(lines) + "\n"
 
 

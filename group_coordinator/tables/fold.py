@@ -267,7 +267,7 @@ class GroupTables(GroupFold):
 
     def target_computed(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
         if self._rebalance is not None:
-            partitions = sum(len(each.partitions) for one in assignments for each in one.topics or ())
+            partitions = sum(len(topic.partitions) for one in assignments for topic in one.topics or ())
             rebalance_rows.assign(self._rebalance, record, None, partitions)
             self._rebalance_changed = True
 

@@ -44,13 +44,13 @@ class OwnershipRows:
         for assignment in assignments:
             is_readable = is_readable and assignment.topics is not None
             had = before.get(assignment.member_id, {})
-            for each in assignment.topics or ():
-                count += len(each.partitions)
-                had_of_topic = had.get(each.topic, {})
-                for partition in each.partitions:
+            for topic in assignment.topics or ():
+                count += len(topic.partitions)
+                had_of_topic = had.get(topic.topic, {})
+                for partition in topic.partitions:
                     # What it had goes on; taken out of `before`, where that remains which has ended.
                     kept = had_of_topic.pop(partition, None)
-                    self._hold(record, assignment.member_id, each.topic, partition, at_ms, kept)
+                    self._hold(record, assignment.member_id, topic.topic, partition, at_ms, kept)
         for member_id, topics in before.items():
             self._end(record, member_id, topics, "revoked", at_ms, rebalance)
         return count if is_readable else None
@@ -65,10 +65,10 @@ class OwnershipRows:
     ) -> None:
         """This member owns these partitions from now on; others keep theirs."""
         before = self.held.pop(member_id, {})
-        for each in topics:
-            had = before.get(each.topic, {})
-            for partition in each.partitions:
-                self._hold(record, member_id, each.topic, partition, at_ms, had.pop(partition, None))
+        for topic in topics:
+            had = before.get(topic.topic, {})
+            for partition in topic.partitions:
+                self._hold(record, member_id, topic.topic, partition, at_ms, had.pop(partition, None))
         self._end(record, member_id, before, "revoked", at_ms, rebalance)
 
     def release(

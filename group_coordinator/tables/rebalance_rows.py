@@ -142,5 +142,5 @@ def abandoned(running: Running, at_ms: int) -> Rebalance:
 
 def _waited(waited: tuple[Waited, ...]) -> tuple[WaitedFor, ...]:
     return tuple(
-        WaitedFor(member_id=each.member_id, told_ms=each.told_ms, joined_ms=each.joined_ms) for each in waited
+        WaitedFor(member_id=member.member_id, told_ms=member.told_ms, joined_ms=member.joined_ms) for member in waited
     )

@@ -88,7 +88,7 @@ def _fold_whole(key: tuple[Any], frame: pd.DataFrame) -> pd.DataFrame:
 def _records(frame: pd.DataFrame) -> Iterator[RawRecord]:
     places = frame[["partition", "offset", "timestamp_ms"]].astype("Int64")
     columns_of = [places[name].astype(object).where(places[name].notna(), None) for name in places.columns]
-    return (RawRecord(*each) for each in zip(*columns_of, frame["value"], strict=True))
+    return (RawRecord(*record) for record in zip(*columns_of, frame["value"], strict=True))
 
 
 def _frame(rows: list[AnyRow]) -> pd.DataFrame:

@@ -84,7 +84,9 @@ class DeltaSink:
             raise TablesError(f"The table {table_path(self._directory, table)} has columns of other types: {lines}.")
         absent = [column for name, column in wanted.items() if name not in there]
         if absent:
-            added = ", ".join(f"`{each.name}` {each.sql_type} COMMENT {quoted(each.meaning)}" for each in absent)
+            added = ", ".join(
+                f"`{column.name}` {column.sql_type} COMMENT {quoted(column.meaning)}" for column in absent
+            )
             self._spark.sql(f"ALTER TABLE {self._name(table)} ADD COLUMNS ({added})")
 
     def write(self, table: Table, rows: DataFrame, days: Sequence[int], batch_id: int) -> None:

@@ -241,8 +241,8 @@ class _Reader:
                 client = self._by_member[request.member_id]
                 self._commits.append((client, event))
             case LeaveGroupRequest():
-                for each in request.members:
-                    self._leave(each, time_ms, event)
+                for member in request.members:
+                    self._leave(member, time_ms, event)
             case _:
                 self._other_requests.append(event)
         if client is not None:
@@ -266,7 +266,7 @@ class _Reader:
                 client_host=envelope.client_host,
                 instance_id=request.group_instance_id,
                 topics=topics,
-                assignors=tuple(each.name for each in request.protocols),
+                assignors=tuple(protocol.name for protocol in request.protocols),
                 rack_id=rack_id,
                 session_timeout_ms=request.session_timeout_ms,
                 rebalance_timeout_ms=request.rebalance_timeout_ms
@@ -376,7 +376,7 @@ class _Reader:
         client.heartbeat_interval_ms = max(min(usual_ms, client.session_timeout_ms // 2), 50)
         client.reaction_ms = median_low(client.reactions) if client.reactions else 100
         long_ms = max(2 * client.heartbeat_interval_ms + 500, _SHORT_MS)
-        client.silences = [each for each in client.pauses if each[1] - each[0] > long_ms]
+        client.silences = [pause for pause in client.pauses if pause[1] - pause[0] > long_ms]
         if client.stalled_since_ms is not None:
             client.stalls.append((client.stalled_since_ms, self._log.ends_ms + 1))
         elif (

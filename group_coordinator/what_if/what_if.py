@@ -72,8 +72,8 @@ def play(
     replay = _Replay(log, own, found)
     replay.run(
         [
-            _ReplayedClient(replay, client, each, number, assignors)
-            for number, (client, each) in enumerate(zip(found.clients, cast, strict=True))
+            _ReplayedClient(replay, client, part, number, assignors)
+            for number, (client, part) in enumerate(zip(found.clients, cast, strict=True))
         ]
     )
     return replay.history
@@ -182,7 +182,7 @@ class _Replay:
     def _next_ms(self) -> int | None:
         due_ms = self._coordinator.next_deadline_ms()
         moments = (self._actions.next_ms(), None if due_ms is None else self._moment_of(due_ms))
-        return min((each for each in moments if each is not None), default=None)
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def _moment_of(self, clock_ms: int) -> int:
         time_ms = max(self._log.clock.when(clock_ms), self.now_ms)

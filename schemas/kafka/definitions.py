@@ -108,7 +108,7 @@ def names_of(folder: Folder) -> tuple[str, ...]:
 
 def parse_definition(source: Mapping[str, Any]) -> Definition:
     """A definition of its JSON."""
-    common = {each["name"]: each for each in source.get("commonStructs", ())}
+    common = {struct["name"]: struct for struct in source.get("commonStructs", ())}
     name = source["name"]
     return Definition(
         name=name,

@@ -101,7 +101,7 @@ def _field_reader(field: Field, version: int) -> Convert:
             if not is_array:
                 return read(value)
             if isinstance(value, list):
-                return tuple([read(each) for each in value])
+                return tuple([read(element) for element in value])
         except TypeError:
             pass
         raise JsonFormError(f"{name} cannot be {str(value)[:100]!r}")

@@ -58,6 +58,6 @@ def _drop_foreign_defaults(java: Any, configuration: Any) -> None:
     written = java.java.io.StringWriter()
     # Names and origins only: it redacts secrets and expands variables.
     java.org.apache.hadoop.conf.Configuration.dumpConfiguration(configuration, written)
-    for each in json.loads(written.toString())["properties"]:
-        if each["resource"] in _FOREIGN:
-            configuration.unset(each["key"])
+    for property_ in json.loads(written.toString())["properties"]:
+        if property_["resource"] in _FOREIGN:
+            configuration.unset(property_["key"])

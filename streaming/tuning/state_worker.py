@@ -145,8 +145,8 @@ def _batch(outputs: Outputs, states: list[tuple[Any, ...]], schema: StructType) 
     counts = len(data[0]), len(states)
     rows = max(1, *counts)
     types = (_COUNT, pa.struct(list(to_arrow_schema(schema, timezone="UTC"))), _STATE)
-    columns = ([(each,) * rows for each in counts], data, list(zip(*states, strict=True)) or [()] * len(_STATE))
-    structs = [_struct(each, struct, rows) for each, struct in zip(columns, types, strict=True)]
+    columns = ([(count,) * rows for count in counts], data, list(zip(*states, strict=True)) or [()] * len(_STATE))
+    structs = [_struct(column, struct, rows) for column, struct in zip(columns, types, strict=True)]
     return pa.RecordBatch.from_arrays(structs, names=["_0", "_1", "_2"])
 
 
