@@ -30,8 +30,8 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from benchmarks import baselines, with_state
 from benchmarks.arguments import command_parser
 from benchmarks.batches import KEEP_REPORTS, PHASES, median_ms, start, whole_batches
-from benchmarks.beating_groups import config
 from benchmarks.document import Printed
+from benchmarks.heartbeat_groups import config
 from benchmarks.process_times import CpuTimes, cpu_times
 from benchmarks.query import fill
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka

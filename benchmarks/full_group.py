@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks.arguments import command_parser
 from benchmarks.batches import KEEP_REPORTS, start
-from benchmarks.beating_groups import config
 from benchmarks.document import Printed
+from benchmarks.heartbeat_groups import config
 from coordinator_state import GroupConfig
 from coordinator_state.offsets import OFFSET_OVERHEAD_BYTES
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka

@@ -26,8 +26,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks.arguments import command_parser
 from benchmarks.batches import KEEP_REPORTS, Report, start
-from benchmarks.beating_groups import beginnings, config
 from benchmarks.document import Printed
+from benchmarks.heartbeat_groups import beginnings, config
 from coordinator_state import GroupConfig, GroupCoordinator, RequestEvent, encode_group
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import decode_request_event, encode_request_event, encode_tick

@@ -29,8 +29,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks import baselines
 from benchmarks.arguments import command_parser, write_figures
-from benchmarks.beating_groups import beat, beginnings, config
 from benchmarks.document import Printed
+from benchmarks.heartbeat_groups import beat, beginnings, config
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from streaming.application import Application
 from streaming.config import StreamingConfig

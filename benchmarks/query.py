@@ -27,8 +27,8 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks import baselines
 from benchmarks.arguments import command_parser, write_figures
 from benchmarks.batches import PHASES, Report, median_ms, start, whole_batches
-from benchmarks.beating_groups import Event, beat, beginnings, config
 from benchmarks.document import Printed
+from benchmarks.heartbeat_groups import Event, beat, beginnings, config
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_tick
 from streaming.config import StreamingConfig

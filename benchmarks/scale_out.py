@@ -25,8 +25,8 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from benchmarks.arguments import command_parser
-from benchmarks.beating_groups import config
 from benchmarks.document import Printed
+from benchmarks.heartbeat_groups import config
 from benchmarks.query import fill
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig

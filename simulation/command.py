@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
+from simulation.narrative import story
 from simulation.run import case_of, is_world, run_case
 from simulation.shrink import TRIES_MAX, shrink
-from simulation.story import story
 
 SEEDS = 500
 _TOLD_EVERY = 10_000

@@ -23,8 +23,8 @@ from pathlib import Path
 from confluent_kafka.admin import NewTopic
 
 from benchmarks.arguments import command_parser
-from benchmarks.soak.crowd import Crowd, Pace
 from benchmarks.soak.measures import Measures, Sample, SampleFile, read_samples
+from benchmarks.soak.population import Crowd, Pace
 from benchmarks.soak.report import TooFewSamples, curves, lines, plot, problems
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.members.host import MemberHost

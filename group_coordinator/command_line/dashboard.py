@@ -12,7 +12,7 @@ from group_coordinator.command_line import what_if
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import CONNECTION, DASHBOARD_TOKEN_VARIABLE, Settings, with_settings
 from group_coordinator.command_line.signals import stop_requested
-from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.tables import print_line
 from group_coordinator.dashboard import (
     DEFAULT_PORT,
     DashboardSettings,
@@ -85,13 +85,13 @@ def dashboard(
 def show(start: Callable[[], RunningServer]) -> None:
     """Start a server, say where it is, and wait until it shall end. Raises CommandError, SourceError."""
     with stop_requested() as asked, start() as server:
-        say(f"The dashboard: {server.address}")
-        say("Ctrl-C ends it.")
+        print_line(f"The dashboard: {server.address}")
+        print_line("Ctrl-C ends it.")
         while server.is_running and not asked.wait(_POLL_S):
             pass
     if not asked.is_set():
         raise CommandError("The dashboard's server has ended by itself.")
-    say("Stopped.")
+    print_line("Stopped.")
 
 
 def live_source(config: StreamingConfig) -> Source:

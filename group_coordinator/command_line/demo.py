@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from confluent_kafka.admin import NewTopic
 
-from group_coordinator.command_line.actors import RecordSource
 from group_coordinator.command_line.coordinator_thread import CoordinatorThread
 from group_coordinator.command_line.dashboard_thread import start_dashboard
+from group_coordinator.command_line.demo_members import RecordSource
+from group_coordinator.command_line.demo_scenarios import PARTITIONS, RECORDS_PER_SECOND, DemoScenarios
 from group_coordinator.command_line.demo_view import DemoView
 from group_coordinator.command_line.explanation import explanation
 from group_coordinator.command_line.live_groups import LiveGroups
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.status_line import StatusLine
-from group_coordinator.command_line.story import PARTITIONS, RECORDS_PER_SECOND, Story
 from group_coordinator.command_line.summary import Summary
-from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.times import parse_duration_s, shown_zone
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.gateway.config import Address, GatewayConfig
@@ -57,7 +57,7 @@ def demo(duration: _Duration = None) -> None:
     libraries, which come in by the gateway; yours can come, too. The first start fetches Kafka's and Spark's jars (a
     minute).
 
-    Whatever the story does to a group, the coordinator says what it decided, and why; the dashboard, whose address is
+    Whatever the demo does to a group, the coordinator says what it decided, and why; the dashboard, whose address is
     printed, shows it. At the end there is a summary, and the history is kept for `explain`.
 
     Examples:
@@ -73,7 +73,7 @@ def demo(duration: _Duration = None) -> None:
         began_s = time.monotonic()
 
         def progress(text: str) -> None:
-            say(f"[{time.monotonic() - began_s:4.1f} s] {text}")
+            print_line(f"[{time.monotonic() - began_s:4.1f} s] {text}")
 
         resolve_jars()
         progress("Starting Apache Kafka and Spark ...")
@@ -98,19 +98,19 @@ def demo(duration: _Duration = None) -> None:
         _say_where_to_look(dashboard.address, kafka.bootstrap_servers, gateway.bootstrap_servers)
         play = _Play(config, coordinator, gateway.bootstrap_servers, zone)
         play.run(asked.is_set, duration_s)
-        say()
-        say("Ending the demo ...")
+        print_line()
+        print_line("Ending the demo ...")
     play.conclude()
 
 
 def _say_where_to_look(dashboard: str, broker: str, gateway: str) -> None:
-    say(f"In a browser: {dashboard}")
-    say("From another terminal:")
-    say(f"  group-coordinator groups --bootstrap-servers {broker}")
-    say(f"  group-coordinator explain --group payments --bootstrap-servers {broker}")
-    say("Any Kafka client can join, by the gateway:")
-    say(f"  kafka-console-consumer.sh --bootstrap-server {gateway} --group mine --topic payments")
-    say()
+    print_line(f"In a browser: {dashboard}")
+    print_line("From another terminal:")
+    print_line(f"  group-coordinator groups --bootstrap-servers {broker}")
+    print_line(f"  group-coordinator explain --group payments --bootstrap-servers {broker}")
+    print_line("Any Kafka client can join, by the gateway:")
+    print_line(f"  kafka-console-consumer.sh --bootstrap-server {gateway} --group mine --topic payments")
+    print_line()
 
 
 class _Play:
@@ -134,8 +134,8 @@ class _Play:
             records = RecordSource(config.client_properties, PARTITIONS, RECORDS_PER_SECOND)
             records.start()
             stack.callback(records.stop)
-            story = Story(host, self._gateway, lambda text: self._view.tell(text, is_story=True))
-            stack.callback(story.end)
+            scenarios = DemoScenarios(host, self._gateway, lambda text: self._view.report(text, is_announcement=True))
+            stack.callback(scenarios.end)
             groups = stack.enter_context(LiveGroups(config, with_history=True, on_history=self._hear))
             stack.enter_context(self._view)
             began_s = time.monotonic()
@@ -143,29 +143,29 @@ class _Play:
                 elapsed_s = time.monotonic() - began_s
                 self._coordinator.check()
                 groups.poll(_POLL_S)
-                story.play(elapsed_s, groups.snapshots)
+                scenarios.play(elapsed_s, groups.snapshots)
                 shards = list(self._coordinator.progress.values())
                 status = status_line.text(shards, self._coordinator.events, list(groups.snapshots.values()))
                 self._view.show(
-                    elapsed_s, status, groups.snapshots, {actor.name: actor.records for actor in story.actors}
+                    elapsed_s, status, groups.snapshots, {client.name: client.records for client in scenarios.clients}
                 )
-            for actor in story.actors:
-                if actor.failure is not None and not is_asked():  # who asks may have asked all of its processes
-                    self._view.tell(f"{actor.name} has failed: {actor.failure}", is_story=True)
+            for client in scenarios.clients:
+                if client.failure is not None and not is_asked():  # who asks may have asked all of its processes
+                    self._view.report(f"{client.name} has failed: {client.failure}", is_announcement=True)
 
     def conclude(self) -> None:
         """The summary, one rebalance explained, and where the rest is to be had."""
         for line in self._summary.lines(self._zone):
-            say(line)
+            print_line(line)
         if self._example is not None:
-            say()
-            say("One rebalance explained (group-coordinator explain does it for each):")
-            say()
+            print_line()
+            print_line("One rebalance explained (group-coordinator explain does it for each):")
+            print_line()
             for line in explanation(self._example, self._zone):
-                say(f"  {line}".rstrip())
-        say()
-        say("The history is kept:")
-        say(f"  group-coordinator explain --group payments --from {self._directory}")
+                print_line(f"  {line}".rstrip())
+        print_line()
+        print_line("The history is kept:")
+        print_line(f"  group-coordinator explain --group payments --from {self._directory}")
 
     def _hear(self, record: History) -> None:
         group = self._summary.add(record)
@@ -177,11 +177,11 @@ class _Play:
         self._history.flush()
         match record:
             case RebalanceCompleted() if group.current is not None:
-                self._view.tell(headline(group.current, self._zone), is_story=False)
+                self._view.report(headline(group.current, self._zone), is_announcement=False)
                 if record.trigger == "member_expired" and record.outcome == "stable":
                     self._example = group.current
             case MemberReplaced() | RequestRefused():
-                self._view.tell(sentences.line(record, self._zone), is_story=False)
+                self._view.report(sentences.line(record, self._zone), is_announcement=False)
 
 
 def _config(bootstrap_servers: str, directory: Path) -> StreamingConfig:

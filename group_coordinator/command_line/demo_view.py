@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from group_coordinator.command_line.tables import out, say
+from group_coordinator.command_line.tables import out, print_line
 from group_coordinator.narrative import words
 from group_coordinator.operations.printable import printable
 from schemas.group_states import GroupState
@@ -25,7 +25,7 @@ _STYLES: dict[str, str] = {GroupState.STABLE: "green", GroupState.EMPTY: "dim", 
 
 
 class DemoView:
-    """`tell` it what happens, `show` it how things stand."""
+    """The demo's display: `report` adds a line about an event, `show` draws the state of the groups."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or out()
@@ -42,12 +42,12 @@ class DemoView:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def tell(self, text: str, *, is_story: bool) -> None:
-        """Something has happened: by the story's hand, or by the coordinator's decision."""
+    def report(self, text: str, *, is_announcement: bool) -> None:
+        """Add a line: an announcement of what the demo does, or a decision of the coordinator."""
         if self._live is None:
-            say(f"{'>>' if is_story else '  '} {text}")
+            print_line(f"{'>>' if is_announcement else '  '} {text}")
         else:
-            style = "yellow" if is_story else ""
+            style = "yellow" if is_announcement else ""
             self._events.append(Text(printable(text), style=style, no_wrap=True, overflow="ellipsis"))
 
     def show(
@@ -59,15 +59,15 @@ class DemoView:
             room = max(self._console.height - table.row_count - _OTHER_LINES, _EVENTS_SHOWN_AT_LEAST)
             events: Sequence[RenderableType] = list(self._events)[-room:]
             footer = Text(
-                "Yellow: what the story does. The rest: what the coordinator made of it. Ctrl-C ends the demo.",
+                "Yellow: what the demo does. The rest: what the coordinator made of it. Ctrl-C ends the demo.",
                 style="dim",
             )
             self._live.update(Group(Text(status, style="bold"), table, "", *events, footer), refresh=True)
         elif elapsed_s >= self._next_line_s:
             self._next_line_s += LINE_INTERVAL_S
-            say(f"-- {status}")
+            print_line(f"-- {status}")
             for shown in sorted(snapshots.values(), key=lambda snapshot: snapshot.group_id):
-                say(f"--   {shown.group_id}: {shown.state}, generation {shown.generation_id}; {_owners(shown)}")
+                print_line(f"--   {shown.group_id}: {shown.state}, generation {shown.generation_id}; {_owners(shown)}")
 
 
 def _table(snapshots: Collection[GroupSnapshot], records: Mapping[str, int]) -> Table:

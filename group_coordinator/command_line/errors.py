@@ -54,9 +54,9 @@ def hide(values: Iterable[str]) -> None:
     )
 
 
-def told(problem: BaseException) -> tuple[str, int]:
-    """The message and the exit code of one of `EXPECTED`, without any value of a property."""
-    message, exit_code = _told(problem)
+def message_and_exit_code(problem: BaseException) -> tuple[str, int]:
+    """Return the message and the exit code of one of `EXPECTED`, without any value of a property."""
+    message, exit_code = _message_and_exit_code(problem)
     return masked(message, dict.fromkeys(_hidden, HIDDEN)), exit_code
 
 
@@ -67,7 +67,7 @@ def masked(text: str, masks: Mapping[str, str]) -> str:
     return text
 
 
-def _told(problem: BaseException) -> tuple[str, int]:
+def _message_and_exit_code(problem: BaseException) -> tuple[str, int]:
     match problem:
         case CommandError():
             return str(problem), problem.exit_code

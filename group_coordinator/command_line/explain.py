@@ -15,7 +15,7 @@ from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.explanation import explanation
 from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
 from group_coordinator.command_line.replay_output import read_history_files
-from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.times import shown_zone
 from group_coordinator.dashboard.sources import note_of
 from group_coordinator.kafka_topics.reader import read_topic
@@ -60,7 +60,7 @@ def explain(
     others: dict[str, None] = {}
     found = list(rebalances(_of_group(records, group, others)))
     for line in doubts.lines(() if directory is None else note_of(directory).doubts):
-        say(line)
+        print_line(line)
     if not found:
         where = "the history topic" if directory is None else str(directory)
         known = f"; there are {words.listed(list(map(printable, others)), OTHERS_SHOWN)}" if others else ""
@@ -68,10 +68,10 @@ def explain(
     chosen = found[-1] if generation is None else _of_generation(found, generation)
     if generation is None and len(found) > 1:
         for line in _before(found[:-1], zone):
-            say(line)
-        say()
+            print_line(line)
+        print_line()
     for line in explanation(chosen, zone):
-        say(line)
+        print_line(line)
 
 
 def _of_topic(config: StreamingConfig) -> Iterator[History]:

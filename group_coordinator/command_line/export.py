@@ -14,7 +14,7 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.observed_source import DUMP_SUFFIXES, is_dump
 from group_coordinator.command_line.options import Settings, with_settings
 from group_coordinator.command_line.progress import count_progress
-from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.tables import print_line
 from group_coordinator.narrative import words
 from group_coordinator.observed.offsets_log import dump_line
 
@@ -49,7 +49,7 @@ def offsets_topic(
             written = _write(reader, write)
     except (OffsetsTopicError, OSError) as problem:
         raise CommandError(str(problem)) from problem
-    say(f"Wrote {words.count(written, 'record')} to {out}.")
+    print_line(f"Wrote {words.count(written, 'record')} to {out}.")
 
 
 def _write(reader: OffsetsTopicReader, write: Callable[[bytes], object]) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.gateway_settings import PANELS, GatewaySettings, names
 from group_coordinator.command_line.options import DryRun, Resolved, with_settings
 from group_coordinator.command_line.proxy_command import clients, serve
-from group_coordinator.command_line.tables import say
-from group_coordinator.command_line.voice import Voice
+from group_coordinator.command_line.tables import print_line
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.narrative import words
 
@@ -43,21 +43,21 @@ def gateway(
     """
     if dry_run:
         for line in settings.lines():
-            say(line)
+            print_line(line)
         return
     from group_coordinator.gateway.server import Gateway  # it takes its time to import
 
     config = settings.config
-    voice = Voice(config.log_format, config.log_level)
-    with voice.failures_told():
-        voice.say(f"Starting the gateway before {config.bootstrap_servers} ...")
+    output = CommandOutput(config.log_format, config.log_level)
+    with output.log_failures():
+        output.write(f"Starting the gateway before {config.bootstrap_servers} ...")
         proxy = Gateway(config.gateway_config)
 
         def introduce() -> None:
             for line in introduction(proxy):
-                voice.say(line)
+                output.write(line)
 
-        serve(config, voice, proxy, introduce, lambda: status(proxy))
+        serve(config, output, proxy, introduce, lambda: status(proxy))
 
 
 def introduction(proxy: Gateway) -> Iterator[str]:

@@ -19,7 +19,7 @@ from group_coordinator.command_line.group_tables import (
     state_lines,
 )
 from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
-from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.tables import print_line
 from group_coordinator.kafka_topics.bounds import Bounds, Partition
 from group_coordinator.kafka_topics.log_bounds import log_bounds
 from group_coordinator.kafka_topics.reader import partition_count, read_topic
@@ -79,7 +79,7 @@ def groups(
                 else partition_lines(found, offsets, bounds)
             )
     for text in lines:
-        say(text)
+        print_line(text)
 
 
 def read_snapshots(config: StreamingConfig) -> list[GroupSnapshot]:
@@ -129,8 +129,8 @@ def _bounds(config: StreamingConfig, partitions: Collection[Partition]) -> dict[
 def _warn(snapshot: GroupSnapshot) -> None:
     """Print the line that kafka-consumer-groups prints before its table."""
     if snapshot.state in REBALANCING:
-        say(f"Warning: Consumer group '{snapshot.group_id}' is rebalancing.", error=True)
-        say(error=True)
+        print_line(f"Warning: Consumer group '{snapshot.group_id}' is rebalancing.", error=True)
+        print_line(error=True)
     elif not snapshot.members:
-        say(f"Consumer group '{snapshot.group_id}' has no active members.", error=True)
-        say(error=True)
+        print_line(f"Consumer group '{snapshot.group_id}' has no active members.", error=True)
+        print_line(error=True)

@@ -13,12 +13,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import typer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from group_coordinator.command_line import doubts, followed
+from group_coordinator.command_line import broker_log_report, doubts
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.evidence import read_evidence
 from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
 from group_coordinator.command_line.progress import bytes_progress
-from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.tables import print_line
 from group_coordinator.kafka_topics.reader import partition_count
 from group_coordinator.narrative import words
 from group_coordinator.recordings.events_import import EventsImport, ImportCounts
@@ -86,7 +86,7 @@ def kafka_request_log(
         raise CommandError(nothing_to_tell(log, files))
     evidence = read_evidence([] if offsets is None else [offsets], broker_log or (), zone(time_zone))
     following = evidence.follow(log, {})
-    doubtful = (*log.doubts(), *evidence.doubts, *followed.doubts(following, UTC))
+    doubtful = (*log.doubts(), *evidence.doubts, *broker_log_report.doubts(following, UTC))
     if not following.is_anything_known:
         raise CommandError(nothing_to_tell(log, files))
     written_to = out or topic
@@ -96,26 +96,26 @@ def kafka_request_log(
         with _writer(out) as write:
             for record in events:
                 write(encode_record(record) + b"\n")
-        followed.keep_settings(out, following.settings.all())
+        broker_log_report.keep_settings(out, following.settings.all())
         doubts.keep(out, doubtful)
     else:
         assert topic is not None
         _write_topic(settings.config, topic, events)
     for line in doubts.lines(doubtful):
-        say(line)
+        print_line(line)
     _say_counts(log.counts, letters, events.counts, written_to)
-    say(followed.agreement(following))
+    print_line(broker_log_report.agreement(following))
     if topic is not None and (recorded := following.settings.unusual()):
-        say(f"The broker's settings, for a replay of this topic: {followed.flags(recorded)}")
+        print_line(f"The broker's settings, for a replay of this topic: {broker_log_report.flags(recorded)}")
 
 
 def _say_counts(counts: LogCounts, letters: DeadLetters, wrote: ImportCounts, written_to: Path | str | None) -> None:
-    say(
+    print_line(
         f"Read {words.count(counts.lines, 'line')}: {words.count(counts.group_requests, 'group request')}, "
         f"{words.count(counts.other_requests, 'other request')}, {words.count(counts.other_lines, 'other line')}, "
         f"{counts.damaged_lines} damaged" + (f" (see {letters.path})." if letters.count else ".")
     )
-    say(
+    print_line(
         f"Wrote {words.count(wrote.events, 'event')} of {words.count(wrote.groups, 'group')} and "
         f"{words.count(wrote.ticks, 'tick')} to {written_to}."
     )

@@ -23,7 +23,7 @@ from group_coordinator.command_line import (
     verify,
     watch,
 )
-from group_coordinator.command_line.errors import EXPECTED, told
+from group_coordinator.command_line.errors import EXPECTED, message_and_exit_code
 from group_coordinator.command_line.options import insist_on_pairs
 from group_coordinator.command_line.signals import interrupt_when_asked
 from group_coordinator.command_line.tables import err
@@ -42,7 +42,7 @@ class Commands(TyperGroup):
         except EXPECTED as problem:
             if isinstance(problem, BrokenPipeError):
                 raise
-            message, exit_code = told(problem)
+            message, exit_code = message_and_exit_code(problem)
             err().print(f"{DISTRIBUTION}: {printable_lines(message)}", style="red" if err().is_terminal else None)
             raise typer.Exit(exit_code) from problem
 

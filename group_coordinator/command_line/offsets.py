@@ -25,7 +25,7 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.offsets_target import Plan, Target
 from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
 from group_coordinator.command_line.replay_output import read_output_files
-from group_coordinator.command_line.tables import aligned, say
+from group_coordinator.command_line.tables import aligned, print_line
 from group_coordinator.command_line.times import parse_moment_ms
 from group_coordinator.dashboard.sources import note_of
 from group_coordinator.kafka_topics.errors import explaining
@@ -82,14 +82,14 @@ def export(
             f"Consumer group '{printable(absent[0])}' had no committed offsets{f' at {at}' if at else ''}."
         )
     for line in doubts.lines(() if replayed is None else note_of(replayed).doubts):
-        say(line, error=True)  # standard output is for the data
+        print_line(line, error=True)  # standard output is for the data
     text = to_csv(chosen, with_group=len(group or ()) != 1)
     if out is None:
         # A pipe gets the data as they are, a terminal what does it no harm.
         sys.stdout.write(text if not sys.stdout.isatty() else printable_lines(text))
     else:
         out.write_text(text, encoding="utf-8")
-        say(f"Wrote {text.count(chr(10))} offsets of {len(chosen)} groups to {out}.")
+        print_line(f"Wrote {text.count(chr(10))} offsets of {len(chosen)} groups to {out}.")
 
 
 @with_settings("bootstrap_servers", "kafka")
@@ -121,19 +121,19 @@ def load(
     with explaining(properties):
         plan = target.plan(offsets)
     for text in _lines(plan):
-        say(text)
+        print_line(text)
     if plan.problems:
         raise CommandError("\n".join([*plan.problems, "Nothing was changed."]))
     changed = sum(change.before != change.after for change in plan.changes)
     if not execute:
-        say()
-        say(f"Nothing was changed: --execute would commit {changed} offsets of {len(offsets)} groups.")
+        print_line()
+        print_line(f"Nothing was changed: --execute would commit {changed} offsets of {len(offsets)} groups.")
         return
     refused = target.apply(plan.changes)
     if refused:
         raise CommandError("\n".join(["Not all offsets were committed:", *refused]))
-    say()
-    say(f"Committed {changed} offsets of {len(offsets)} groups.")
+    print_line()
+    print_line(f"Committed {changed} offsets of {len(offsets)} groups.")
 
 
 def _lines(plan: Plan) -> Iterator[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.gateway_settings import GatewaySettings
 from group_coordinator.command_line.options import load_as
-from group_coordinator.command_line.voice import Voice
 from group_coordinator.gateway.config import GatewayError
 from group_coordinator.operations.gateway_metrics import GatewayCollector
 from group_coordinator.operations.operations import Operations
@@ -37,7 +37,7 @@ class OwnGateway:
         """True if the gateway has ended by itself, or could not start."""
         return self._failure is not None or (self._gateway is not None and not self._gateway.is_ready)
 
-    def start(self, config: StreamingConfig, operations: Operations, voice: Voice) -> None:
+    def start(self, config: StreamingConfig, operations: Operations, output: CommandOutput) -> None:
         """Listen, on the coordinator's topics, which are there, and say so."""
         if self._listen is None:
             return
@@ -56,7 +56,7 @@ class OwnGateway:
             self._failure = failure
         else:
             self._gateway = gateway
-            voice.say(f"The gateway is ready: Kafka clients bootstrap at {gateway.bootstrap_servers}.")
+            output.write(f"The gateway is ready: Kafka clients bootstrap at {gateway.bootstrap_servers}.")
 
     def stop(self) -> None:
         """Let the clients go; they will come back to another gateway, or to the next."""

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.gateway_settings import ProxySettings
 from group_coordinator.command_line.signals import stop_requested
-from group_coordinator.command_line.voice import Voice
 from group_coordinator.narrative import words
 from group_coordinator.operations.gateway_metrics import GatewayHealth, gateway_registry
 from group_coordinator.operations.server import operations_server
@@ -22,7 +22,11 @@ _POLL_S = 0.2
 
 
 def serve(
-    settings: ProxySettings, voice: Voice, proxy: ProxyServer, introduce: Callable[[], None], line: Callable[[], str]
+    settings: ProxySettings,
+    output: CommandOutput,
+    proxy: ProxyServer,
+    introduce: Callable[[], None],
+    line: Callable[[], str],
 ) -> None:
     """Start it, say so by `introduce`, and now and then how it is going by `line`; until somebody asks for the end,
     or a failure."""
@@ -36,7 +40,7 @@ def serve(
                 GatewayHealth(lambda: proxy.is_ready),
             )
             url = stack.enter_context(endpoint).url
-            voice.say(f"Metrics and health: {url}/metrics, /health/live, /health/ready.")
+            output.write(f"Metrics and health: {url}/metrics, /health/live, /health/ready.")
         stack.enter_context(proxy)
         introduce()
         said, next_line_s = "", time.monotonic() + LINE_INTERVAL_S
@@ -46,9 +50,9 @@ def serve(
                 next_line_s += LINE_INTERVAL_S
                 text = line()
                 if text != said:
-                    voice.say(text)
+                    output.write(text)
                     said = text
-    voice.say("Stopped.")
+    output.write("Stopped.")
 
 
 def clients(proxy: ProxyServer) -> str:

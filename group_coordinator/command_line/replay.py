@@ -16,9 +16,10 @@ import typer
 from msgspec import Struct
 
 from group_coordinator.command_line import history_tables
+from group_coordinator.command_line.broker_log_report import given_settings
 from group_coordinator.command_line.dashboard import dashboard_settings
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
-from group_coordinator.command_line.followed import given_settings
+from group_coordinator.command_line.broker_log_report import given_settings
 from group_coordinator.command_line.history_tables import TablesFormat, TablesFormatOption
 from group_coordinator.command_line.import_log import TimeZone, zone
 from group_coordinator.command_line.options import OPERATIONS, Settings, with_settings
@@ -29,7 +30,7 @@ from group_coordinator.command_line.replay_source import ReplaySource, replay_so
 from group_coordinator.command_line.signals import was_interrupted
 from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, quiet_start, without_values
 from group_coordinator.command_line.summary import Summary
-from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.times import parse_moment_ms, shown_zone
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.report import report_of_index
@@ -165,18 +166,18 @@ def replay(
 def _tell(job: _Job, source: ReplaySource, wanted: _Wanted, zone_shown: tzinfo, began_s: float) -> None:
     """The summary, and where everything lies."""
     for line in job.summary.lines(zone_shown):
-        say(line)
-    say()
+        print_line(line)
+    print_line()
     for line in source.told:
-        say(line)
-    say(f"{job.written()} in {words.duration(int((time.monotonic() - began_s) * 1000))}.")
+        print_line(line)
+    print_line(f"{job.written()} in {words.duration(int((time.monotonic() - began_s) * 1000))}.")
     if wanted.report is not None:
-        say(f"Look at it: {wanted.report}")
+        print_line(f"Look at it: {wanted.report}")
     if wanted.tables is not None:
-        say(f"Tables ({wanted.tables_kind.value}): {wanted.tables}")
+        print_line(f"Tables ({wanted.tables_kind.value}): {wanted.tables}")
     if wanted.out is not None:
-        say(f"Ask why: group-coordinator explain --from {wanted.out} --group GROUP")
-        say(f"See it:  group-coordinator dashboard --from {wanted.out}")
+        print_line(f"Ask why: group-coordinator explain --from {wanted.out} --group GROUP")
+        print_line(f"See it:  group-coordinator dashboard --from {wanted.out}")
     job.insist_on_something()
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from coordinator_state import GroupConfig
-from group_coordinator.command_line import doubts, followed
+from group_coordinator.command_line import doubts, broker_log_report
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.evidence import Evidence, read_evidence
 from group_coordinator.command_line.import_log import DeadLetters, nothing_to_tell
 from group_coordinator.command_line.observed_source import is_dump, observed_source
 from group_coordinator.command_line.progress import bytes_progress
-from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.what_if import EVENTS_FILE, ReplayedLog
 from group_coordinator.dashboard.sources import Note
 from group_coordinator.dashboard.watched import Watched
@@ -109,11 +109,11 @@ def watched_source(
 
 
 def _of_events(paths: list[Path], given: Mapping[str, int]) -> ReplaySource:
-    settings = followed.kept_settings(paths)
+    settings = broker_log_report.kept_settings(paths)
     return ReplaySource(
         files=tuple(paths),
         kept=tuple(str(path.absolute()) for path in paths),
-        doubts=(*followed.other_settings(settings, given), *doubts.kept(paths)),
+        doubts=(*broker_log_report.other_settings(settings, given), *doubts.kept(paths)),
         settings=settings | dict(given),
     )
 
@@ -145,11 +145,11 @@ def _of_request_logs(
             shutil.copyfileobj(plain, packed)
     if letters.count:
         where = f": see {letters.path}" if out is not None else ""
-        say(f"{words.count(letters.count, 'damaged line')} of the request log left out{where}", error=True)
+        print_line(f"{words.count(letters.count, 'damaged line')} of the request log left out{where}", error=True)
     return ReplaySource(
         files=(file,),
         kept=(EVENTS_FILE,),
-        doubts=(*log.doubts(), *evidence.doubts, *followed.doubts(following, shown_zone)),
+        doubts=(*log.doubts(), *evidence.doubts, *broker_log_report.doubts(following, shown_zone)),
         settings=following.settings.all(),
-        told=(followed.agreement(following),),
+        told=(broker_log_report.agreement(following),),
     )

@@ -12,6 +12,7 @@ import typer
 from rich.status import Status
 
 from group_coordinator.command_line import history_tables
+from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.coordinator_thread import CoordinatorThread
 from group_coordinator.command_line.dashboard_thread import host_and_port, start_dashboard
 from group_coordinator.command_line.history_tables import TablesFormat, TablesFormatOption
@@ -20,8 +21,7 @@ from group_coordinator.command_line.options import DryRun, Settings, with_settin
 from group_coordinator.command_line.own_gateway import OwnGateway
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.status_line import StatusLine
-from group_coordinator.command_line.tables import out, say
-from group_coordinator.command_line.voice import Voice
+from group_coordinator.command_line.tables import out, print_line
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.jars.java import require_java
 from group_coordinator.narrative import words
@@ -107,60 +107,61 @@ def run(
     """
     if dry_run:
         for line in settings.lines():
-            say(line)
+            print_line(line)
         return
     require_java()
     own_gateway = OwnGateway(gateway, gateway_config_file)
     if dashboard is not None:
         host_and_port(dashboard)  # what is wrong with it is said before anything is started
     config = settings.config
-    voice = Voice(config.log_format, config.log_level)
-    with voice.failures_told(), ExitStack() as stack:
+    output = CommandOutput(config.log_format, config.log_level)
+    with output.log_failures(), ExitStack() as stack:
         asked = stack.enter_context(stop_requested())
         if embedded:
-            config = _embedded(config, settings, embedded_port, embedded_data, stack, voice)
+            config = _embedded(config, settings, embedded_port, embedded_data, stack, output)
         operations = stack.enter_context(Operations(config))
         if operations.url is not None:
-            voice.say(f"Metrics and health: {operations.url}/metrics, /health/live, /health/ready.")
+            output.write(f"Metrics and health: {operations.url}/metrics, /health/live, /health/ready.")
         companion = None
         if tables is not None:
             config = history_tables.for_tables(config, tables_format)
             companion = history_tables.tables_query(config, tables, tables_format)
         coordinator = CoordinatorThread(config, rebuild=rebuild, watcher=operations, companion=companion)
-        voice.say(f"Starting Spark for {config.bootstrap_servers} ...")
+        output.write(f"Starting Spark for {config.bootstrap_servers} ...")
         report = coordinator.start(lambda: coordinator.ask_to_stop() if asked.is_set() else None)
         if report is not None:
-            _introduce(report, config, voice)
+            _introduce(report, config, output)
             if dashboard is not None:
-                address = stack.enter_context(start_dashboard(config, dashboard)).address
-                voice.say(f"The dashboard: {address}")
+                output.write(f"The dashboard: {stack.enter_context(start_dashboard(config, dashboard)).address}")
             if tables is not None:
-                voice.say(f"Tables of history ({tables_format.value}), every {history_tables.INTERVAL_S} s: {tables}")
-            own_gateway.start(config, operations, voice)
+                interval_s = history_tables.INTERVAL_S
+                output.write(f"Tables of history ({tables_format.value}), every {interval_s} s: {tables}")
+            own_gateway.start(config, operations, output)
             stack.callback(own_gateway.stop)
-            _watch(coordinator, config, lambda: asked.is_set() or own_gateway.has_ended, voice)
-        voice.say("Stopping after the running batch; Ctrl-C ends at once.")
+            _watch(coordinator, config, lambda: asked.is_set() or own_gateway.has_ended, output)
+        output.write("Stopping after the running batch; Ctrl-C ends at once.")
         coordinator.stop()
         own_gateway.check()
-    voice.say("Stopped.")
+    output.write("Stopped.")
 
 
 def _embedded(
-    config: StreamingConfig, settings: Settings, port: int | None, data: Path | None, stack: ExitStack, voice: Voice
+    config: StreamingConfig, settings: Settings, port: int | None, data: Path | None, stack: ExitStack,
+    output: CommandOutput,
 ) -> StreamingConfig:
     """Start a broker; its state is not another one's: a temporary broker has a checkpoint that ends with it."""
-    voice.say("Starting an embedded Kafka broker ...")
+    output.write("Starting an embedded Kafka broker ...")
     kafka = stack.enter_context(EmbeddedKafka(data, port=port))
-    voice.say(f"Apache Kafka answers at {kafka.bootstrap_servers}; data in {kafka.data_directory}.")
+    output.write(f"Apache Kafka answers at {kafka.bootstrap_servers}; data in {kafka.data_directory}.")
     changed: dict[str, object] = {"bootstrap_servers": kafka.bootstrap_servers}
     if settings.sources["checkpoint"] == "default":
         changed["checkpoint"] = str(kafka.data_directory / "checkpoint")
     return config.changed(**changed)
 
 
-def _introduce(report: TopicReport, config: StreamingConfig, voice: Voice) -> None:
-    if voice.is_json:
-        voice.say(
+def _introduce(report: TopicReport, config: StreamingConfig, output: CommandOutput) -> None:
+    if output.is_json:
+        output.write(
             "The coordinator runs.",
             shards=config.shards_here,
             checkpoint=config.checkpoint,
@@ -170,7 +171,7 @@ def _introduce(report: TopicReport, config: StreamingConfig, voice: Voice) -> No
         )
     else:
         for line in _introduction(report, config):
-            voice.say(line)
+            output.write(line)
 
 
 def _introduction(report: TopicReport, config: StreamingConfig) -> Iterator[str]:
@@ -203,13 +204,15 @@ def _introduction(report: TopicReport, config: StreamingConfig) -> Iterator[str]
     yield f"  kafka-console-consumer.sh --bootstrap-server {server} --topic {topics.history} --from-beginning"
 
 
-def _watch(coordinator: CoordinatorThread, config: StreamingConfig, asked: Callable[[], bool], voice: Voice) -> None:
+def _watch(
+    coordinator: CoordinatorThread, config: StreamingConfig, asked: Callable[[], bool], output: CommandOutput
+) -> None:
     """Show how it is going until somebody asks for the end or the app fails."""
     console = out()
     with ExitStack() as stack:
         groups = stack.enter_context(LiveGroups(config, with_history=False))
         status_line = StatusLine()
-        live = stack.enter_context(Status("", console=console)) if console.is_terminal and not voice.is_json else None
+        live = stack.enter_context(Status("", console=console)) if console.is_terminal and not output.is_json else None
         next_line_s = time.monotonic() + LINE_INTERVAL_S
         while not asked() and coordinator.is_running:
             groups.poll(_POLL_S)
@@ -219,6 +222,6 @@ def _watch(coordinator: CoordinatorThread, config: StreamingConfig, asked: Calla
                 live.update(text)
             elif time.monotonic() >= next_line_s:
                 next_line_s += LINE_INTERVAL_S
-                voice.say(text)
+                output.write(text)
     coordinator.check()
 

@@ -29,7 +29,7 @@ def _console(*, stderr: bool) -> Console:
     )
 
 
-def say(text: str = "", *, error: bool = False) -> None:
+def print_line(text: str = "", *, error: bool = False) -> None:
     """Print a line at once, whatever is in it."""
     print(printable(text), file=sys.stderr if error else sys.stdout, flush=True)
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.gateway_settings import PANELS, TapSettings, names
 from group_coordinator.command_line.options import DryRun, Resolved, with_settings
 from group_coordinator.command_line.proxy_command import clients, serve
-from group_coordinator.command_line.tables import say
-from group_coordinator.command_line.voice import Voice
+from group_coordinator.command_line.tables import print_line
 from group_coordinator.narrative.words import count
 from streaming.kafka_clients import librdkafka_properties
 from streaming.topics import TopicSettings, admin_client, ensure_topics
@@ -68,28 +68,29 @@ def tap(
     """
     if dry_run:
         for line in settings.lines():
-            say(line)
+            print_line(line)
         return
     if (out is None) == (to_topics is None):
         raise CommandError("Name either --out FILE or --to-topics PREFIX.", WRONG_USE)
     from group_coordinator.gateway.tap import Tap  # it takes its time to import
 
     config = settings.config
-    voice = Voice(config.log_format, config.log_level)
-    with voice.failures_told():
+    output = CommandOutput(config.log_format, config.log_level)
+    with output.log_failures():
         proxy = Tap(config.gateway_config, _output(config, out, to_topics, to_bootstrap_servers))
-        where = out or f"{to_topics}.events"
+        where, upstream = out or f"{to_topics}.events", config.upstream
 
         def introduce() -> None:
-            voice.say(f"The tap is ready: clients bootstrap at {proxy.bootstrap_servers} instead of {config.upstream}.")
-            voice.say(f"Group requests are written to {where}.")
+            output.write(f"The tap is ready: clients bootstrap at {proxy.bootstrap_servers} instead of {upstream}.")
+            output.write(f"Group requests are written to {where}.")
 
-        serve(config, voice, proxy, introduce, lambda: f"{clients(proxy)}, {count(proxy.events, 'event')} written")
-        voice.say(f"{count(proxy.events, 'event')} in {where}.")
+        serve(config, output, proxy, introduce, lambda: f"{clients(proxy)}, {count(proxy.events, 'event')} written")
+        output.write(f"{count(proxy.events, 'event')} in {where}.")
         if proxy.recording_failure is not None:
             raise CommandError(f"The recording is not complete: {proxy.recording_failure}.")
         if out is not None:
-            voice.say(f"Replay it: group-coordinator replay {out} --in-process --out {out.with_suffix('')}-replayed/")
+            replayed = out.with_suffix("")
+            output.write(f"Replay it: group-coordinator replay {out} --in-process --out {replayed}-replayed/")
 
 
 def _output(

@@ -11,7 +11,7 @@ import typer
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.import_log import TimeZone, zone
 from group_coordinator.command_line.progress import bytes_progress, count_progress
-from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.tables import print_line
 from group_coordinator.recordings.history import verify_histories
 from group_coordinator.recordings.recording import verify_recording
 
@@ -46,9 +46,9 @@ def history(
             raise CommandError(str(problem)) from problem
     for difference in report.differences[:show]:
         for line in difference.lines():
-            say(line)
+            print_line(line)
     _say_rest(len(report.differences), show)
-    say(report.summary())
+    print_line(report.summary())
     if not report.steps:
         raise CommandError(f"Nothing was verified: {', '.join(map(str, files))}: no step of a recorded history.")
     if report.differences:
@@ -95,9 +95,9 @@ def recording(
     shown = msgspec.structs.replace(report, differences=report.differences[:show])
     *lines, summary = shown.lines()
     for line in lines:
-        say(line)
+        print_line(line)
     _say_rest(len(report.differences), show)
-    say(summary)
+    print_line(summary)
     if (nothing := report.nothing_verified) is not None:
         raise CommandError(nothing)
     if not report.agrees:
@@ -113,4 +113,4 @@ def _pairs(texts: list[str]) -> dict[str, str]:
 
 def _say_rest(count: int, shown: int) -> None:
     if count > shown:
-        say(f"... and {count - shown} more differences (--show)")
+        print_line(f"... and {count - shown} more differences (--show)")

@@ -17,7 +17,7 @@ from group_coordinator.command_line.import_log import TimeZone, zone
 from group_coordinator.command_line.options import Settings, with_settings
 from group_coordinator.command_line.output_options import Format, FormatOption, OutOption, ReportOption, TablesOption
 from group_coordinator.command_line.replay import BrokerLogs
-from group_coordinator.command_line.tables import say
+from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.watch_outputs import WantedOutputs, open_outputs
 from group_coordinator.dashboard import DEFAULT_PORT, RunningServer, Source, SourceError, start_server
 from group_coordinator.observed.evidence import BOUNDED
@@ -114,5 +114,5 @@ def _start(
     try:
         return serve(WrittenSource(source, outputs))
     except TopicRefusedError as refusal:
-        say(f"{refusal} Groups are polled instead.", error=True)
+        print_line(f"{refusal} Groups are polled instead.", error=True)
         return serve(WrittenSource(PollSource(properties, str(refusal)), outputs))

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 
 from coordinator_state import GroupConfig
 from group_coordinator.assignors import load_assignors
-from group_coordinator.command_line.errors import EXPECTED, CommandError, told
+from group_coordinator.command_line.errors import EXPECTED, CommandError, message_and_exit_code
 from group_coordinator.dashboard import Change, ReplayFunction
 from group_coordinator.dashboard.sources import NOTE_FILE, Note
 from group_coordinator.kafka_topics.reader import partition_count, read_topic
@@ -63,7 +63,7 @@ def _player(log_of: Callable[[str], Log]) -> ReplayFunction:
             config, records = log_of(group_id)
             log = group_log(records, group_id, config.tick_ahead_bound_ms)
         except (*EXPECTED, KafkaException) as problem:
-            raise ValueError(told(problem)[0]) from problem
+            raise ValueError(message_and_exit_code(problem)[0]) from problem
         return play(
             log,
             config,

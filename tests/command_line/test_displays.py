@@ -54,8 +54,8 @@ def test_events_per_second_are_those_of_the_last_ten() -> None:
 def test_the_demo_on_a_terminal() -> None:
     screen = io.StringIO()
     with DemoView(Console(file=screen, force_terminal=True, width=100, height=20, color_system=None)) as view:
-        view.tell("payments-b is killed", is_story=True)
-        view.tell("02:14:07 payments: generation 7 because b expired " + "and so on " * 20, is_story=False)
+        view.report("payments-b is killed", is_announcement=True)
+        view.report("02:14:07 payments: generation 7 because b expired " + "and so on " * 20, is_announcement=False)
         view.show(1.0, "1 group", {"payments": snapshot("payments", "a", "b")}, {"client": 42})
     text = screen.getvalue()
     assert "payments  Stable  2           client *  t 0         42" in text
@@ -67,7 +67,7 @@ def test_a_small_terminal_still_shows_the_last_causes() -> None:
     screen = io.StringIO()
     with DemoView(Console(file=screen, force_terminal=True, width=100, height=10, color_system=None)) as view:
         for number in range(30):
-            view.tell(f"event {number}", is_story=False)
+            view.report(f"event {number}", is_announcement=False)
         view.show(1.0, "1 group", {"payments": snapshot("payments", "a", "b")}, {})
     text = screen.getvalue()
     assert "event 29" in text
@@ -77,8 +77,8 @@ def test_a_small_terminal_still_shows_the_last_causes() -> None:
 def test_the_demo_in_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     groups = {"payments": snapshot("payments", "a", "b")}
     with DemoView(Console(file=io.StringIO())) as view:
-        view.tell("payments-b is killed", is_story=True)
-        view.tell("02:14:07 payments: generation 7", is_story=False)
+        view.report("payments-b is killed", is_announcement=True)
+        view.report("02:14:07 payments: generation 7", is_announcement=False)
         for elapsed_s in (1.0, 9.9, 10.1, 10.3):
             view.show(elapsed_s, "1 group", groups, {})
     assert capsys.readouterr().out.splitlines() == [

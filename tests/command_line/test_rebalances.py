@@ -9,7 +9,7 @@ from group_coordinator.command_line.summary import Summary
 from group_coordinator.narrative.rebalances import headline, rebalances
 from schemas.history import History, RebalanceCompleted
 from tests.command_line.histories import crash, everything, interrupted, long_wait
-from tests.tables.story import story
+from tests.tables.example_history import example_history
 
 
 def test_a_rebalance_in_one_line() -> None:
@@ -114,7 +114,7 @@ def test_the_summary() -> None:
 
 def test_a_group_that_comes_again_is_not_dead() -> None:
     summary = Summary()
-    for record in story():
+    for record in example_history():
         summary.add(record)
     assert summary.groups["forgotten"].state == "Empty"
 

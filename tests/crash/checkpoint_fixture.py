@@ -24,7 +24,7 @@ from streaming.session import open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import TopicReport, admin_client, ensure_topics
 from tests.making_topics import delete_topics
-from tests.streaming.log_story import story
+from tests.streaming.random_log import make_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ SHUFFLE_PARTITIONS = 1
 
 
 def log() -> list[Record]:
-    return story(31, groups=3, requests=120, renewals=False)
+    return make_log(31, groups=3, requests=120, renewals=False)
 
 
 def first_half() -> list[Record]:

@@ -29,7 +29,7 @@ from tests.crash import processes
 from tests.crash.outputs import count, events_of, expected_of, has_written, records_so_far, require_same, written_of
 from tests.crash.promises import require_promises
 from tests.offsets_log.readers import require_kafka_reads_as_we_do, require_the_log_tells_the_groups
-from tests.streaming.log_story import story
+from tests.streaming.random_log import make_log
 from tests.waiting import wait_until
 
 KINDS = ("driver", "worker", "broker", "command", "everything")
@@ -154,7 +154,7 @@ class CrashRun:
 
     def __init__(self, directory: Path, *, kills: int, seed: int, tell: Callable[[str], None] = print) -> None:
         self._chance = random.Random(f"kills-{seed}")
-        self._log = story(seed, groups=6, requests=REQUESTS_PER_KILL * (kills + 1))
+        self._log = make_log(seed, groups=6, requests=REQUESTS_PER_KILL * (kills + 1))
         self._kinds = [*KINDS[: min(kills, 3)], *(self._chance.choice(KINDS) for _ in range(kills - 3))]
         self._chance.shuffle(self._kinds)
         self._tell = tell

@@ -15,7 +15,7 @@ from streaming.config import StreamingConfig
 from tests.crash.coordinators import append, make_topics
 from tests.crash.outputs import count, events_of, expected_of, has_written, require_same, written_of
 from tests.crash.runner import App
-from tests.streaming.log_story import story
+from tests.streaming.random_log import make_log
 from tests.waiting import wait_until
 
 DISK_MB = 8
@@ -53,7 +53,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(
         group_initial_rebalance_delay_ms=1_000,
     )  # fmt: skip
     make_topics(config)
-    log: list[Record] = story(9, groups=3, requests=150)
+    log: list[Record] = make_log(9, groups=3, requests=150)
     append(config, log[:60])
     app = App(config, tmp_path)
     app.start()

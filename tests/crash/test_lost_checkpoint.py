@@ -19,7 +19,7 @@ from streaming.session import prepare_session
 from streaming.topics import admin_client
 from tests.crash.coordinators import TIMEOUT_S, append, make_topics, running
 from tests.crash.outputs import count, events_of, expected_of, has_written, require_same, written_of
-from tests.streaming.log_story import START_MS, story
+from tests.streaming.random_log import START_MS, make_log
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def write_all(config: StreamingConfig, spark: SparkSession, *, rebuild: bool) ->
 
 def test_a_rebuild_writes_the_same_and_goes_on(spark: SparkSession, config: StreamingConfig, tmp_path: Path) -> None:
     make_topics(config)
-    log = story(11, groups=3, requests=160)
+    log = make_log(11, groups=3, requests=160)
     append(config, log[: len(log) // 2])
     first = count(expected_of(config, events_of(config)))
     with running(config, spark) as failures:
@@ -92,7 +92,7 @@ def test_groups_move_into_buckets_and_back(spark: SparkSession, config: Streamin
         return config.changed(group_buckets=group_buckets, checkpoint=directory)
 
     make_topics(config)
-    log = story(13, groups=4, requests=150)
+    log = make_log(13, groups=4, requests=150)
     third = len(log) // 3
     repeated = 0
     for number, buckets in enumerate((0, 64, 0)):
@@ -128,7 +128,7 @@ def delete_events(config: StreamingConfig, before: int) -> None:
 def test_a_rebuild_without_outputs_needs_the_whole_log_too(spark: SparkSession, config: StreamingConfig) -> None:
     """Whether the output topics are there does not matter: the groups are in the deleted events."""
     make_topics(config)
-    append(config, story(11, groups=3, requests=60))
+    append(config, make_log(11, groups=3, requests=60))
     delete_events(config, before=20)
     assert "begins at offset 20" in refusal(config, spark, rebuild=True)
 

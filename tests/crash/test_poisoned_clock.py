@@ -21,7 +21,7 @@ from streaming.watcher import Watcher
 from tests.crash.coordinators import TIMEOUT_S, append, make_topics, running
 from tests.crash.outputs import Outputs, count, events_of, expected_of, has_written, require_same, written_of
 from tests.making_topics import delete_topics
-from tests.streaming.log_story import story
+from tests.streaming.random_log import make_log
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def test_a_log_that_was_poisoned_before_is_read_anew(
     spark: SparkSession, config: StreamingConfig, tmp_path: Path
 ) -> None:
     make_topics(config)
-    log = story(11, groups=3, requests=120, poisons=False)
+    log = make_log(11, groups=3, requests=120, poisons=False)
     half = len(log) // 2
     future = [
         Record(partition=0, key=None, value=encode_tick(time.time_ns() // 1_000_000 + days * 86_400_000))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from group_coordinator.command_line.actors import Actor
 from group_coordinator.command_line.dashboard_thread import start_dashboard
+from group_coordinator.command_line.demo_members import DemoMember
 from group_coordinator.command_line.history_tables import TablesFormat, tables_query
 from group_coordinator.dashboard.facts import GroupFacts
 from group_coordinator.dashboard.index import Index
@@ -42,10 +42,10 @@ class Scene:
     """What runs."""
 
     def __init__(
-        self, dashboard: RunningServer, actors: dict[str, Actor], batches: list[ShardProgress], tables: Path
+        self, dashboard: RunningServer, members: dict[str, DemoMember], batches: list[ShardProgress], tables: Path
     ) -> None:
         self.dashboard = dashboard
-        self.actors = actors
+        self.members = members
         self.batches = batches
         self.tables = tables
 
@@ -90,18 +90,18 @@ def live(
         dashboard = stack.enter_context(start_dashboard(config, "127.0.0.1:0"))
         quiet = {"log_level": "0"}
         host = stack.enter_context(MemberHost(config.bootstrap_servers, prefix=topic_prefix, client_properties=quiet))
-        actors = {name: payments_actor(host, name, topic) for name in "abc"}
-        for actor in actors.values():
-            actor.start()
-        yield Scene(dashboard, actors, batches, tmp_path / "tables")
-        for actor in actors.values():
-            actor.end("crash")
-            actor.join()
+        members = {name: payments_member(host, name, topic) for name in "abc"}
+        for member in members.values():
+            member.start()
+        yield Scene(dashboard, members, batches, tmp_path / "tables")
+        for member in members.values():
+            member.end("crash")
+            member.join()
     assert failures == []
 
 
-def payments_actor(host: MemberHost, name: str, topic: str) -> Actor:
-    return Actor(
+def payments_member(host: MemberHost, name: str, topic: str) -> DemoMember:
+    return DemoMember(
         host, "payments", f"payments-{name}", [topic],
         session_timeout_ms=8_000, heartbeat_interval_ms=1_000, partition_assignment_strategy=("range",),
     )  # fmt: skip
@@ -138,7 +138,7 @@ def test_a_crash_as_it_happens(live: Scene, spark: SparkSession, page: Page) -> 
     row.locator("a").click()
     page.wait_for_selector("tr[data-key]")
 
-    live.actors["b"].end("crash")
+    live.members["b"].end("crash")
     page.wait_for_selector("tr[data-key]:has-text('payments-b'):has-text('expired')")
     shown_after = live.batches[-1].batch_id
     gone = [told.record for told in index.feed() if isinstance(told.record, MemberExpired)]

@@ -52,14 +52,14 @@ from streaming.rows import EventRow, OutputRecord
 from tests.coordinator_state.harness import assignment, subscription
 from tests.gateway.random_messages import MESSAGES, random_message
 from tests.operations.tally_bench import bench
-from tests.streaming.log_story import START_MS, story
+from tests.streaming.random_log import START_MS, make_log
 
 RESPONSES_PARTITIONS = 8
 CONFIG = StreamingConfig(
     responses_partitions=RESPONSES_PARTITIONS, offsets_partitions=4, group_initial_rebalance_delay_ms=0
 )
 TOPICS = CONFIG.topic_settings.topics
-LOG = story(5, groups=2, requests=160)
+LOG = make_log(5, groups=2, requests=160)
 _FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 

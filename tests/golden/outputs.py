@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import beating_groups
+from benchmarks import heartbeat_groups
 from benchmarks.day_log import write_log
 from benchmarks.workloads import Workload, all_workloads, outputs_of
 from coordinator_state import Coordinator, Group, GroupConfig, Output
@@ -28,7 +28,7 @@ from streaming.config import StreamingConfig
 from streaming.event_log import read_records
 from streaming.replay import replay_in_process
 from streaming.rows import NO_PARTITION, OutputRecord, output_record
-from tests.streaming.log_story import RESPONSES_PARTITIONS, story
+from tests.streaming.random_log import RESPONSES_PARTITIONS, make_log
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 START_MS = 1_767_225_600_000
@@ -116,7 +116,7 @@ def _of_random_log(seed: int, directory: Path) -> Lines:
     config = StreamingConfig.load(
         {"group_initial_rebalance_delay_ms": 1_000, "responses_partitions": RESPONSES_PARTITIONS}
     )
-    return _replayed(story(seed), config)
+    return _replayed(make_log(seed), config)
 
 
 def _of_day_log(directory: Path) -> Lines:
@@ -126,15 +126,15 @@ def _of_day_log(directory: Path) -> Lines:
 
 def _of_heartbeats(directory: Path) -> Lines:
     values = [
-        *beating_groups.beginnings(5),
-        *(beating_groups.beat(number % 5, f"beat-{number}") for number in range(100)),
+        *heartbeat_groups.beginnings(5),
+        *(heartbeat_groups.beat(number % 5, f"beat-{number}") for number in range(100)),
     ]
     keyed = [(None, encode_tick(START_MS)), *values, (None, encode_tick(START_MS + 1_000))]
     records = [
         Record(partition=0, offset=offset, timestamp_ms=START_MS + offset, key=key, value=value)
         for offset, (key, value) in enumerate(keyed)
     ]
-    return _replayed(records, beating_groups.config())
+    return _replayed(records, heartbeat_groups.config())
 
 
 # ----------------------------------------------------------------------------------------------------- outputs as lines

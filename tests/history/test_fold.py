@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from group_coordinator.history.fold import MEANINGS, GroupFold, in_order
 from schemas.history import History, HistoryRecord, RequestRefused
-from tests.tables.story import story
+from tests.tables.example_history import example_history
 
 
 class Lives(GroupFold):
@@ -35,7 +35,7 @@ def lives(records: list[History]) -> list[str]:
 
 
 def of_group(group_id: str) -> list[History]:
-    return [record for record in story() if record.group_id == group_id]
+    return [record for record in example_history() if record.group_id == group_id]
 
 
 def test_each_record_has_a_meaning() -> None:
@@ -63,15 +63,15 @@ def test_what_comes_again_changes_nothing() -> None:
 def test_a_refusal_on_another_partition_begins_no_life_and_hides_nothing() -> None:
     """A request that was sent to the wrong partition is refused there, under a larger epoch than the group's own."""
     records = of_group("orders")
-    refused = next(record for record in story() if isinstance(record, RequestRefused))
+    refused = next(record for record in example_history() if isinstance(record, RequestRefused))
     cause = replace(refused.cause, partition=refused.cause.partition + 1)
     stray = replace(refused, group_id="orders", epoch=10**9, cause=cause)
     assert lives([*records[:5], stray, *records[5:]]) == lives(records)
 
 
 def test_the_fold_is_a_function_of_the_set_of_records() -> None:
-    shuffled = [*story(), *story()]
+    shuffled = [*example_history(), *example_history()]
     Random(3).shuffle(shuffled)
-    for group_id in {record.group_id for record in story()}:
+    for group_id in {record.group_id for record in example_history()}:
         ordered = [record for record in in_order(shuffled) if record.group_id == group_id]
         assert lives(ordered) == lives(of_group(group_id))

@@ -20,7 +20,7 @@ from streaming.config import StreamingConfig
 from streaming.rows import OutputRecord
 from tests.offsets_log.live_topic import Pairs, every_kind_of_record, make_topics, outputs_of, read, write
 from tests.offsets_log.readers import require_the_log_tells_the_groups
-from tests.streaming.log_story import story
+from tests.streaming.random_log import make_log
 from tests.waiting import wait_until
 
 SEGMENT_MS = 100
@@ -117,7 +117,7 @@ def test_after_compaction_every_group_and_offset_is_there(
     topics = config.topic_settings.topics
     small = {"segment.ms": str(SEGMENT_MS), "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "0"}
     alter(admin, ResourceType.TOPIC, topics.offsets, dict(small))
-    outputs = list(outputs_of(story(5, groups=12, requests=700, poisons=False, renewals=False), config))
+    outputs = list(outputs_of(make_log(5, groups=12, requests=700, poisons=False, renewals=False), config))
     records = [each for each in outputs if each.topic == topics.offsets] + every_kind_of_record(config)
     write_in_segments(config, records)
     write(config, (each for each in outputs if each.topic == topics.assignments))

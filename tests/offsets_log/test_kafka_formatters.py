@@ -7,7 +7,7 @@ import pytest
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from tests.offsets_log.live_topic import every_kind_of_record, make_topics, outputs_of, write
 from tests.offsets_log.readers import require_kafka_reads_as_we_do
-from tests.streaming.log_story import story
+from tests.streaming.random_log import make_log
 
 
 @pytest.mark.parametrize("value_version", [3, 4])
@@ -17,7 +17,7 @@ def test_kafkas_formatters_print_our_topic_as_we_read_it(
     config = make_topics(kafka.bootstrap_servers, topic_prefix)
     config = config.changed(offset_commit_value_version=value_version)
     topic = config.topic_settings.topics.offsets
-    written = [each for each in outputs_of(story(3, groups=5, requests=250), config) if each.topic == topic]
+    written = [each for each in outputs_of(make_log(3, groups=5, requests=250), config) if each.topic == topic]
     written += every_kind_of_record(config)
     write(config, written)
     expected = require_kafka_reads_as_we_do(config)

@@ -30,7 +30,7 @@ from schemas.records import (
 from schemas.ticks import read_tick
 from schemas.wire import DecodeError
 from tests.coordinator_state.harness import GroupHarness, assignment, of_type
-from tests.streaming.log_story import story
+from tests.streaming.random_log import make_log
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=1_000)
 
@@ -76,7 +76,7 @@ def test_after_every_event_the_log_tells_what_the_groups_are(seed: int) -> None:
         return len(coordinator.groups)
 
     clock_ms = 0
-    for record in story(seed):
+    for record in make_log(seed):
         assert record.offset is not None
         assert record.timestamp_ms is not None
         try:

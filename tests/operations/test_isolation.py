@@ -25,7 +25,7 @@ from streaming.source import events_stream
 ROOT = Path(__file__).parents[2]
 ROOMS = ("streaming", "group_coordinator")
 READER = "group_coordinator/kafka_topics/reader.py"
-APPLICATIONS = ("group_coordinator/members/partition_reader.py", "group_coordinator/command_line/client_actors.py")
+APPLICATIONS = ("group_coordinator/members/partition_reader.py", "group_coordinator/command_line/demo_clients.py")
 """Their consumers read an application's topics, by its own isolation level."""
 ABORTED, OPEN, LATER = b"aborted", b"open", b"later"
 KEYS = [ABORTED, OPEN, LATER]

@@ -16,7 +16,7 @@ from schemas.events import decode_tick
 from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupResponse, OffsetCommitRequest
 from schemas.records_file import Record
-from tests.recordings.followed import followed, outputs_of
+from tests.recordings.broker_logs import followed, outputs_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "recordings"
 

@@ -11,11 +11,11 @@ from coordinator_state.classic.context import classic, classic_or_none
 from coordinator_state.classic.kind import ClassicKind
 from coordinator_state.step import Step
 from simulation.command import main
+from simulation.narrative import story
 from simulation.request_sequence import RequestSequence
 from simulation.run import case_of, run_case
 from simulation.scenario import Scenario
 from simulation.shrink import shrink
-from simulation.story import story
 
 
 @pytest.fixture

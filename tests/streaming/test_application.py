@@ -32,7 +32,7 @@ from streaming.event_log import RECORD_COLUMNS, records_of_topic
 from streaming.replay import replay_in_process
 from streaming.rows import NO_PARTITION, OutputRecord
 from streaming.topics import TopicError
-from tests.streaming import log_story
+from tests.streaming import random_log
 from tests.streaming.running_app import BEAT, GROUP, SESSION_MS, TIMEOUT_S, Client, RunningApp
 from tests.waiting import wait_until
 
@@ -88,7 +88,7 @@ def life(spark: SparkSession, kafka: EmbeddedKafka, tmp_path_factory: pytest.Tem
         bootstrap_servers=kafka.bootstrap_servers,
         topic_prefix="life",
         checkpoint=str(tmp_path_factory.mktemp("checkpoint")),
-        responses_partitions=log_story.RESPONSES_PARTITIONS,
+        responses_partitions=random_log.RESPONSES_PARTITIONS,
         offsets_partitions=4,
         group_min_session_timeout_ms=2_000,
         group_initial_rebalance_delay_ms=0,
@@ -99,7 +99,7 @@ def life(spark: SparkSession, kafka: EmbeddedKafka, tmp_path_factory: pytest.Tem
         client = Client(config)
         client.join()
         with Heartbeats(client) as heartbeats:
-            for key, value in log_story.POISONS:
+            for key, value in random_log.POISONS:
                 client.write(key, value)
             client.write(b"large", b"x" * 1_000_000)
             nowhere = encode_request_event(
@@ -201,7 +201,7 @@ def test_that_nothing_was_found_is_no_batch(
 
 
 def _is_tick(event: Record) -> bool:
-    poisons = {value for _, value in log_story.POISONS}
+    poisons = {value for _, value in random_log.POISONS}
     return event.value not in poisons and (event.value or b"").startswith(b'{"type":"tick"')
 
 

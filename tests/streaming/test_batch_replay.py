@@ -15,7 +15,7 @@ from streaming.config import StreamingConfig
 from streaming.event_log import RECORD_ARROW, RECORD_COLUMNS
 from streaming.replay import replay_in_process
 from streaming.rows import output_batch
-from tests.streaming import log_story
+from tests.streaming import random_log
 
 CONFIG = StreamingConfig(group_initial_rebalance_delay_ms=1_000, shards=2)
 BUCKETS = 3
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def log() -> list[Record]:
-    return log_story.resharded(log_story.story(seed=2), 2)
+    return random_log.resharded(random_log.make_log(seed=2), 2)
 
 
 def bucket_rows(log: list[Record], bucket: int) -> list[Row]:

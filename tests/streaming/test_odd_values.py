@@ -21,8 +21,8 @@ from schemas.messages import (
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
 from streaming.operator import coordinate_rows
 from streaming.rows import EventRow
-from tests.streaming.log_story import story
 from tests.streaming.operator_events import CONFIG, event
+from tests.streaming.random_log import make_log
 
 KEY = b"group-0"
 NOW_MS, LATER_MS = 1_795_000_000_000, 1_796_000_000_000
@@ -57,7 +57,7 @@ NUMBERS = (0, -1, 1, 2**31 - 1, 2**31, -(2**31), 2**63 - 1, -(2**63))
 def requests() -> dict[str, list[bytes]]:
     """API -> requests of a group that lives."""
     found: dict[str, list[bytes]] = {}
-    for record in story(5, groups=1, requests=300):
+    for record in make_log(5, groups=1, requests=300):
         value = record.value or b""
         if record.key == KEY and value.startswith(b'{"type":"request"') and len(value) < 5_000:
             found.setdefault(json.loads(value)["api"], []).append(value)

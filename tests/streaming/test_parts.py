@@ -23,8 +23,8 @@ from streaming.rows import RECORD_SCHEMA, output_columns
 from streaming.session import prepare_session
 from streaming.source import with_clock
 from streaming.state_function import StateFunction
-from tests.streaming.log_story import story as story_of_a_log
 from tests.streaming.operator_events import CONFIG, JOIN_MS, EventRow, beat, group_state, is_removed, is_updated, join
+from tests.streaming.random_log import make_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +83,7 @@ def written(states: dict[Any, Any], state: GroupState) -> None:
         states.pop(state._keyAsUnsafe, None)
 
 
-def story(groups: int, beats: int) -> list[EventRow]:
+def event_rows(groups: int, beats: int) -> list[EventRow]:
     """Groups that begin and beat, some of whose names begin as others do; poisons among them;
     and records without a key."""
     names = [b"a", b"a\0", b"a\0\0", b"b", b"", b"\xff\xfe"][:groups]
@@ -109,7 +109,7 @@ def by_group(outputs: list[tuple[Any, ...]]) -> dict[Any, list[tuple[Any, ...]]]
 
 @given(st.integers(1, 6), st.integers(1, 12), st.sampled_from([1, 400, 2_000, 10**9]), st.integers(1, 9))
 def test_parts_say_and_leave_what_the_whole_does(groups: int, beats: int, part_bytes: int, size: int) -> None:
-    rows = story(groups, beats)
+    rows = event_rows(groups, beats)
     whole = called(streaming_operator(CONFIG), cut(rows, 10**9, iter([len(rows)])), {})
     parts = called(streaming_operator(CONFIG), cut(rows, part_bytes, iter(lambda: size, None)), {})
     assert by_group(parts[0]) == by_group(whole[0])
@@ -117,7 +117,7 @@ def test_parts_say_and_leave_what_the_whole_does(groups: int, beats: int, part_b
 
 
 def test_a_state_that_was_kept_goes_through_the_parts_and_a_group_may_end_in_one() -> None:
-    first, later = story(3, 4), [beat(b"a", 100 + number) for number in range(9)]
+    first, later = event_rows(3, 4), [beat(b"a", 100 + number) for number in range(9)]
     kept = called(streaming_operator(CONFIG), cut(first, 10**9, iter([len(first)])), {})[1]
     whole = called(streaming_operator(CONFIG), cut(later, 10**9, iter([9])), kept)
     parts = called(streaming_operator(CONFIG), cut(later, 1, iter(lambda: 4, None)), kept)
@@ -160,7 +160,7 @@ def test_a_part_whose_first_part_was_never_seen_is_a_defect() -> None:
 def test_spark_with_tiny_parts_writes_the_same_bytes(
     spark: SparkSession, tmp_path: Path, partitions: int, buckets: int
 ) -> None:
-    log = story_of_a_log(5, groups=6, requests=120)
+    log = make_log(5, groups=6, requests=120)
     write_pieces([log[:100], log[100:101], log[101:]], tmp_path / "events")
     config = StreamingConfig(shuffle_partitions=partitions, group_buckets=buckets)
     prepare_session(spark, config)

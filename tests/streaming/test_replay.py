@@ -21,8 +21,8 @@ from streaming.packed_outputs import output_records
 from streaming.replay import replay_batch, replay_in_process, replay_streaming, write_files
 from streaming.rows import OutputRecord
 from streaming.session import prepare_session
-from tests.recordings.followed import FIXTURES, followed_lines, lines_of
-from tests.streaming import log_story
+from tests.recordings.broker_logs import FIXTURES, followed_lines, lines_of
+from tests.streaming import random_log
 from tests.streaming.replays import CONFIG, in_process, output_order, write_log
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ Outputs = dict[bytes | None, list[OutputRecord]]
 
 @pytest.fixture(scope="module")
 def log() -> list[Record]:
-    return log_story.story(seed=1)
+    return random_log.make_log(seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_the_log_is_worth_replaying(expected: list[OutputRecord]) -> None:
     for kind in ("group_stable", "member_expired", "member_left", "offsets_committed", "rebalance_completed"):
         assert history[kind] > 0, history
     letters = Counter(each.headers["reason"] for each in expected if each.topic.endswith("dead-letters"))
-    assert sum(letters.values()) == len(log_story.POISONS) - 1  # a tick that goes back is no dead letter
+    assert sum(letters.values()) == len(random_log.POISONS) - 1  # a tick that goes back is no dead letter
     assert letters["malformed_tick"] == 3
 
 
@@ -134,7 +134,7 @@ def without_origin(output: OutputRecord) -> Any:
 
 
 def test_shards_make_no_difference_but_for_the_origin(log: list[Record], expected: list[OutputRecord]) -> None:
-    sharded = in_process(log_story.resharded(log, 3), CONFIG.changed(shards=3))
+    sharded = in_process(random_log.resharded(log, 3), CONFIG.changed(shards=3))
     assert {output.headers["partition"] for output in sharded if output.topic.endswith("offsets")} > {"0"}
 
     def by_seq(outputs: list[OutputRecord]) -> list[str]:
@@ -146,7 +146,7 @@ def test_shards_make_no_difference_but_for_the_origin(log: list[Record], expecte
 def test_shards_stream_and_batch_alike(spark: SparkSession, log: list[Record], tmp_path: Path) -> None:
     config = CONFIG.changed(shards=3, max_events_per_batch=150)
     prepare_session(spark, config)
-    sharded = log_story.resharded(log, 3)
+    sharded = random_log.resharded(log, 3)
     records = records_of_files(spark, [write_log(tmp_path / "events.jsonl", sharded)])
     assert sorted(output_records(replay_batch(records, config)), key=output_order) == in_process(sharded, config)
     streamed = replay_streaming(records, config, tmp_path / "work")

@@ -14,7 +14,7 @@ from streaming.replay import replay_in_process
 from streaming.rows import RECORD_SCHEMA, output_columns
 from streaming.session import prepare_session
 from streaming.source import with_clock
-from tests.streaming.log_story import story
+from tests.streaming.random_log import make_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_checkpoint_of_two_tasks_goes_on_in_two_where_the_setting_is_one(spark: SparkSession, tmp_path: Path) -> None:
-    log = story(5, groups=6, requests=60)
+    log = make_log(5, groups=6, requests=60)
     write_pieces([log[:25], log[25:50], log[50:]], tmp_path / "events")
     later = sorted((tmp_path / "events").iterdir())[1:]
     for file in later:

@@ -29,13 +29,13 @@ from group_coordinator.tables.rows import (
 from schemas.events import encode_json
 from schemas.history import Cause, GroupDead, History, RebalanceStarted
 from tests.coordinator_state.harness import GroupHarness, assignment
-from tests.tables.story import START_MS, history, moment, story
+from tests.tables.example_history import START_MS, example_history, history, moment
 
 R = TypeVar("R", bound=Row)
 
 
 def rows_of(kind: type[R], group_id: str, records: Iterable[History] | None = None) -> list[R]:
-    rows = fold(story() if records is None else records)
+    rows = fold(example_history() if records is None else records)
     return [row for row in rows if isinstance(row, kind) and row.group_id == group_id]
 
 
@@ -162,7 +162,7 @@ def test_refusals_and_expiries() -> None:
 
 
 def test_every_record_is_one_event() -> None:
-    records = [record for record in story() if record.group_id == "orders"]
+    records = [record for record in example_history() if record.group_id == "orders"]
     events = rows_of(Event, "orders")
     assert [(event.epoch, event.seq) for event in events] == [(record.epoch, record.seq) for record in records]
     assert [event.record.encode() for event in events] == [encode_json(record) for record in records]
@@ -209,7 +209,7 @@ def test_a_partition_given_to_two_members_is_two_rows() -> None:
 def test_batches_packing_and_repetitions_change_nothing(random: Random) -> None:
     """Any cut into batches, each with a crash that writes some of it again: the same rows in the end."""
     for group_id in ("orders", "nervous", "gentle", "forgotten"):
-        records = [record for record in story() if record.group_id == group_id]
+        records = [record for record in example_history() if record.group_id == group_id]
         latest: dict[tuple[object, ...], AnyRow] = {}
         added: list[AnyRow] = []
         packed = None
@@ -231,14 +231,14 @@ def test_batches_packing_and_repetitions_change_nothing(random: Random) -> None:
 
 
 def test_the_order_of_the_input_does_not_matter() -> None:
-    shuffled = list(story()) * 2
+    shuffled = list(example_history()) * 2
     Random(7).shuffle(shuffled)
-    assert by_key(fold(shuffled)) == by_key(fold(story()))
+    assert by_key(fold(shuffled)) == by_key(fold(example_history()))
 
 
 def test_history_that_begins_in_the_midst_of_a_life() -> None:
     """Retention has deleted the beginning: what follows still makes rows, without what is not known."""
-    records = [record for record in story() if record.group_id == "orders"]
+    records = [record for record in example_history() if record.group_id == "orders"]
     for begin in range(len(records)):
         rows = list(fold(records[begin:]))
         assert [row for row in rows if isinstance(row, Event)]
@@ -272,7 +272,7 @@ def test_refusals_of_another_shard_do_not_hide_the_group() -> None:
     stray.offset = 10_000
     stray.heartbeat("a", 1)
     moved = [replace(record, cause=of_the_next_partition(record)) for record in history(stray)]
-    records = [record for record in story() if record.group_id == "orders"]
+    records = [record for record in example_history() if record.group_id == "orders"]
     tables = GroupTables()
     for record in [*records[:10], *moved, *records[10:]]:
         tables.add(record)
@@ -290,7 +290,7 @@ def test_append_times_that_step_back_make_no_row_that_ends_before_it_began() -> 
     random = Random(3)
     records = [
         replace(record, timestamp_ms=record.timestamp_ms - random.randrange(60_000))
-        for record in story()
+        for record in example_history()
         if record.group_id in ("orders", "nervous", "gentle")
     ]
     for row in fold(records):
@@ -304,7 +304,7 @@ def test_append_times_that_step_back_make_no_row_that_ends_before_it_began() -> 
 
 
 def test_little_is_kept_of_a_dead_group() -> None:
-    records = [record for record in story() if record.group_id == "forgotten"]
+    records = [record for record in example_history() if record.group_id == "forgotten"]
     death = next(n for n, record in enumerate(records) if isinstance(record, GroupDead))
     tables = GroupTables()
     for record in records[: death + 1]:
@@ -316,7 +316,7 @@ def test_little_is_kept_of_a_dead_group() -> None:
 def test_state_that_earlier_programs_packed_goes_on() -> None:
     """`packed_version_1.json`: what was packed after so many records of a group, when version 1 was first written."""
     for kept in json.loads((Path(__file__).parent / "packed_version_1.json").read_bytes()):
-        records = [record for record in story() if record.group_id == kept["group_id"]]
+        records = [record for record in example_history() if record.group_id == kept["group_id"]]
         whole, opened = GroupTables(), GroupTables((b64decode(kept["head"]), b64decode(kept["body"])))
         for record in records[: kept["records"]]:
             whole.add(record)

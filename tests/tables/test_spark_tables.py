@@ -25,11 +25,11 @@ from group_coordinator.tables.spark_rows import fold_batch, history_from_file
 from group_coordinator.tables.spark_sinks import DeltaSink, ParquetSink, open_sink
 from group_coordinator.tables.spark_tables import history_stream, start_tables_query, write_rows, write_tables_batch
 from schemas.history import History
+from tests.tables.example_history import example_history
 from tests.tables.spark_support import expected, raw, read_stream, tables_in, write_jsonl, write_pieces
-from tests.tables.story import story
 
 CUTS = (45, 100)
-RECORDS = story()
+RECORDS = example_history()
 
 
 def pieces_with_repetitions() -> list[list[tuple[bytes | None, bytes | None]]]:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from group_coordinator.tables.files import write_tables
 from group_coordinator.tables.spark_tables import register_views
-from tests.tables.story import story
+from tests.tables.example_history import example_history
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "sql.md"
 QUERIES = dict(re.findall(r"```sql (\w+)\n(.*?)```", DOCUMENT.read_text(), re.DOTALL))
@@ -21,7 +21,7 @@ NOW = "2026-11-20 15:00:00"
 def views(tables_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     """Delta tables that were written without Spark, as views."""
     directory = tmp_path_factory.mktemp("sql") / "tables"
-    write_tables(story(), directory)
+    write_tables(example_history(), directory)
     register_views(tables_spark, str(directory))
     return tables_spark
 

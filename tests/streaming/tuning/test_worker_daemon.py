@@ -19,7 +19,7 @@ from streaming.replay import replay_streaming
 from streaming.session import java_options, prepare_session
 from streaming.tuning import worker_daemon
 from streaming.tuning.known_spark import PYSPARK_VERSION, unknown_spark
-from tests.streaming import log_story
+from tests.streaming import random_log
 from tests.streaming.replays import in_process, output_order, write_log
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def test_the_bytes_are_the_same_without_the_patch(
         (tmp_path / "sitecustomize.py").write_text(CLASS_IS_GONE)
         monkeypatch.setitem(context.environment, "PYTHONPATH", os.fspath(tmp_path))
     assert context.parallelize([0], 1).map(state_of_the_worker).collect() == [(way == "patched", way != "class gone")]
-    log = log_story.story(seed=2)
+    log = random_log.make_log(seed=2)
     config = StreamingConfig(group_initial_rebalance_delay_ms=1_000, max_events_per_batch=200)
     prepare_session(spark, config)
     records = records_of_files(spark, [write_log(tmp_path / "events.jsonl", log)])

@@ -1,4 +1,4 @@
-"""The demo's unmodified Kafka clients, of three libraries, behind the gateway: actors as those of
+"""The demo's unmodified Kafka clients, of three libraries, behind the gateway: clients as those of
 `group_coordinator/members/`."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from confluent_kafka import Consumer
 
-from group_coordinator.command_line.actors import Ending
+from group_coordinator.command_line.demo_members import Ending
 from group_coordinator.jars.java import SHORT_LIVED, find_java
 from group_coordinator.jars.resolving import tools_jars
 
@@ -20,7 +20,7 @@ _JAVA_OPTIONS = ("-Xmx64m", *SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLe
 _CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 
-class ClientActor:
+class DemoClient:
     """One consumer of a library. `start` and `end` it as often as you like: each start is a new member."""
 
     def __init__(
@@ -72,7 +72,7 @@ class ClientActor:
         raise NotImplementedError
 
 
-class LibrdkafkaActor(ClientActor):
+class LibrdkafkaClient(DemoClient):
     """librdkafka, as confluent-kafka has it."""
 
     def _consume(self) -> None:
@@ -85,7 +85,7 @@ class LibrdkafkaActor(ClientActor):
         consumer.close()
 
 
-class KafkaPythonActor(ClientActor):
+class KafkaPythonClient(DemoClient):
     """kafka-python."""
 
     def _consume(self) -> None:
@@ -104,7 +104,7 @@ class KafkaPythonActor(ClientActor):
         consumer.close()
 
 
-class JavaActor(ClientActor):
+class JavaClient(DemoClient):
     """Apache Kafka's own client: its console consumer, a process of its own that can be killed."""
 
     _process: subprocess.Popen[bytes] | None = None

@@ -1,11 +1,11 @@
-"""The demo's story: seven groups, and what happens to each. A plot is a generator that yields what to wait for."""
+"""The demo plays one scenario for each of its seven groups. A scenario is a generator that yields what to wait for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from group_coordinator.command_line.actors import Actor
-from group_coordinator.command_line.client_actors import ClientActor, JavaActor, KafkaPythonActor, LibrdkafkaActor
+from group_coordinator.command_line.demo_clients import DemoClient, JavaClient, KafkaPythonClient, LibrdkafkaClient
+from group_coordinator.command_line.demo_members import DemoMember
 from group_coordinator.members.host import MemberHost
 from schemas.group_states import GroupState
 from schemas.history import GroupSnapshot
@@ -20,23 +20,25 @@ _CLIENTS_MS = {"session.timeout": SESSION_TIMEOUT_MS, "heartbeat.interval": 1_00
 _EAGER, _COOPERATIVE = ("range",), ("cooperative-sticky",)
 
 Condition = Callable[[], bool]
-Plot = Iterator[float | Condition]
-"""Yields seconds to wait, or a condition to wait for."""
+Scenario = Iterator[float | Condition]
+"""A scenario yields seconds to wait, or a condition to wait for."""
 
 
-class Story:
-    """Plays the plots by the clock; `tell` hears what is done to whom, before the coordinator knows of it."""
+class DemoScenarios:
+    """Plays the scenarios by the clock. Each action is passed to `announce` before the coordinator knows of it."""
 
-    def __init__(self, host: MemberHost, gateway: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, host: MemberHost, gateway: str, announce: Callable[[str], None]) -> None:
         """`gateway`: where Kafka clients bootstrap."""
-        self.actors: list[Actor | ClientActor] = []
+        self.clients: list[DemoMember | DemoClient] = []
         self._host = host
         self._gateway = gateway
-        self._tell = tell
+        self._announce = announce
         self._now_s = 0.0
         self._snapshots: Mapping[str, GroupSnapshot] = {}
-        plots = (self._payments, self._orders, self._clicks, self._ledger, self._reports, self._audit, self._invoices)
-        self._waiting: list[tuple[Condition, Plot]] = [(lambda: True, plot()) for plot in plots]
+        own_members = (self._payments, self._orders, self._clicks, self._ledger, self._reports, self._audit)
+        self._waiting: list[tuple[Condition, Scenario]] = [
+            (lambda: True, scenario()) for scenario in (*own_members, self._invoices)
+        ]
 
     def play(self, now_s: float, snapshots: Mapping[str, GroupSnapshot]) -> None:
         """Do what is due `now_s` seconds after the beginning, with the groups as they are."""
@@ -47,35 +49,35 @@ class Story:
         ]
 
     def end(self) -> None:
-        """Everybody falls silent: nobody waits for answers that no one will give."""
-        for actor in self.actors:
-            actor.end("crash")
-        for actor in self.actors:
-            actor.join()
+        """End all clients without a last request: the coordinator that would answer it may be gone."""
+        for client in self.clients:
+            client.end("crash")
+        for client in self.clients:
+            client.join()
 
-    # ------------------------------------------------------------------------------------------------------- the plots
+    # -------------------------------------------------------------------------------------------------- the scenarios
 
-    def _payments(self) -> Plot:
+    def _payments(self) -> Scenario:
         """A member crashes, is missed after its session timeout, and comes back."""
-        a, b, c = self._started(*(self._actor("payments", name, "payments", _EAGER) for name in "abc"))
+        a, b, c = self._started(*(self._member("payments", name, "payments", _EAGER) for name in "abc"))
         while True:
             yield self._stable(a, b, c)
             yield 5
-            self._tell("payments-b is killed; its session timeout is 6 s")
+            self._announce("payments-b is killed; its session timeout is 6 s")
             b.end("crash")
             yield self._stable(a, c)
             yield 5
-            self._tell("payments-b is started again")
+            self._announce("payments-b is started again")
             b.start()
             yield 20
 
-    def _orders(self) -> Plot:
+    def _orders(self) -> Scenario:
         """A rolling deploy: one after the other leaves and comes back as a new version."""
-        team = self._started(*(self._actor("orders", name, "orders", _COOPERATIVE) for name in "abc"))
+        team = self._started(*(self._member("orders", name, "orders", _COOPERATIVE) for name in "abc"))
         while True:
             yield self._stable(*team)
             yield 8
-            self._tell("orders is deployed: a, b and c are restarted, one after the other")
+            self._announce("orders is deployed: a, b and c are restarted, one after the other")
             for client in team:
                 client.end("leave")
                 yield 2
@@ -83,15 +85,15 @@ class Story:
                 yield self._stable(*team)
             yield 30
 
-    def _clicks(self) -> Plot:
+    def _clicks(self) -> Scenario:
         """One member flaps: it comes and goes, and each time the other one has to rejoin too."""
         steady, flapper = self._started(
-            *(self._actor("clicks", name, "clicks", _EAGER) for name in ("steady", "flapping"))
+            *(self._member("clicks", name, "clicks", _EAGER) for name in ("steady", "flapping"))
         )
         while True:
             yield self._stable(steady, flapper)
             yield 10
-            self._tell("clicks-flapping begins to flap")
+            self._announce("clicks-flapping begins to flap")
             for _ in range(3):
                 flapper.end("leave")
                 yield self._stable(steady)
@@ -99,11 +101,11 @@ class Story:
                 yield self._stable(steady, flapper)
             yield 25
 
-    def _ledger(self) -> Plot:
+    def _ledger(self) -> Scenario:
         """A static member bounces: back within its session timeout, it keeps its partitions, and nobody rebalances."""
         a, b = self._started(
             *(
-                self._actor(
+                self._member(
                     "ledger", name, "payments", _EAGER, group_instance_id=f"ledger-{name}", session_timeout_ms=15_000
                 )
                 for name in "ab"
@@ -112,54 +114,54 @@ class Story:
         while True:
             yield self._stable(a, b)
             yield 14
-            self._tell("ledger-b, a static member, is bounced: no rebalance should follow")
+            self._announce("ledger-b, a static member, is bounced: no rebalance should follow")
             b.end("bounce")
             yield 3
             b.start()
             yield 30
 
-    def _reports(self) -> Plot:
+    def _reports(self) -> Scenario:
         """A member takes too long between two polls, leaves by itself, and rejoins when it polls again."""
         slow, quick = self._started(
-            *(self._actor("reports", name, "orders", _EAGER, max_poll_interval_ms=8_000) for name in ("slow", "quick"))
+            *(self._member("reports", name, "orders", _EAGER, max_poll_interval_ms=8_000) for name in ("slow", "quick"))
         )
         while True:
             yield self._stable(slow, quick)
             yield 6
-            self._tell("reports-slow works on a record for 13 s; its max.poll.interval.ms is 8 s")
+            self._announce("reports-slow works on a record for 13 s; its max.poll.interval.ms is 8 s")
             slow.stall(13)
             yield 40
 
-    def _audit(self) -> Plot:
+    def _audit(self) -> Scenario:
         """One member that commits by hand, and never has any trouble."""
-        self._started(self._actor("audit", "a", "clicks", _EAGER, commits_itself=True))
+        self._started(self._member("audit", "a", "clicks", _EAGER, commits_itself=True))
         while True:
             yield 3_600
 
-    def _invoices(self) -> Plot:
+    def _invoices(self) -> Scenario:
         """Unmodified clients of three libraries in one group; one is killed, one leaves."""
-        kinds = {"librdkafka": LibrdkafkaActor, "kafka-python": KafkaPythonActor, "java": JavaActor}
+        kinds = {"librdkafka": LibrdkafkaClient, "kafka-python": KafkaPythonClient, "java": JavaClient}
         team = [
             kind(self._gateway, "invoices", f"invoices-{library}", "invoices", _CLIENTS_MS)
             for library, kind in kinds.items()
         ]
         rdkafka, python, java = team
         yield 6
-        self._tell(
+        self._announce(
             "invoices: real Kafka clients join by the gateway: librdkafka, kafka-python, Apache Kafka's own for Java"
         )
         self._start(*team)
         while True:
             yield self._stable(*team)
             yield 8
-            self._tell("invoices-java is killed, a process with Apache Kafka's console consumer")
+            self._announce("invoices-java is killed, a process with Apache Kafka's console consumer")
             java.end("crash")
             yield self._stable(rdkafka, python)
             yield 4
             java.start()
             yield self._stable(*team)
             yield 10
-            self._tell("invoices-kafka-python is closed and started again")
+            self._announce("invoices-kafka-python is closed and started again")
             python.end("leave")
             yield self._stable(rdkafka, java)
             python.start()
@@ -173,9 +175,9 @@ class Story:
         due_s = self._now_s + wait
         return lambda: self._now_s >= due_s
 
-    def _stable(self, *actors: Actor | ClientActor) -> Condition:
-        """The actors' group is stable, with these members and no others."""
-        group_id, names = actors[0].group_id, sorted(actor.name for actor in actors)
+    def _stable(self, *clients: DemoMember | DemoClient) -> Condition:
+        """Return the condition that the group is stable with these members and no others."""
+        group_id, names = clients[0].group_id, sorted(client.name for client in clients)
 
         def is_so() -> bool:
             group = self._snapshots.get(group_id)
@@ -187,7 +189,7 @@ class Story:
 
         return is_so
 
-    def _actor(
+    def _member(
         self,
         group_id: str,
         name: str,
@@ -196,8 +198,8 @@ class Story:
         *,
         commits_itself: bool = False,
         **settings: object,
-    ) -> Actor:
-        return Actor(
+    ) -> DemoMember:
+        return DemoMember(
             self._host,
             group_id,
             f"{group_id}-{name}",
@@ -206,11 +208,11 @@ class Story:
             **{**_QUICK, "partition_assignment_strategy": assignors, **settings},
         )
 
-    def _started(self, *actors: Actor) -> tuple[Actor, ...]:
-        self._start(*actors)
-        return actors
+    def _started(self, *clients: DemoMember) -> tuple[DemoMember, ...]:
+        self._start(*clients)
+        return clients
 
-    def _start(self, *actors: Actor | ClientActor) -> None:
-        self.actors += actors
-        for actor in actors:
-            actor.start()
+    def _start(self, *clients: DemoMember | DemoClient) -> None:
+        self.clients += clients
+        for client in clients:
+            client.start()

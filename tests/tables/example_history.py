@@ -22,7 +22,7 @@ def moment(text: str) -> int:
 
 
 @cache
-def story() -> tuple[History, ...]:
+def example_history() -> tuple[History, ...]:
     """All records, group after group, each group's in order."""
     groups = (orders(), shared(), nervous(), fleet(), cooperative(), archive(), forgotten())
     return tuple(record for group in groups for record in history(group))

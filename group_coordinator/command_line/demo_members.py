@@ -1,4 +1,4 @@
-"""The demo's actors: real members of `group_coordinator/members/`, each in a thread, that consume real records and
+"""The demo's clients: real members of `group_coordinator/members/`, each in a thread, that consume real records and
 can be made to fail."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PACE_S = 0.1
 Ending = Literal["leave", "crash", "bounce"]
 
 
-class Actor:
+class DemoMember:
     """One program that consumes. `start` and `end` it as often as you like: each start is a new member."""
 
     def __init__(

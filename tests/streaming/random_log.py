@@ -67,7 +67,7 @@ class Member:
     sent: int = field(default=0)
 
 
-def story(
+def make_log(
     seed: int, *, groups: int = 4, requests: int = 150, poisons: bool = True, renewals: bool = True
 ) -> list[Record]:
     """A log of one partition: joins, syncs, beats, commits, crashes and leaves of some groups, with ticks,
