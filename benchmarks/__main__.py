@@ -32,7 +32,7 @@ class Benchmark(Struct, frozen=True):
 BENCHMARKS = {
     "core": Benchmark(full=("--jvm",), quick=("--jvm", "--quick", "--runs", "1")),
     "assignors": Benchmark(full=("--jvm",), quick=("--quick", "--runs", "1")),
-    "query": Benchmark(quick=("--touched", "100", "--beats", "2", "--batches", "1", "--rounds", "1", "--buckets")),
+    "query": Benchmark(quick=("--touched", "100", "--heartbeats", "2", "--batches", "1", "--rounds", "1", "--buckets")),
     "latency": Benchmark(quick=("--rates", "50", "--seconds", "3", "--rounds", "1", "--compiling", "1")),
     "batch_cost": Benchmark(quick=None),
     "idle_groups": Benchmark(quick=("--groups", "100", "5000", "--buckets", "0", "--batches", "5", "--rounds", "1")),

@@ -42,11 +42,13 @@ def start(directory: Path, port: int, tick_interval_ms: int) -> subprocess.Popen
 
 
 def speak(port: int, stop: threading.Event) -> None:
-    """A member that nobody knows beats: it changes nothing."""
+    """A member that nobody knows heartbeats: it changes nothing."""
     producer = Producer({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
-    beat = HeartbeatRequest(group_id="unknown", generation_id=1, member_id="m")
+    heartbeat = HeartbeatRequest(group_id="unknown", generation_id=1, member_id="m")
     while not stop.wait(SPEAKS_EVERY_S):
-        value = encode_request_event("Heartbeat", 4, beat, request_id="r", reply_partition=0, client_id="benchmark")
+        value = encode_request_event(
+            "Heartbeat", 4, heartbeat, request_id="r", reply_partition=0, client_id="benchmark"
+        )
         producer.produce("coordinator.events", key=b"unknown", value=value, partition=0)
         producer.flush()
 

@@ -1,4 +1,4 @@
-"""The log of a day: groups whose members join, sync, and beat every three seconds from then on.
+"""The log of a day: groups whose members join, sync, and heartbeat every three seconds from then on.
 
 One partition, as Parquet.
 """
@@ -23,8 +23,8 @@ from schemas.messages import (
 )
 from streaming.event_log import RECORD_ARROW
 
-BEAT_MS = 3_000
-BEATS_A_DAY = 86_400_000 // BEAT_MS
+HEARTBEAT_INTERVAL_MS = 3_000
+HEARTBEATS_PER_DAY = 86_400_000 // HEARTBEAT_INTERVAL_MS
 _START_MS = 1_700_000_000_000
 _TICK_MS = 500
 _STABLE_MS = 10_000
@@ -39,10 +39,10 @@ Event = tuple[int, bytes | None, bytes]
 """(timestamp_ms, key, value)."""
 
 
-def write_log(file: Path, groups: int, members: int, beats: int) -> int:
-    """Write a log with so many beats in all; returns the number of its events."""
+def write_log(file: Path, groups: int, members: int, heartbeats: int) -> int:
+    """Write a log with `heartbeats` heartbeats in all; returns the number of its events."""
     offset = 0
-    events = _with_ticks(_requests(groups, members, beats))
+    events = _with_ticks(_requests(groups, members, heartbeats))
     with pq.ParquetWriter(file, RECORD_ARROW) as writer:
         while rows := list(islice(events, _ROWS_AT_ONCE)):
             timestamps, keys, values = zip(*rows, strict=True)
@@ -62,25 +62,27 @@ def _with_ticks(requests: Iterator[Event]) -> Iterator[Event]:
         yield request
 
 
-def _requests(groups: int, members: int, beats: int) -> Iterator[Event]:
-    crowd = [
+def _requests(groups: int, members: int, heartbeats: int) -> Iterator[Event]:
+    members_by_group = [
         (f"group-{group:06d}", [_member_id(group, member) for member in range(members)]) for group in range(groups)
     ]
-    for group_id, ids in crowd:
+    for group_id, ids in members_by_group:
         for member_id in ids:
             yield _START_MS, group_id.encode(), _encode("JoinGroup", 3, _join(group_id), member_id)
-    for group_id, ids in crowd:
+    for group_id, ids in members_by_group:
         for member_id in ids:
             yield _START_MS + _STABLE_MS, group_id.encode(), _encode("SyncGroup", 3, _sync(group_id, member_id, ids))
-    hearts = [
-        (group_id.encode(), *_beat_around_its_id(group_id, ids[member]))
+    senders = [
+        (group_id.encode(), *_heartbeat_around_its_id(group_id, ids[member]))
         for member in range(members)
-        for group_id, ids in crowd
+        for group_id, ids in members_by_group
     ]
     for number, time_ms in zip(
-        range(beats), (_START_MS + _STABLE_MS + number * BEAT_MS // len(hearts) for number in count()), strict=False
+        range(heartbeats),
+        (_START_MS + _STABLE_MS + number * HEARTBEAT_INTERVAL_MS // len(senders) for number in count()),
+        strict=False,
     ):
-        key, before, after = hearts[number % len(hearts)]
+        key, before, after = senders[number % len(senders)]
         yield time_ms, key, b"%b%032x%b" % (before, number * _SPREAD % 2**128, after)
 
 
@@ -109,7 +111,7 @@ def _sync(group_id: str, member_id: str, ids: list[str]) -> SyncGroupRequest:
     return SyncGroupRequest(group_id=group_id, generation_id=1, member_id=member_id, assignments=assignments)
 
 
-def _beat_around_its_id(group_id: str, member_id: str) -> tuple[bytes, bytes]:
+def _heartbeat_around_its_id(group_id: str, member_id: str) -> tuple[bytes, bytes]:
     """A heartbeat is the same each time, but for its request id."""
     request = HeartbeatRequest(group_id=group_id, generation_id=1, member_id=member_id)
     before, _, after = _encode("Heartbeat", 4, request).partition(_REQUEST_ID.encode())

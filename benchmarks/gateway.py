@@ -114,12 +114,12 @@ async def _load(host: str, port: int, connections: int, depth: int, seconds: flo
     latencies_ms: list[float] = []
     end = time.perf_counter() + seconds
     counts = await asyncio.gather(
-        *(_beat(host, port, f"group-{n % 16}", depth, end, latencies_ms) for n in range(connections))
+        *(_heartbeat(host, port, f"group-{n % 16}", depth, end, latencies_ms) for n in range(connections))
     )
     return sum(counts), latencies_ms
 
 
-async def _beat(host: str, port: int, group_id: str, depth: int, end: float, latencies_ms: list[float]) -> int:
+async def _heartbeat(host: str, port: int, group_id: str, depth: int, end: float, latencies_ms: list[float]) -> int:
     """One connection: as many heartbeats at a time as `depth` says."""
     reader, writer = await asyncio.open_connection(host, port)
     body = encode(

@@ -68,7 +68,7 @@ def _running(directory: Path, door: bool) -> Iterator[tuple[str, str]]:
 
 
 async def _measure(address: str, count: int, *, quiet: bool = False) -> None:
-    """Members join an empty group at once; when they beat, one more comes; all leave."""
+    """Members join an empty group at once; when they heartbeat, one more comes; all leave."""
     group_id = f"group-{count}-{time.time_ns()}"
     members = [WireMember(await WireClient.connect(address), group_id) for _ in range(count)]
     since = time.perf_counter()
@@ -76,14 +76,14 @@ async def _measure(address: str, count: int, *, quiet: bool = False) -> None:
     empty_s = time.perf_counter() - since
     stops_s: list[float] = []
     done = asyncio.Event()
-    beating = asyncio.gather(*(_beat(member, n / count, stops_s, done) for n, member in enumerate(members)))
+    heartbeats = asyncio.gather(*(_heartbeat(member, n / count, stops_s, done) for n, member in enumerate(members)))
     await asyncio.sleep(HEARTBEAT_S * 1.5)
     newcomer = WireMember(await WireClient.connect(address), group_id)
     since = time.perf_counter()
     await newcomer.join()
     one_more_s = time.perf_counter() - since
     done.set()
-    await beating
+    await heartbeats
     if not quiet:
         print(
             f"{count:>7}  {empty_s:>9.2f} s  {one_more_s:>6.2f} s  {statistics.median(stops_s):.2f} s (longest "
@@ -94,12 +94,12 @@ async def _measure(address: str, count: int, *, quiet: bool = False) -> None:
         await member.leave()
 
 
-async def _beat(member: WireMember, phase: float, stops_s: list[float], done: asyncio.Event) -> None:
+async def _heartbeat(member: WireMember, phase: float, stops_s: list[float], done: asyncio.Event) -> None:
     """Beat as clients do; when told of a rebalance, rejoin and note how long that took."""
     await asyncio.sleep(phase * HEARTBEAT_S)
     while not done.is_set() or not stops_s:
         since = time.perf_counter()
-        if await member.beat() == REBALANCE_IN_PROGRESS:
+        if await member.heartbeat() == REBALANCE_IN_PROGRESS:
             since = time.perf_counter()
             await member.join()
             stops_s.append(time.perf_counter() - since)
@@ -119,9 +119,9 @@ def _hops(url: str) -> Iterator[str]:
         total, count = found["sum"], found["count"]
         return 1_000 * float(total[1]) / max(1.0, float(count[1])) if total and count else 0.0
 
-    beat = mean_ms("answer_seconds", '{api="Heartbeat"}')
+    heartbeat = mean_ms("answer_seconds", '{api="Heartbeat"}')
     log, reading = mean_ms("coordinator_seconds"), mean_ms("reading_seconds")
-    yield f"a heartbeat is answered after {beat:.0f} ms (mean)"
+    yield f"a heartbeat is answered after {heartbeat:.0f} ms (mean)"
     yield (
         f"any event: {log:.0f} ms until the answer is in the log (log, micro-batch, sink), {reading:.0f} ms until the "
         "gateway has read it"

@@ -27,7 +27,7 @@ def main() -> None:
         took_ms: dict[str, list[float]] = {"broker": [], "tap": []}
         for _ in range(_ROUNDS):  # in turns: whatever else the machine does is in both
             for name, where in (("broker", kafka.bootstrap_servers), ("tap", tap.bootstrap_servers)):
-                took_ms[name] += asyncio.run(_beats(where, requests // _ROUNDS))
+                took_ms[name] += asyncio.run(_heartbeats(where, requests // _ROUNDS))
         spent = tap.end()
     for name, values in took_ms.items():
         values.sort()
@@ -39,14 +39,14 @@ def main() -> None:
     )
 
 
-async def _beats(address: str, count: int) -> list[float]:
+async def _heartbeats(address: str, count: int) -> list[float]:
     client = await WireClient.connect(address)
     member = WireMember(client, f"group-{time.time_ns()}")
     await _join(member)
     took_ms = []
     for _ in range(count):
         since = time.perf_counter()
-        assert await member.beat() == 0
+        assert await member.heartbeat() == 0
         took_ms.append((time.perf_counter() - since) * 1_000)
     await member.leave()
     return took_ms

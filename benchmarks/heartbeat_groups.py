@@ -1,4 +1,4 @@
-"""Events of groups that have one member each, join, sync, and beat from then on: what most traffic looks like."""
+"""Events of groups that have one member each, join, sync, and heartbeat from then on: what most traffic looks like."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def beginnings(groups: int) -> Iterator[Event]:
         yield name.encode(), _encode("SyncGroup", 3, sync, f"sync-{name}")
 
 
-def beat(number: int, request_id: str, reply_partition: int = 0) -> Event:
+def heartbeat(number: int, request_id: str, reply_partition: int = 0) -> Event:
     """One heartbeat of a group."""
     name = group_id(number)
     request = HeartbeatRequest(group_id=name, generation_id=1, member_id=_MEMBER_ID)

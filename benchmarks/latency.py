@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 from benchmarks import baselines
 from benchmarks.arguments import command_parser, write_figures
 from benchmarks.document import Printed
-from benchmarks.heartbeat_groups import beat, beginnings, config
+from benchmarks.heartbeat_groups import beginnings, config, heartbeat
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from streaming.application import Application
 from streaming.config import StreamingConfig
@@ -80,7 +80,7 @@ def measure(
             if pause > 0:
                 time.sleep(pause)
             request_id = f"{rate}-{number:08d}"
-            key, value = beat(number % GROUPS, request_id)
+            key, value = heartbeat(number % GROUPS, request_id)
             sent[request_id.encode()] = time.perf_counter()
             producer.produce(events, key=key, value=value, partition=0)
             producer.poll(0)

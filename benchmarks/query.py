@@ -1,11 +1,11 @@
 """Sustained throughput of the whole query, Kafka to Kafka, against queries that decide nothing.
 
-    python -m benchmarks.query [--touched 20 1000 10000] [--beats 10] [--batches 4] [--rounds 2]
+    python -m benchmarks.query [--touched 20 1000 10000] [--heartbeats 10] [--batches 4] [--rounds 2]
         [--buckets 1024] [--json FILE] [--write]
 
-Every batch brings `beats` heartbeats of each of the touched groups. Compared are, on the same topic and in one Spark
-session: the coordinator with a group as the key of the state, the coordinator with buckets of groups, the same topology
-around a function that passes rows on (called as Spark calls it, with pandas frames; and as it calls ours, see
+Every batch brings `--heartbeats` heartbeats of each of the touched groups. Compared are, on the same topic and in one
+Spark session: the coordinator with a group as the key of the state, the coordinator with buckets of groups, the same
+topology around a function that passes rows on (called as Spark calls it, with pandas frames; and as it calls ours, see
 `streaming.tuning.state_worker`), and Spark's plain copy without Python (`baselines.copy`), as it is and with the files
 of its checkpoint written as ours are. They take turns, forwards and backwards, but for the one round with ten thousand
 groups. Figures are the medians of whole triggers, and the shares of their phases. All but the copies must write one
@@ -28,7 +28,7 @@ from benchmarks import baselines
 from benchmarks.arguments import command_parser, write_figures
 from benchmarks.batches import PHASES, Report, median_ms, start, whole_batches
 from benchmarks.document import Printed
-from benchmarks.heartbeat_groups import Event, beat, beginnings, config
+from benchmarks.heartbeat_groups import Event, beginnings, config, heartbeat
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_tick
 from streaming.config import StreamingConfig
@@ -58,11 +58,11 @@ class Figure(Struct, frozen=True):
         return self.events * 1_000 / self.trigger_ms
 
 
-def fill(settings: StreamingConfig, touched: int, beats: int, batches: int, partition: int = 0) -> tuple[int, int]:
+def fill(settings: StreamingConfig, touched: int, heartbeats: int, batches: int, partition: int = 0) -> tuple[int, int]:
     """Write the log. Returns the events of a batch and how many batches come before the measured ones."""
     producer = Producer({**settings.client_properties, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
-    size = touched * beats + 1
-    log = _log(touched, beats, batches, size)
+    size = touched * heartbeats + 1
+    log = _log(touched, heartbeats, batches, size)
     count = 0
     for key, value in log:
         producer.produce(settings.topic_settings.topics.events, key=key, value=value, partition=partition)
@@ -73,20 +73,20 @@ def fill(settings: StreamingConfig, touched: int, beats: int, batches: int, part
     return size, count // size - batches
 
 
-def _log(touched: int, beats: int, batches: int, size: int) -> Iterator[tuple[bytes | None, bytes]]:
+def _log(touched: int, heartbeats: int, batches: int, size: int) -> Iterator[tuple[bytes | None, bytes]]:
     """Whole batches of `size` events, each with one tick; the first ones bring the groups to life."""
     events: list[Event] = list(beginnings(touched))
     while len(events) % (size - 1):
-        events.append(beat(len(events) % touched, f"fill-{len(events)}"))
+        events.append(heartbeat(len(events) % touched, f"fill-{len(events)}"))
     clock_ms = START_MS
     for first in range(0, len(events), size - 1):
         yield None, encode_tick(clock_ms := clock_ms + 500)
         yield from events[first : first + size - 1]
     for batch in range(batches):
         yield None, encode_tick(clock_ms := clock_ms + 500)
-        for round_number in range(beats):
+        for round_number in range(heartbeats):
             for number in range(touched):
-                yield beat(number, f"{batch:04d}-{round_number:04d}-{number:06d}-0123456789abcdef")
+                yield heartbeat(number, f"{batch:04d}-{round_number:04d}-{number:06d}-0123456789abcdef")
 
 
 def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Namespace, touched: int) -> Iterator[Figure]:
@@ -100,7 +100,7 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
     # Small batches are soon done; one of ten thousand groups takes Spark's own way half a minute.
     many = touched >= 10_000
     batches = arguments.batches * 5 if touched < 100 else max(1, arguments.batches // 2) if many else arguments.batches
-    size, before = fill(settings, touched, max(1, arguments.beats // 2) if many else arguments.beats, batches)
+    size, before = fill(settings, touched, max(1, arguments.heartbeats // 2) if many else arguments.heartbeats, batches)
     events_topic = report.topics.events
 
     def events() -> DataFrame:
@@ -167,7 +167,7 @@ def main() -> None:
         "--touched", type=int, nargs="+", default=[20, 1_000, 10_000], help="groups that each batch touches"
     )
     parser.add_argument(
-        "--beats", type=int, default=10, help="heartbeats of each group in a batch (half of it at 10,000 groups)"
+        "--heartbeats", type=int, default=10, help="heartbeats of each group in a batch (half of it at 10,000 groups)"
     )
     parser.add_argument(
         "--batches",
@@ -186,7 +186,7 @@ def main() -> None:
         tune_hadoop(spark)
         try:
             # Warm up: code is compiled, workers are there.
-            warm = argparse.Namespace(**{**vars(arguments), "beats": 2, "rounds": 1})
+            warm = argparse.Namespace(**{**vars(arguments), "heartbeats": 2, "rounds": 1})
             list(figures(spark, kafka, warm, 21))
             for touched in arguments.touched:
                 rows = list(figures(spark, kafka, arguments, touched))

@@ -2,12 +2,13 @@
 
     python -m benchmarks.replay [--events 1000000] [--cores 1 2] [--runs 2] [--day-share 0.005] [--write]
 
-The log is one partition of 1,000 groups of 10 members that beat every three seconds, as a Parquet file. Outputs are
-made in full (an answer for each heartbeat) and handed to a sink that drops them. Time begins when Spark has started.
-The replays take turns, `--runs` times, and the best of each figure counts; CPU seconds are those of all processes.
+The log is one partition of 1,000 groups of 10 members with a heartbeat every three seconds, as a Parquet file. Outputs
+are made in full (an answer for each heartbeat) and handed to a sink that drops them. Time begins when Spark has
+started. The replays take turns, `--runs` times, and the best of each figure counts; CPU seconds are those of all
+processes.
 
-`--day-share` replays a part of the log of a whole day (288 million beats): so many of its groups, all day long. Groups
-do not touch one another, so that the whole day is as many such parts.
+`--day-share` replays a part of the log of a whole day (288 million heartbeats): so many of its groups, all day long.
+Groups do not touch one another, so that the whole day is as many such parts.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.arguments import command_parser
-from benchmarks.day_log import BEATS_A_DAY, write_log
+from benchmarks.day_log import HEARTBEATS_PER_DAY, write_log
 from benchmarks.document import Printed
 from benchmarks.process_times import cpu_times
 from streaming.config import StreamingConfig
@@ -98,15 +99,15 @@ def measure(say: Printed, file: Path, events: int, all_cores: list[int], runs: i
 
 def measure_a_day(say: Printed, file: Path, share: float, cores: int) -> None:
     groups = round(GROUPS * share)
-    beats = groups * MEMBERS * BEATS_A_DAY
-    write_log(file, groups, MEMBERS, beats)
+    heartbeats = groups * MEMBERS * HEARTBEATS_PER_DAY
+    write_log(file, groups, MEMBERS, heartbeats)
     spent = spent_on(file, cores)
     say(
-        f"\na whole day of {groups} groups x {MEMBERS} members, {beats:,} beats, Spark, {cores} cores: "
-        f"{spent.seconds:.0f} s, {spent.cpu_seconds:.0f} CPU s, {beats / spent.seconds:,.0f} beats/s"
+        f"\na whole day of {groups} groups x {MEMBERS} members, {heartbeats:,} heartbeats, Spark, {cores} cores: "
+        f"{spent.seconds:.0f} s, {spent.cpu_seconds:.0f} CPU s, {heartbeats / spent.seconds:,.0f} heartbeats/s"
     )
     say(
-        f"computed from it: {GROUPS:,} groups, {beats * GROUPS // groups:,} beats: "
+        f"computed from it: {GROUPS:,} groups, {heartbeats * GROUPS // groups:,} heartbeats: "
         f"{spent.seconds * GROUPS / groups / 3_600:.1f} h"
     )
 

@@ -1,6 +1,6 @@
 """What more executors and more shards bring: events/s of the whole query, Kafka to Kafka, for the same events.
 
-    python -m benchmarks.scale_out [--shards 1 2 4] [--executors 1 2] [--touched 1000] [--beats 10] [--batches 3]
+    python -m benchmarks.scale_out [--shards 1 2 4] [--executors 1 2] [--touched 1000] [--heartbeats 10] [--batches 3]
         [--rounds 2] [--write]
 
 Shards are partitions of the events topic with a query each, in one app (`local[*]`); the groups are divided among them.
@@ -56,11 +56,12 @@ def together(rates: Sequence[Rate]) -> Rate:
     return Rate(sum(part.events for part in rates), sum(part.seconds for part in rates))
 
 
-def rate(spark: SparkSession, settings: StreamingConfig, touched: int, beats: int, batches: int) -> Rate:
+def rate(spark: SparkSession, settings: StreamingConfig, touched: int, heartbeats: int, batches: int) -> Rate:
     """Fill the topic, run a query for each shard to its end, and look at their reports."""
     report = ensure_topics(admin_client(settings.bootstrap_servers), settings.topic_settings)
     sizes = [
-        fill(settings, touched // settings.shards, beats, batches, partition=shard) for shard in range(settings.shards)
+        fill(settings, touched // settings.shards, heartbeats, batches, partition=shard)
+        for shard in range(settings.shards)
     ]
     prepare_session(spark, settings, SMALL_BATCHES)
     with tempfile.TemporaryDirectory() as scratch:
@@ -146,12 +147,12 @@ def main() -> None:
     parser.add_argument("--shards", type=int, nargs="*", default=[1, 2, 4])
     parser.add_argument("--executors", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--touched", type=int, default=1_000, help="groups that a batch of all shards touches")
-    parser.add_argument("--beats", type=int, default=10, help="heartbeats of each of them")
+    parser.add_argument("--heartbeats", type=int, default=10, help="heartbeats of each of them")
     parser.add_argument("--batches", type=int, default=3, help="that are measured in a round")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
     arguments = parser.parse_args()
-    work = (arguments.touched, arguments.beats, arguments.batches)
+    work = (arguments.touched, arguments.heartbeats, arguments.batches)
     say = Printed()
     say(f"{'':24} {'events':>8} {'seconds':>8} {'events/s':>10} {'ratio':>7}   {os.cpu_count()} cores")
     with EmbeddedKafka() as kafka:

@@ -50,7 +50,7 @@ class WireClient:
 
 
 class WireMember:
-    """A member of a group that subscribes to nothing: joins, syncs, beats, leaves."""
+    """A member of a group that subscribes to nothing: joins, syncs, heartbeats, leaves."""
 
     def __init__(self, client: WireClient, group_id: str, session_timeout_ms: int = 45_000) -> None:
         self._client, self._group_id, self._session_timeout_ms = client, group_id, session_timeout_ms
@@ -72,7 +72,7 @@ class WireMember:
         answer = await self._client.ask("FindCoordinator", key_type=0, coordinator_keys=[self._group_id])
         return int(answer["coordinators"][0]["error_code"])
 
-    async def beat(self) -> int:
+    async def heartbeat(self) -> int:
         """Kafka's error code."""
         answer = await self._client.ask(
             "Heartbeat",

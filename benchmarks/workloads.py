@@ -126,12 +126,12 @@ def all_workloads(*, quick: bool = False) -> Iterator[Workload]:
     yield mixed(20, 50 // scale)
 
 
-def heartbeats(members: int, beats: int) -> Workload:
+def heartbeats(members: int, count: int) -> Workload:
     ids = _ids(members)
-    values = [_value("Heartbeat", 4, _heartbeat(ids[number % members], 1)) for number in range(beats)]
+    values = [_value("Heartbeat", 4, _heartbeat(ids[number % members], 1)) for number in range(count)]
     return Workload(
         f"heartbeat, {members:,} members",
-        f"heartbeat {members} {beats}",
+        f"heartbeat {members} {count}",
         [(_LATER_MS, value) for value in values],
         stable(members),
     )

@@ -70,7 +70,7 @@ class Step(NamedTuple):
     renewed: bool = False
     """Its sessions begin anew."""
     gone: tuple[DeletedTopic, ...] = ()
-    """It is told that these topics are gone."""
+    """The group learns that these topics are gone."""
     moved_ms: int = 0
     """By so much the group's time was moved on, and all that it counts from with it."""
     """The sessions were renewed."""
@@ -108,7 +108,7 @@ class CheckResult:
         """With the append times of the records at which they were seen."""
         self.dead_letters: list[list[DeadLetter]] = []
         self.steps: list[tuple[int, Step]] = []
-        """With their append times; kept when a story is to be told."""
+        """With their append times; kept when the run is to be described."""
 
     def report(self, violation: Violation) -> None:
         self.violations.setdefault(violation.rule, violation)

@@ -1,4 +1,4 @@
-"""`python -m simulation`: many seeds over all cores, or the story of one."""
+"""`python -m simulation`: many seeds over all cores, or the description of one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
-from simulation.narrative import story
+from simulation.narration import narrate
 from simulation.run import case_of, is_world, run_case
 from simulation.shrink import TRIES_MAX, shrink
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first of them (default 0)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one for each core)")
     parser.add_argument("--seed", type=int, help="live through this seed only")
-    parser.add_argument("--story", action="store_true", help="tell the story of the seed, shrunk as far as possible")
+    parser.add_argument("--story", action="store_true", help="describe the run of the seed, shrunk as far as possible")
     parser.add_argument("--whole", action="store_true", help="with --story: do not shrink it")
     chosen = parser.parse_args(arguments)
     if chosen.seed is None:
@@ -104,6 +104,6 @@ def _story(seed: int, tries_max: int) -> int:
     violations = run_case(case).violations
     if violations and tries_max:
         case = shrink(case, violations[0].rule, tries_max)
-    for line in story(case, run_case(case, keep_steps=True)):
+    for line in narrate(case, run_case(case, keep_steps=True)):
         print(line)
     return 1 if violations else 0

@@ -1,5 +1,5 @@
-"""A process with one group member: it polls, works, beats, commits; and it crashes, freezes, dawdles as the scenario
-says."""
+"""A process with one group member polls, works, sends heartbeats and commits; it crashes, freezes and dawdles as the
+scenario says."""
 
 from __future__ import annotations
 

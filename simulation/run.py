@@ -21,7 +21,7 @@ from simulation.rules_of_offsets import CommitsKept, LogTellsHardState, OnlyCurr
 from simulation.rules_of_sessions import OnlyTicksMoveTime, SessionsKept
 from simulation.rules_of_worlds import check_drivers, check_end, check_expiries, check_ticks, check_topics
 from simulation.scenario import Scenario
-from simulation.world import StoryLine, World
+from simulation.world import TraceLine, World
 
 RULES: tuple[type[Rule], ...] = (
     SameAsModel,
@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
     violations: list[Violation]
     """The first of each rule, in the order in which they were seen."""
     requests: int
-    told: list[StoryLine]
+    trace: list[TraceLine]
     result: CheckResult
 
 
@@ -85,7 +85,7 @@ def run_world(scenario: Scenario, keep_steps: bool = False) -> Outcome:
             result.report(violation)
         for violation in (*check_ticks(world, result), *check_end(world), *check_topics(world)):
             result.report(violation)
-    return Outcome(list(result.violations.values()), world.log.requests, world.told, result)
+    return Outcome(list(result.violations.values()), world.log.requests, world.trace, result)
 
 
 def run_sequence(sequence: RequestSequence, keep_steps: bool = False) -> Outcome:

@@ -54,7 +54,7 @@ class Freeze(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class SlowPoll(Struct, frozen=True, kw_only=True, tag=True):
-    """An application does not poll, while its member beats."""
+    """An application does not poll, while its member heartbeats."""
 
     member: str
     at_ms: int

@@ -38,8 +38,8 @@ _LATENCY_MS = (2, 40)
 _WATCH_INTERVAL_MS = 1_000
 
 
-class StoryLine(NamedTuple):
-    """A line of the story."""
+class TraceLine(NamedTuple):
+    """One line of the trace: what a process did, and when."""
 
     time_ms: int
     who: str
@@ -65,7 +65,7 @@ class World:
         self.network_faults: dict[str, list[BadNetwork]] = {}
         self.subscriptions: dict[str, tuple[str, ...]] = {}
         """What members and instances have subscribed to since; a static member keeps it over a restart."""
-        self.told: list[StoryLine] = []
+        self.trace: list[TraceLine] = []
         self.ended_ms = 0
         """When the last fault is over."""
         self._actions = ActionQueue()
@@ -100,7 +100,7 @@ class World:
         self._actions.enter(max(time_ms, self.now_ms), action)
 
     def tell(self, who: str, text: str) -> None:
-        self.told.append(StoryLine(self.now_ms, who, text))
+        self.trace.append(TraceLine(self.now_ms, who, text))
 
     def run(self) -> None:
         """Live through the scenario, then let all calm down, then let the drivers finish."""
@@ -241,8 +241,8 @@ class World:
         self._senders[send.request_id] = process
         down_ms = self._driver_down_until_ms[send.shard] - self.now_ms
         if send.api == "JoinGroup" and down_ms > 0:
-            # It hears late that it is a member: it does not beat yet, and to Kafka a JoinGroup that is repeated is no
-            # sign of life.
+            # The process learns late that it is a member: it sends no heartbeats yet, and for Kafka a repeated
+            # JoinGroup is no sign of life.
             process.in_trouble(self.now_ms, down_ms)
         value = encode_request_event(
             send.api,

@@ -1,1 +1,1 @@
-"""The soak: a crowd of groups with churn, for as long as asked, and what the coordinator uses meanwhile."""
+"""The soak: many groups with churn, for as long as asked, and what the coordinator uses meanwhile."""

@@ -1,13 +1,12 @@
-"""How the coordinator lives with a crowd that is never at rest: memory, state, batch time and disk against time.
+"""How the coordinator lives with members that come and go: memory, state, batch time and disk against time.
 
     python -m benchmarks.soak --minutes 30 --groups 1000 --members 10
 
-Starts a broker, `group-coordinator run` as people do, and the crowd (`crowd.py`): members crash, leave and are bounced,
-groups end for good and others begin. Offsets of ended groups expire after a few minutes, so that state must shrink
-again. Samples go to a CSV file while it runs (`--plot-only` draws it once more); at the end the curves are drawn and
-must be flat after the warm-up: exit code 1 if one is not (`report.py` says what flat is), if the run was too short to
-tell, or if a member was expired that had not crashed.
-"""
+Starts a broker, `group-coordinator run` as people do, and very many members (`population.py`). They crash, leave and
+are bounced; groups end for good and others begin. Offsets of ended groups expire after a few minutes, so that state
+must shrink again. Samples go to a CSV file while it runs (`--plot-only` draws it once more); at the end the curves are
+drawn and must be flat after the warm-up: exit code 1 if one is not (`report.py` says what flat is), if the run was too
+short to tell, or if a member was expired that had not crashed."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from confluent_kafka.admin import NewTopic
 
 from benchmarks.arguments import command_parser
 from benchmarks.soak.measures import Measures, Sample, SampleFile, read_samples
-from benchmarks.soak.population import Crowd, Pace
+from benchmarks.soak.population import Pace, Population
 from benchmarks.soak.report import TooFewSamples, curves, lines, plot, problems
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.members.host import MemberHost
@@ -42,7 +41,7 @@ def main() -> None:
     directory: Path = options.directory or Path(tempfile.mkdtemp(prefix="soak-"))
     directory.mkdir(parents=True, exist_ok=True)
     samples_file = directory / "samples.csv"
-    pace = Pace(options.groups, options.members, options.beat, options.ramp * 60, options.churn)
+    pace = Pace(options.groups, options.members, options.heartbeat_interval, options.ramp * 60, options.churn)
     failed: list[str] = []
     if not options.plot_only:
         print(f"Samples and logs: {directory}", flush=True)
@@ -50,7 +49,7 @@ def main() -> None:
     samples = read_samples(samples_file)
     warm_up_s = options.warm_up * 60
     title = (
-        f"{pace.groups:,} groups of {pace.members} members, a heartbeat every {pace.beat_s:g} s, "
+        f"{pace.groups:,} groups of {pace.members} members, a heartbeat every {pace.heartbeat_interval_s:g} s, "
         f"{pace.churn_per_minute * pace.groups:g} disturbances a minute"
     )
     plot(samples, title, warm_up_s, options.svg or directory / "soak.svg")
@@ -71,7 +70,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--groups", type=int, default=1_000)
     parser.add_argument("--members", type=int, default=10, help="of each group")
     parser.add_argument(
-        "--beat", type=float, default=30, help="seconds between two heartbeats; a session is three of them (default 30)"
+        "--heartbeat-interval",
+        type=float,
+        default=30,
+        help="seconds between two heartbeats; a session is three of them (default 30)",
     )
     parser.add_argument(
         "--churn", type=float, default=0.03, help="which share of the groups is disturbed in a minute (default 0.03)"
@@ -110,7 +112,7 @@ def soak(directory: Path, pace: Pace, duration_s: float, file: SampleFile) -> li
             _wait_until_ready(coordinator, port, directory)
             measures = Measures(coordinator.pid, port, directory / "checkpoint", local)
             with MemberHost(kafka.bootstrap_servers, client_properties={"log_level": "0"}) as host:
-                failed = _live(Crowd(host, pace, TOPIC), measures, file, duration_s, coordinator)
+                failed = _live(Population(host, pace, TOPIC), measures, file, duration_s, coordinator)
             coordinator.send_signal(signal.SIGTERM)
             if coordinator.wait(120) != 0:
                 failed.append(f"the coordinator ended with exit code {coordinator.returncode}")
@@ -122,13 +124,17 @@ def soak(directory: Path, pace: Pace, duration_s: float, file: SampleFile) -> li
 
 
 def _live(
-    crowd: Crowd, measures: Measures, file: SampleFile, duration_s: float, coordinator: subprocess.Popen[bytes]
+    population: Population,
+    measures: Measures,
+    file: SampleFile,
+    duration_s: float,
+    coordinator: subprocess.Popen[bytes],
 ) -> list[str]:
     began_s = sampled_s = time.monotonic()
     crashed = expired = 0
     while (age_s := time.monotonic() - began_s) < duration_s:
         step_s = time.monotonic()
-        crowd.step()
+        population.step()
         if coordinator.poll() is not None:
             return [f"the coordinator ended by itself with exit code {coordinator.returncode}"]
         if step_s - sampled_s >= SAMPLE_EVERY_S:
@@ -136,26 +142,26 @@ def _live(
             sample: Sample = {
                 "t_s": age_s,
                 **measures.sample(),
-                "crowd": crowd.member_count,
-                "settled": crowd.stable_count,
+                "hosted": population.member_count,
+                "settled": population.stable_count,
             }
             expired += int(sample["expired"])
             file.add(sample)
-            print(_line(sample, crowd), flush=True)
+            print(_line(sample, population), flush=True)
         time.sleep(max(0.0, STEP_S - (time.monotonic() - step_s)))
-    crashed = crowd.disturbed["crash"]
-    failed = [f"{count} members ended with {name}" for name, count in crowd.failures.items()]
+    crashed = population.disturbed["crash"]
+    failed = [f"{count} members ended with {name}" for name, count in population.failures.items()]
     if expired > crashed:
         failed.append(f"{expired} members were expired, and only {crashed} had crashed")
     return failed
 
 
-def _line(sample: Sample, crowd: Crowd) -> str:
-    disturbed = ", ".join(f"{count} {kind}" for kind, count in sorted(crowd.disturbed.items()))
+def _line(sample: Sample, population: Population) -> str:
+    disturbed = ", ".join(f"{count} {kind}" for kind, count in sorted(population.disturbed.items()))
     return (
-        f"{sample['t_s'] / 60:6.1f} min  {sample['crowd']:.0f} members ({sample['settled']:.0f} settled, coordinator: "
+        f"{sample['t_s'] / 60:6.1f} min  {sample['hosted']:.0f} members ({sample['settled']:.0f} settled, coordinator: "
         f"{sample['members']:.0f} in {sample['groups']:.0f})  batch {sample['batch_s']:.2f} s  answer "
-        f"{sample['beat_answer_s']:.2f} s  {sample['events'] / SAMPLE_EVERY_S:.0f} events/s  JVM "
+        f"{sample['heartbeat_answer_s']:.2f} s  {sample['events'] / SAMPLE_EVERY_S:.0f} events/s  JVM "
         f"{sample['driver_mib']:.0f}  workers {sample['workers_mib']:.0f}  checkpoint {sample['checkpoint_mib']:.0f} "
         f"MiB  {disturbed}"
     )

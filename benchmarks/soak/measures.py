@@ -72,7 +72,7 @@ class Measures:
             "local_mib": local_mib,
             "batch_s": _mean(gained, "batch_seconds"),
             "batches": gained.get("batch_seconds_count", 0),
-            "beat_answer_s": _mean(gained, "answer_seconds"),
+            "heartbeat_answer_s": _mean(gained, "answer_seconds"),
             "events": gained.get("handled_events_total", 0),
             "lag_events": scraped.get("source_lag_events", 0),
             "clock_lag_s": scraped.get("watermark_lag_seconds", 0),
@@ -81,8 +81,8 @@ class Measures:
         }
 
     def _scrape(self) -> dict[str, float]:
-        """Values by name without labels: the sum over them, but of batches the whole, of answers those of beats, and
-        of the members that are gone those that expired."""
+        """Return the sums over all labels, by name; of batches the whole trigger, of answers those to heartbeats, of
+        members that are gone those that expired."""
         only = {
             "batch_seconds": ("phase", "triggerExecution"),
             "answer_seconds": ("api", "Heartbeat"),

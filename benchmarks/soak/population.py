@@ -24,11 +24,11 @@ KINDS = ("crash", "leave", "bounce", "replace")
 
 @dataclass
 class Pace:
-    """The rates at which the crowd acts."""
+    """The rates at which the population acts."""
 
     groups: int
     members: int
-    beat_s: float
+    heartbeat_interval_s: float
     """Between two heartbeats of a member; the session is three of them."""
     ramp_s: float
     """In what time all the groups come to be."""
@@ -43,19 +43,20 @@ class Participant:
 
     def __init__(self, host: MemberHost, pace: Pace, group_id: str, number: int, topic: str, *, static: bool) -> None:
         self.group_id, self.number, self.is_static = group_id, number, static
-        beat_ms = int(pace.beat_s * 1_000)
+        interval_ms = int(pace.heartbeat_interval_s * 1_000)
         config = MemberConfig(
             group_id=group_id, client_id=f"{group_id}-{number}",
             group_instance_id=f"{group_id}-{number}" if static else None,
-            session_timeout_ms=3 * beat_ms, heartbeat_interval_ms=beat_ms, max_poll_interval_ms=4 * beat_ms,
-            auto_commit_interval_ms=2 * beat_ms, request_timeout_ms=beat_ms, default_api_timeout_ms=2 * beat_ms,
+            session_timeout_ms=3 * interval_ms, heartbeat_interval_ms=interval_ms, max_poll_interval_ms=4 * interval_ms,
+            auto_commit_interval_ms=2 * interval_ms, request_timeout_ms=interval_ms,
+            default_api_timeout_ms=2 * interval_ms,
             auto_offset_reset="earliest", metadata_max_age_ms=600_000,
         )  # fmt: skip
         self.hosted: HostedMember = host.add(config, [topic])
         self.poll_at_s = 0.0
         self._owned: set[TopicPartition] = set()
         self._done = 0
-        self._poll_every_s = pace.beat_s
+        self._poll_every_s = pace.heartbeat_interval_s
 
     @property
     def is_over(self) -> bool:
@@ -85,7 +86,7 @@ class Participant:
 
 
 @dataclass
-class Crowd:
+class Population:
     """All members of the soak. `step` it about once a second."""
 
     host: MemberHost

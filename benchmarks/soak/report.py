@@ -30,19 +30,19 @@ MUST_BE_FLAT = {
     "driver_mib": Tolerance(MEMORY, 16),
     "command_mib": Tolerance(MEMORY, 16),
     "workers_mib": Tolerance(MEMORY, 16),
-    "state_groups": Tolerance(1.1, 20),  # it follows from the crowd, not from the machine
+    "state_groups": Tolerance(1.1, 20),  # it follows from the members, not from the machine
     "state_memory_mib": Tolerance(MEMORY, 4),
     "state_disk_mib": Tolerance(DISK, 4),
     "checkpoint_mib": Tolerance(DISK, 4),
     "checkpoint_files": Tolerance(DISK, 100),
     "local_mib": Tolerance(DISK, 4),
     "batch_s": Tolerance(TIME, 0.2),
-    "beat_answer_s": Tolerance(TIME, 0.2),
-    "lag_events": Tolerance(TIME, 500),  # it follows from the batch's time; the slack is a batch of the crowd's beats
+    "heartbeat_answer_s": Tolerance(TIME, 0.2),
+    "lag_events": Tolerance(TIME, 500),  # it follows from the batch's time; the slack is a batch of the heartbeats
     # a stall adds some seconds, which the clock makes up for; what adds up for ever is told
     "clock_lag_s": Tolerance(1.25, 10),
 }
-NEVER_NOTHING = ("driver_mib", "command_mib", "workers_mib", "checkpoint_mib", "batch_s", "beat_answer_s")
+NEVER_NOTHING = ("driver_mib", "command_mib", "workers_mib", "checkpoint_mib", "batch_s", "heartbeat_answer_s")
 """Where these are 0 nothing was measured."""
 QUARTER_MIN = 6
 """Samples in a quarter: a minute, so that one slow batch does not make the median."""
@@ -111,7 +111,7 @@ PANELS = (
         {"driver_mib": "Spark's JVM", "command_mib": "command", "workers_mib": "Python workers"},
     ),
     Panel("State", "keys in the state store", {"state_groups": "groups and handed-out ids"}),
-    Panel("Time", "seconds, mean of 10 s", {"batch_s": "batch", "beat_answer_s": "answer to a heartbeat"}),
+    Panel("Time", "seconds, mean of 10 s", {"batch_s": "batch", "heartbeat_answer_s": "answer to a heartbeat"}),
     Panel(
         "Disk", "MiB", {"checkpoint_mib": "checkpoint", "local_mib": "local state", "state_disk_mib": "RocksDB's files"}
     ),

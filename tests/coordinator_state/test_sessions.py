@@ -50,7 +50,7 @@ def test_a_session_that_was_due_before_is_over() -> None:
     assert expired(group.renew_sessions()) == ["m"]
 
 
-def test_a_beat_after_a_renewal_counts_as_ever() -> None:
+def test_a_heartbeat_after_a_renewal_counts_as_ever() -> None:
     group = GroupHarness()
     generation_id = group.stable("m", "n")
     group.sleep(SESSION_MS - 1)

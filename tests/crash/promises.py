@@ -17,12 +17,14 @@ NONE, REBALANCE_IN_PROGRESS = 0, 27
 
 
 def require_promises(log: list[Record], outputs: Outputs, config: StreamingConfig) -> None:
-    """No commit that was accepted is missing from the offsets log; nobody who kept beating was expired."""
+    """No commit that was accepted is missing from the offsets log; nobody who kept sending heartbeats was expired."""
     topics = config.topic_settings.topics
     answers = [json.loads(record.value or b"") for record in _records(outputs, topics.responses)]
     requests = _requests(log)
     _require_commits(requests, answers, outputs, topics.offsets)
-    _require_beats(requests, answers, [json.loads(record.value or b"") for record in _records(outputs, topics.history)])
+    _require_heartbeats(
+        requests, answers, [json.loads(record.value or b"") for record in _records(outputs, topics.history)]
+    )
 
 
 def _records(outputs: Outputs, topic: str) -> list[Any]:
@@ -72,17 +74,17 @@ def _require_commits(requests: dict[int, Any], answers: list[Any], outputs: Outp
     assert accepted
 
 
-def _require_beats(requests: dict[int, Any], answers: list[Any], history: list[Any]) -> None:
-    beats: dict[str, list[int]] = defaultdict(list)
+def _require_heartbeats(requests: dict[int, Any], answers: list[Any], history: list[Any]) -> None:
+    heartbeats: dict[str, list[int]] = defaultdict(list)
     for answer in answers:
         if answer["api"] == "Heartbeat" and answer["body"].get("error_code", NONE) in (NONE, REBALANCE_IN_PROGRESS):
             clock_ms, request = requests[answer["answers_offset"]]
-            beats[request["body"]["member_id"]].append(clock_ms)
-    assert beats
+            heartbeats[request["body"]["member_id"]].append(clock_ms)
+    assert heartbeats
     for record in history:
         if record["type"] == "member_expired":
             member_id, at_ms = record["member"]["member_id"], record["time_ms"]
             since_ms = at_ms - record["session_timeout_ms"]
-            assert not [beat for beat in beats[member_id] if since_ms < beat <= at_ms], (
-                f"{member_id} was beating and was expired"
+            assert not [heartbeat for heartbeat in heartbeats[member_id] if since_ms < heartbeat <= at_ms], (
+                f"{member_id} was sending heartbeats and was expired"
             )

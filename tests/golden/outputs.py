@@ -120,14 +120,14 @@ def _of_random_log(seed: int, directory: Path) -> Lines:
 
 
 def _of_day_log(directory: Path) -> Lines:
-    write_log(directory / "log.parquet", groups=3, members=2, beats=300)
+    write_log(directory / "log.parquet", groups=3, members=2, heartbeats=300)
     return _replayed(read_records([directory / "log.parquet"]), StreamingConfig.load({}))
 
 
 def _of_heartbeats(directory: Path) -> Lines:
     values = [
         *heartbeat_groups.beginnings(5),
-        *(heartbeat_groups.beat(number % 5, f"beat-{number}") for number in range(100)),
+        *(heartbeat_groups.heartbeat(number % 5, f"beat-{number}") for number in range(100)),
     ]
     keyed = [(None, encode_tick(START_MS)), *values, (None, encode_tick(START_MS + 1_000))]
     records = [

@@ -1,4 +1,4 @@
-"""When a member beats, and what it does with each answer."""
+"""When a member heartbeats, and what it does with each answer."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ def test_an_answer_about_an_older_generation_is_no_news() -> None:
     bench = Bench()
     bench.stable()
     bench.wait(3_000)
-    beat = bench.open("Heartbeat")[0]
+    heartbeat = bench.open("Heartbeat")[0]
     bench.member.subscribe(("orders", "payments"))
     bench.poll()
     bench.join(generation_id=2)
-    bench.deliver(beat, HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION))
+    bench.deliver(heartbeat, HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION))
     bench.sync(P0)
     bench.poll()
     assert bench.last(Assigned).generation_id == 2
@@ -104,7 +104,7 @@ def test_a_heartbeat_that_meets_no_coordinator_is_repeated_after_a_pause(error_c
     assert bench.open("Heartbeat")
 
 
-def test_a_member_that_is_stuck_beats_on_and_rejoins_when_its_application_polls() -> None:
+def test_a_member_that_is_stuck_heartbeats_on_and_rejoins_when_its_application_polls() -> None:
     bench = Bench()
     bench.stable(P0)
     for _ in range(3):

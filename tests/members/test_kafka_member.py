@@ -175,12 +175,12 @@ def test_offsets_can_be_committed_while_partitions_are_revoked(place: Place) -> 
     assert place.committed() == {0: 7, 1: 7, 2: 7, 3: 7}
 
 
-def test_a_member_beats_while_its_program_works(place: Place) -> None:
+def test_a_member_heartbeats_while_its_program_works(place: Place) -> None:
     with place.member(session_timeout_ms=6_000) as member:
         poll_until([member], lambda: len(member.assignment) == 4)
-        beats = len(place.coordinator.answers("Heartbeat"))
-        a_session_of_beats = 6_000 // 300
-        wait_until(lambda: len(place.coordinator.answers("Heartbeat")) > beats + a_session_of_beats)
+        heartbeats = len(place.coordinator.answers("Heartbeat"))
+        heartbeats_per_session = 6_000 // 300
+        wait_until(lambda: len(place.coordinator.answers("Heartbeat")) > heartbeats + heartbeats_per_session)
         assert not place.coordinator.history(MemberExpired)
         generation_id = member.machine.generation_id
         member.poll(0)
@@ -240,9 +240,9 @@ def test_a_coordinator_that_pauses_costs_nobody_the_membership(place: Place) -> 
         place.coordinator.paused = True
         until = time.monotonic() + 4  # most of a session: time alone can tell
         poll_until([member], lambda: time.monotonic() > until)
-        beats = len(place.coordinator.answers("Heartbeat"))
+        heartbeats = len(place.coordinator.answers("Heartbeat"))
         place.coordinator.paused = False
-        poll_until([member], lambda: len(place.coordinator.answers("Heartbeat")) > beats + 5)
+        poll_until([member], lambda: len(place.coordinator.answers("Heartbeat")) > heartbeats + 5)
         assert member.machine.generation_id == generation_id
 
 

@@ -58,13 +58,13 @@ def test_the_first_join_has_no_reason_and_the_second_names_the_given_id() -> Non
     assert second.reason == f"need to re-join with the given member-id: {second.member_id}"
 
 
-def test_a_stable_group_beats_and_does_not_rebalance() -> None:
+def test_a_stable_group_heartbeats_and_does_not_rebalance() -> None:
     world = started(3)
     rebalances = len(world.history(RebalanceStarted))
-    beats = len(world.applications["m0"].requests("Heartbeat"))
+    heartbeats = len(world.applications["m0"].requests("Heartbeat"))
     world.run(60_000)
     assert len(world.history(RebalanceStarted)) == rebalances
-    assert len(world.applications["m0"].requests("Heartbeat")) - beats == pytest.approx(20, abs=1)
+    assert len(world.applications["m0"].requests("Heartbeat")) - heartbeats == pytest.approx(20, abs=1)
     assert not world.history(MemberExpired)
 
 

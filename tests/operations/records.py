@@ -31,7 +31,7 @@ APPEND_MS = 40
 
 
 def log(group_id: str = "g", client_id: str = "c") -> list[Record]:
-    """A member joins, commits, beats with a wrong generation, leaves; another one joins and is never heard again."""
+    """A member joins, commits, sends a heartbeat with a wrong generation, leaves; another joins and falls silent."""
     join = JoinGroupRequest(
         group_id=group_id,
         session_timeout_ms=10_000,

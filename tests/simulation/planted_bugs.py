@@ -83,7 +83,7 @@ def a_fenced_member_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit, "require_member", require_member)
 
 
-def beats_are_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+def heartbeats_are_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     real = heartbeat.heartbeat
 
     def deaf(step: Step, request: Any) -> None:

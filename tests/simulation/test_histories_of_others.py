@@ -333,4 +333,4 @@ def acknowledged_unstored(world: World) -> Iterator[str]:
 def test_a_member_whose_answers_are_lost_comes_back_and_the_group_settles() -> None:
     outcome = run_world(one_member(BadNetwork(member="only", at_ms=0, for_ms=9_000, lose_answers=70)))
     assert outcome.violations == []
-    assert any("is lost on its way" in each.text for each in outcome.told)
+    assert any("is lost on its way" in each.text for each in outcome.trace)

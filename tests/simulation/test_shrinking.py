@@ -11,7 +11,7 @@ from coordinator_state.classic.context import classic, classic_or_none
 from coordinator_state.classic.kind import ClassicKind
 from coordinator_state.step import Step
 from simulation.command import main
-from simulation.narrative import story
+from simulation.narration import narrate
 from simulation.request_sequence import RequestSequence
 from simulation.run import case_of, run_case
 from simulation.scenario import Scenario
@@ -95,7 +95,7 @@ def test_a_failing_seed_prints_the_command_that_tells_its_story(
 def test_a_story_is_in_the_order_of_time_and_names_who_does_what() -> None:
     case = case_of(0)
     assert isinstance(case, Scenario)
-    lines = list(story(case, run_case(case, keep_steps=True)))
+    lines = list(narrate(case, run_case(case, keep_steps=True)))
     name = case.members[0].name
     assert any(line.startswith(f"{name} is ") for line in lines)
     told = [line for line in lines if " s  " in line[:14]]

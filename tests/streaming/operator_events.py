@@ -73,7 +73,7 @@ def join(key: bytes, offset: int, clock_ms: int = JOIN_MS) -> tuple[bytes, int, 
     return key, offset, clock_ms, event("JoinGroup", 3, request, f"join-{offset}", new_member_id="m")
 
 
-def beat(key: bytes, offset: int) -> tuple[bytes, int, int, bytes]:
+def heartbeat(key: bytes, offset: int) -> tuple[bytes, int, int, bytes]:
     request = HeartbeatRequest(group_id=key.decode(), generation_id=1, member_id="m")
     return key, offset, JOIN_MS, event("Heartbeat", 4, request, f"beat-{offset}")
 

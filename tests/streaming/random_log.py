@@ -70,7 +70,7 @@ class Member:
 def make_log(
     seed: int, *, groups: int = 4, requests: int = 150, poisons: bool = True, renewals: bool = True
 ) -> list[Record]:
-    """A log of one partition: joins, syncs, beats, commits, crashes and leaves of some groups, with ticks,
+    """A log of one partition: joins, syncs, heartbeats, commits, crashes and leaves of some groups, with ticks,
     renewals and poisons."""
     chance, pauses = random.Random(seed), random.Random(f"pauses of {seed}")
     members = [Member(f"group-{number % groups}", f"client-{number}") for number in range(groups * 3)]

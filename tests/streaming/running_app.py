@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SESSION_MS = 4_000
 TIMEOUT_S = 180.0
 GROUP = "steady"
-BEAT = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
+HEARTBEAT = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
 
 
 class RunningApp:

@@ -33,13 +33,13 @@ from streaming.replay import replay_in_process
 from streaming.rows import NO_PARTITION, OutputRecord
 from streaming.topics import TopicError
 from tests.streaming import random_log
-from tests.streaming.running_app import BEAT, GROUP, SESSION_MS, TIMEOUT_S, Client, RunningApp
+from tests.streaming.running_app import GROUP, HEARTBEAT, SESSION_MS, TIMEOUT_S, Client, RunningApp
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BEATS_OF_A_SESSION = 4
+HEARTBEATS_PER_SESSION = 4
 
 
 @dataclass
@@ -64,8 +64,8 @@ class Heartbeats:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stop.wait(SESSION_MS / 1_000 / BEATS_OF_A_SESSION):
-            self.ids.append(self.client.send("Heartbeat", 4, BEAT))
+        while not self._stop.wait(SESSION_MS / 1_000 / HEARTBEATS_PER_SESSION):
+            self.ids.append(self.client.send("Heartbeat", 4, HEARTBEAT))
 
 
 @dataclass
@@ -73,8 +73,8 @@ class Life:
     """What was seen."""
 
     config: StreamingConfig
-    beats: list[Response]
-    beats_in_the_pause: int
+    heartbeats: list[Response]
+    heartbeats_in_the_pause: int
     described: Response
     outputs: list[OutputRecord]
     progress: list[ShardProgress]
@@ -83,7 +83,7 @@ class Life:
 
 @pytest.fixture(scope="module")
 def life(spark: SparkSession, kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Life:
-    """The app runs, gets poison, is stopped for three sessions while a member keeps beating, and runs again."""
+    """The app runs, gets poison, is stopped for three sessions while heartbeats go on, and runs again."""
     config = StreamingConfig(
         bootstrap_servers=kafka.bootstrap_servers,
         topic_prefix="life",
@@ -103,19 +103,19 @@ def life(spark: SparkSession, kafka: EmbeddedKafka, tmp_path_factory: pytest.Tem
                 client.write(key, value)
             client.write(b"large", b"x" * 1_000_000)
             nowhere = encode_request_event(
-                "Heartbeat", 4, BEAT, request_id="nowhere", reply_partition=99, client_id="test"
+                "Heartbeat", 4, HEARTBEAT, request_id="nowhere", reply_partition=99, client_id="test"
             )
             client.write(GROUP.encode(), nowhere)
             described = client.answer(client.send("DescribeGroups", 5, DescribeGroupsRequest(groups=(GROUP,))))
             app.stop()
             assert app.failure is None
             before = len(heartbeats.ids)
-            wait_until(lambda: len(heartbeats.ids) > before + 3 * BEATS_OF_A_SESSION)
+            wait_until(lambda: len(heartbeats.ids) > before + 3 * HEARTBEATS_PER_SESSION)
             paused = len(heartbeats.ids) - before
             with RunningApp(config.changed(max_events_per_batch=40), spark) as again:
                 wait_until(lambda: len(client.answers().keys() & set(heartbeats.ids)) >= before + paused + 8, TIMEOUT_S)
                 heartbeats.stop()
-                # At once: who beats no more has one session left.
+                # At once: who heartbeats no more has one session left.
                 wait_until(lambda: client.answers().keys() >= set(heartbeats.ids), TIMEOUT_S)
             assert again.failure is None
     answers = client.answers()
@@ -154,8 +154,8 @@ def history(life: Life) -> list[dict[str, Any]]:
 
 
 def test_a_pause_of_three_sessions_expires_nobody(life: Life) -> None:
-    assert life.beats_in_the_pause >= 3
-    assert {(type(beat), getattr(beat, "error_code", None)) for beat in life.beats} == {
+    assert life.heartbeats_in_the_pause >= 3
+    assert {(type(heartbeat), getattr(heartbeat, "error_code", None)) for heartbeat in life.heartbeats} == {
         (HeartbeatResponse, ErrorCode.NONE)
     }
     kinds = Counter(record["type"] for record in history(life))
@@ -251,7 +251,7 @@ def test_outputs_of_a_group_lie_in_order(life: Life) -> None:
 
 def test_progress_is_told(life: Life) -> None:
     assert max(each.groups for each in life.progress) == 1
-    assert sum(each.events for each in life.progress) >= len(life.beats)
+    assert sum(each.events for each in life.progress) >= len(life.heartbeats)
     assert all(each.batch_ms > 0 for each in life.progress)
     assert [each.clock_ms for each in life.progress] == sorted(each.clock_ms for each in life.progress)
 

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.state import GroupState
 
 from streaming.buckets import StoredGroup, bucket_operator, decode_bucket, encode_bucket
 from streaming.operator import OperatorError, streaming_operator
-from tests.streaming.operator_events import CONFIG, JOIN_MS, EventRow, beat, group_state, join, rows_of, timeout_ms
+from tests.streaming.operator_events import CONFIG, JOIN_MS, EventRow, group_state, heartbeat, join, rows_of, timeout_ms
 
 KEPT = {b"a": StoredGroup(5, b"membership", b"offsets"), b"\xff": StoredGroup(None, b"", b"")}
 BLOB_OF_VERSION_1 = bytes.fromhex("920182c401619305c40a6d656d62657273686970c4076f666673657473c401ff93c0c400c400")
@@ -44,7 +44,7 @@ def awake(state: GroupState, watermark_ms: int) -> GroupState:
 
 
 def test_groups_of_a_bucket_are_handled_as_if_each_were_alone() -> None:
-    rows = [join(b"a", 0), join(b"b", 1), beat(b"a", 2), (b"\xff\xfe", 3, JOIN_MS, b"{}"), beat(b"b", 4)]
+    rows = [join(b"a", 0), join(b"b", 1), heartbeat(b"a", 2), (b"\xff\xfe", 3, JOIN_MS, b"{}"), heartbeat(b"b", 4)]
     assert in_bucket(rows, group_state()) == alone(rows)
 
 

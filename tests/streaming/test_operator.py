@@ -60,14 +60,14 @@ def test_a_request_is_answered_and_the_group_kept_with_its_next_deadline() -> No
 
 
 def test_rows_are_handled_in_the_order_of_offsets_whatever_the_frames() -> None:
-    beat = event("Heartbeat", 4, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), "beat")
+    heartbeat = event("Heartbeat", 4, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), "heartbeat")
     join = event("JoinGroup", 3, JOIN, "join", new_member_id="m")
-    forth = call(b"g", [frame((0, JOIN_MS, join), (1, JOIN_MS, beat))], group_state())
-    back = call(b"g", [frame((1, JOIN_MS, beat)), frame((0, JOIN_MS, join))], group_state())
+    forth = call(b"g", [frame((0, JOIN_MS, join), (1, JOIN_MS, heartbeat))], group_state())
+    back = call(b"g", [frame((1, JOIN_MS, heartbeat)), frame((0, JOIN_MS, join))], group_state())
     assert forth == back
     assert [json.loads(row["value"])["request_id"] for row in forth if row["topic"] == "c.responses"] == [
         "join",
-        "beat",
+        "heartbeat",
     ]
 
 

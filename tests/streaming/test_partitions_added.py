@@ -15,7 +15,7 @@ from schemas.events import decode_response_event, encode_request_event
 from schemas.messages import HeartbeatResponse
 from streaming.config import StreamingConfig
 from streaming.topics import TopicError
-from tests.streaming.running_app import BEAT, GROUP, TIMEOUT_S, Client, RunningApp
+from tests.streaming.running_app import GROUP, HEARTBEAT, TIMEOUT_S, Client, RunningApp
 from tests.waiting import wait_until
 
 ANSWER = HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
@@ -35,7 +35,7 @@ def test_partitions_added(
         wait_until(lambda: len(admin.list_topics(timeout=10).topics[topics.responses].partitions) == 6, TIMEOUT_S)
         assert _is_answered(config, client, topics.responses, 5)
         assert not _is_answered(config, client, topics.dead_letters, 6), "which there is not"
-        assert client.answer(client.send("Heartbeat", 4, BEAT)) == ANSWER
+        assert client.answer(client.send("Heartbeat", 4, HEARTBEAT)) == ANSWER
         wait_until(lambda: app.failure is None, TIMEOUT_S)
         admin.create_partitions([NewPartitions(topics.events, 2)])[topics.events].result(20)
         app.join()
@@ -51,7 +51,7 @@ def _is_answered(config: StreamingConfig, client: Client, topic: str, partition:
     place = TopicPartition(topic, partition if topic == config.topic_settings.topics.responses else 0, 0)
     reader.assign([place])
     value = encode_request_event(
-        "Heartbeat", 4, BEAT, request_id=f"to-{partition}", reply_partition=partition, client_id="test"
+        "Heartbeat", 4, HEARTBEAT, request_id=f"to-{partition}", reply_partition=partition, client_id="test"
     )
     client.write(GROUP.encode(), value)
     message = reader.poll(60)

@@ -23,7 +23,16 @@ from streaming.rows import RECORD_SCHEMA, output_columns
 from streaming.session import prepare_session
 from streaming.source import with_clock
 from streaming.state_function import StateFunction
-from tests.streaming.operator_events import CONFIG, JOIN_MS, EventRow, beat, group_state, is_removed, is_updated, join
+from tests.streaming.operator_events import (
+    CONFIG,
+    JOIN_MS,
+    EventRow,
+    group_state,
+    heartbeat,
+    is_removed,
+    is_updated,
+    join,
+)
 from tests.streaming.random_log import make_log
 
 if TYPE_CHECKING:
@@ -83,18 +92,18 @@ def written(states: dict[Any, Any], state: GroupState) -> None:
         states.pop(state._keyAsUnsafe, None)
 
 
-def event_rows(groups: int, beats: int) -> list[EventRow]:
-    """Groups that begin and beat, some of whose names begin as others do; poisons among them;
+def event_rows(groups: int, heartbeats: int) -> list[EventRow]:
+    """Groups that begin and heartbeat, some of whose names begin as others do; poisons among them;
     and records without a key."""
     names = [b"a", b"a\0", b"a\0\0", b"b", b"", b"\xff\xfe"][:groups]
     rows: list[EventRow] = []
-    for number in range(beats):
+    for number in range(heartbeats):
         for name in names:
             offset = len(rows)
             if name == b"\xff\xfe" or number % 7 == 3:
                 rows.append((name, offset, JOIN_MS, b"poison %d" % offset))
             else:
-                rows.append(join(name, offset) if number % 5 == 0 else beat(name, offset))
+                rows.append(join(name, offset) if number % 5 == 0 else heartbeat(name, offset))
         rows.append((None, len(rows), JOIN_MS, b"{}"))
     return rows
 
@@ -108,8 +117,8 @@ def by_group(outputs: list[tuple[Any, ...]]) -> dict[Any, list[tuple[Any, ...]]]
 
 
 @given(st.integers(1, 6), st.integers(1, 12), st.sampled_from([1, 400, 2_000, 10**9]), st.integers(1, 9))
-def test_parts_say_and_leave_what_the_whole_does(groups: int, beats: int, part_bytes: int, size: int) -> None:
-    rows = event_rows(groups, beats)
+def test_parts_say_and_leave_what_the_whole_does(groups: int, heartbeats: int, part_bytes: int, size: int) -> None:
+    rows = event_rows(groups, heartbeats)
     whole = called(streaming_operator(CONFIG), cut(rows, 10**9, iter([len(rows)])), {})
     parts = called(streaming_operator(CONFIG), cut(rows, part_bytes, iter(lambda: size, None)), {})
     assert by_group(parts[0]) == by_group(whole[0])
@@ -117,7 +126,7 @@ def test_parts_say_and_leave_what_the_whole_does(groups: int, beats: int, part_b
 
 
 def test_a_state_that_was_kept_goes_through_the_parts_and_a_group_may_end_in_one() -> None:
-    first, later = event_rows(3, 4), [beat(b"a", 100 + number) for number in range(9)]
+    first, later = event_rows(3, 4), [heartbeat(b"a", 100 + number) for number in range(9)]
     kept = called(streaming_operator(CONFIG), cut(first, 10**9, iter([len(first)])), {})[1]
     whole = called(streaming_operator(CONFIG), cut(later, 10**9, iter([9])), kept)
     parts = called(streaming_operator(CONFIG), cut(later, 1, iter(lambda: 4, None)), kept)
@@ -143,7 +152,9 @@ def test_a_batch_that_is_small_as_a_whole_is_not_looked_at() -> None:
 
 def test_what_is_held_is_let_go_when_no_further_part_can_come() -> None:
     held = HeldStates()
-    rows = [row for name in (b"a", b"b") for row in (join(name, 0), *(beat(name, 1 + number) for number in range(5)))]
+    rows = [
+        row for name in (b"a", b"b") for row in (join(name, 0), *(heartbeat(name, 1 + number) for number in range(5)))
+    ]
     called(streaming_operator(CONFIG, held), cut(rows, 1, iter(lambda: 3, None)), {})
     assert (b"a" in held, b"b" in held) == (False, True)
 

@@ -26,7 +26,7 @@ from streaming.buckets import bucket_operator
 from streaming.operator import streaming_operator
 from streaming.state_function import StateFunction
 from streaming.tuning.known_spark import unknown_spark
-from tests.streaming.operator_events import CONFIG, JOIN, JOIN_MS, beat, event, join
+from tests.streaming.operator_events import CONFIG, JOIN, JOIN_MS, event, heartbeat, join
 
 if reason := unknown_spark():
     pytest.skip(reason, allow_module_level=True)
@@ -148,25 +148,28 @@ def test_outputs_and_states_are_the_same_over_two_batches() -> None:
     """Groups that begin, in one chunk and in two; poisons;
     then a heartbeat, a timer, and a group of which nothing is left."""
     first: list[Call] = [
-        (b"a", [[join(b"a", 0)], [beat(b"a", 4)]]),
-        (b"b", [[join(b"b", 1), beat(b"b", 2)]]),
+        (b"a", [[join(b"a", 0)], [heartbeat(b"a", 4)]]),
+        (b"b", [[join(b"b", 1), heartbeat(b"b", 2)]]),
         (None, [[(None, 3, JOIN_MS, b"{}")]]),
         (b"\xff", [[(b"\xff", 5, 0, None)]]),
-        (b"gone", [[beat(b"gone", 6)]]),
+        (b"gone", [[heartbeat(b"gone", 6)]]),
     ]
     sparks, patched = both(streaming_operator(CONFIG), from_the_jvm(first, {}, pa.binary()))
     assert patched == sparks
     kept = states_of(patched)
     state: dict[Key, Any] = {b"a": kept[repr(b"a").encode()], b"b": kept[repr(b"b").encode()]}
     assert None not in state.values()
-    second: list[Call] = [(b"a", [[beat(b"a", 7)]]), (b"b", [])]
+    second: list[Call] = [(b"a", [[heartbeat(b"a", 7)]]), (b"b", [])]
     sparks, patched = both(streaming_operator(CONFIG), from_the_jvm(second, state, pa.binary()))
     assert patched == sparks
     assert dicts_of(patched[0].column(0))[0]["dataCount"] > 0
 
 
 def test_buckets_too() -> None:
-    calls: list[Call] = [(3, [[join(b"a", 0), join(b"b", 1), beat(b"a", 2)]]), (None, [[(None, 3, JOIN_MS, b"{}")]])]
+    calls: list[Call] = [
+        (3, [[join(b"a", 0), join(b"b", 1), heartbeat(b"a", 2)]]),
+        (None, [[(None, 3, JOIN_MS, b"{}")]]),
+    ]
     sparks, patched = both(bucket_operator(CONFIG), from_the_jvm(calls, {}, pa.int32()))
     assert patched == sparks
 
@@ -177,9 +180,9 @@ def test_batches_are_cut_alike(keys: list[list[int]], most: int) -> None:
     """Many or few outputs and states, and an Arrow batch that takes `most` outputs."""
     offsets = iter(range(100))
     calls: list[Call] = []
-    for number, beats in enumerate(keys):
+    for number, heartbeats in enumerate(keys):
         key = b"%d" % number
-        calls.append((key, [[beat(key, next(offsets)) for _ in range(1 + count)] for count in beats]))
+        calls.append((key, [[heartbeat(key, next(offsets)) for _ in range(1 + count)] for count in heartbeats]))
     sparks, patched = both(streaming_operator(CONFIG), from_the_jvm(calls, {}, pa.binary()), most)
     assert [row for batch in patched for row in rows_of(batch)] == [row for batch in sparks for row in rows_of(batch)]
     assert states_of(patched) == states_of(sparks)
@@ -187,7 +190,7 @@ def test_batches_are_cut_alike(keys: list[list[int]], most: int) -> None:
 
 def test_pieces_of_one_record_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Call] = [
-        (b"%d" % key, [[join(b"%d" % key, key), *(beat(b"%d" % key, 10 * key + n) for n in range(1, 5))]])
+        (b"%d" % key, [[join(b"%d" % key, key), *(heartbeat(b"%d" % key, 10 * key + n) for n in range(1, 5))]])
         for key in range(1, 4)
     ]
     sent = from_the_jvm(calls, {}, pa.binary())
@@ -206,7 +209,7 @@ def test_a_state_comes_after_all_outputs_of_its_call(monkeypatch: pytest.MonkeyP
     """The JVM writes a state when it has the outputs of its batch: a task that fails between leaves neither."""
     monkeypatch.setattr(state_worker, "BATCH_BYTES", 1)
     monkeypatch.setattr(operator, "OUTPUTS_AT_ONCE", 1)
-    sent = from_the_jvm([(b"a", [[join(b"a", 0), beat(b"a", 1)]])], {}, pa.binary())
+    sent = from_the_jvm([(b"a", [[join(b"a", 0), heartbeat(b"a", 1)]])], {}, pa.binary())
     batches = answers(*PATCHED, streaming_operator(CONFIG), sent, 10_000)
     counts = [batch.column(0)[0].as_py() for batch in batches]
     assert [each["stateCount"] for each in counts] == [0] * (len(counts) - 1) + [1]
@@ -247,6 +250,6 @@ def test_a_function_of_frames_is_called_in_sparks_way() -> None:
         state.update((b"", b"%d" % sum(map(len, frames))))
         yield from ()
 
-    sent = from_the_jvm([(b"a", [[beat(b"a", 0), beat(b"a", 1)]])], {}, pa.binary())
+    sent = from_the_jvm([(b"a", [[heartbeat(b"a", 0), heartbeat(b"a", 1)]])], {}, pa.binary())
     plain: Any = count
     assert states_of(answers(*PATCHED, plain, sent, 10)) == {repr(b"a").encode(): (b"", b"2")}

@@ -1,4 +1,4 @@
-"""A world in plain words: what its processes did, what reached the log, what the groups said, and what was wrong."""
+"""A run in plain words: what its processes did, what reached the log, what the groups answered, what was violated."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from simulation.checker import Step
 from simulation.request_sequence import RequestSequence
 from simulation.run import Case, Outcome
 from simulation.scenario import Fault, Scenario
-from simulation.world import START_MS, StoryLine
+from simulation.world import START_MS, TraceLine
 
 
-def story(case: Case, outcome: Outcome) -> Iterator[str]:
-    """The whole story, line by line; what is wrong comes first."""
+def narrate(case: Case, outcome: Outcome) -> Iterator[str]:
+    """Describe a run line by line: first the violations, then what happened, by time."""
     yield from (f"VIOLATED  {violation}" for violation in outcome.violations)
     yield ""
     yield from cast_of(case) if isinstance(case, Scenario) else [settings_of(case)]
     yield ""
     lines: list[tuple[int, int, str]] = []
-    for told in outcome.told:
-        lines.append((told.time_ms, 0, _line(told)))
+    for line in outcome.trace:
+        lines.append((line.time_ms, 0, _line(line)))
     for timestamp_ms, step in outcome.result.steps:
         lines += [(timestamp_ms, 1, text) for text in _step_lines(timestamp_ms, step)]
     for violation in outcome.violations:
-        lines.append((violation.timestamp_ms, 2, _line(StoryLine(violation.timestamp_ms, ">>>", str(violation)))))
+        lines.append((violation.timestamp_ms, 2, _line(TraceLine(violation.timestamp_ms, ">>>", str(violation)))))
     lines.sort(key=lambda line: line[:2])
     yield from (text for _, _, text in lines)
 
@@ -71,8 +71,8 @@ def _fault(fault: Fault) -> str:
     return f"{type(fault).__name__}({', '.join(f'{name}={value}' for name, value in fields.items() if value)})"
 
 
-def _line(told: StoryLine) -> str:
-    return f"{(told.time_ms - START_MS) / 1000:9.3f} s  {told.who:<14} {told.text}"
+def _line(line: TraceLine) -> str:
+    return f"{(line.time_ms - START_MS) / 1000:9.3f} s  {line.who:<14} {line.text}"
 
 
 def _step_lines(timestamp_ms: int, step: Step) -> Iterator[str]:
@@ -85,19 +85,19 @@ def _step_lines(timestamp_ms: int, step: Step) -> Iterator[str]:
         if getattr(request, "member_id", ""):
             words.append(f"as {_tail(request.member_id)}")  # type: ignore[union-attr]
         yield _line(
-            StoryLine(timestamp_ms, f"{step.group_id} <-", f"{envelope.client_id or 'somebody'}: {', '.join(words)})")
+            TraceLine(timestamp_ms, f"{step.group_id} <-", f"{envelope.client_id or 'somebody'}: {', '.join(words)})")
         )
     if step.renewed:
         yield _line(
-            StoryLine(timestamp_ms, f"{step.group_id} <-", "the ticker: the clock stood still, the sessions begin anew")
+            TraceLine(timestamp_ms, f"{step.group_id} <-", "the ticker: the clock stood still, the sessions begin anew")
         )
     if step.gone:
         gone = ", ".join(f"{topic.name} ({topic.topic_id or 'no id'})" for topic in step.gone)
-        yield _line(StoryLine(timestamp_ms, f"{step.group_id} <-", f"the watcher: topics are gone: {gone}"))
+        yield _line(TraceLine(timestamp_ms, f"{step.group_id} <-", f"the watcher: topics are gone: {gone}"))
     for output in step.outputs:
         text = _output(step, output)
         if text:
-            yield _line(StoryLine(timestamp_ms, f"{step.group_id} ->", text))
+            yield _line(TraceLine(timestamp_ms, f"{step.group_id} ->", text))
 
 
 def _output(step: Step, output: Output) -> str:
@@ -130,19 +130,21 @@ def _codes(response: Any) -> Iterator[str]:
 
 
 _WORDS: dict[type[Any], Callable[[Any], str]] = {
-    GroupCreated: lambda told: "the group begins",
-    RebalanceStarted: lambda told: f"a rebalance starts: {told.reason}; waits for {_tails(told.waiting_for)}",
-    JoinPhaseCompleted: lambda told: f"generation {told.generation_id} with {_tails(told.members)}",
-    GroupStable: lambda told: f"is Stable, led by {_tail(told.leader_id)}",
-    GroupEmpty: lambda told: "is Empty",
-    GroupDead: lambda told: f"is gone ({told.reason})",
-    MemberExpired: lambda told: f"{_tail(told.member.member_id)} of {told.member.client_id} is expired",
-    MemberDropped: lambda told: f"{_tail(told.member.member_id)} of {told.member.client_id} is dropped: {told.reason}",
-    MemberReplaced: lambda told: f"{_tail(told.old_member_id)} comes back as {_tail(told.member.member_id)}",
-    MemberFenced: lambda told: f"{_tail(told.member_id)} is fenced",
-    PendingMemberRemoved: lambda told: f"the unused id {_tail(told.member_id)} is forgotten: {told.reason}",
-    OffsetsExpired: lambda told: f"{len(told.offsets)} offsets expire",
-    OffsetsDeleted: lambda told: f"{len(told.offsets)} offsets are deleted",
+    GroupCreated: lambda record: "the group begins",
+    RebalanceStarted: lambda record: f"a rebalance starts: {record.reason}; waits for {_tails(record.waiting_for)}",
+    JoinPhaseCompleted: lambda record: f"generation {record.generation_id} with {_tails(record.members)}",
+    GroupStable: lambda record: f"is Stable, led by {_tail(record.leader_id)}",
+    GroupEmpty: lambda record: "is Empty",
+    GroupDead: lambda record: f"is gone ({record.reason})",
+    MemberExpired: lambda record: f"{_tail(record.member.member_id)} of {record.member.client_id} is expired",
+    MemberDropped: lambda record: (
+        f"{_tail(record.member.member_id)} of {record.member.client_id} is dropped: {record.reason}"
+    ),
+    MemberReplaced: lambda record: f"{_tail(record.old_member_id)} comes back as {_tail(record.member.member_id)}",
+    MemberFenced: lambda record: f"{_tail(record.member_id)} is fenced",
+    PendingMemberRemoved: lambda record: f"the unused id {_tail(record.member_id)} is forgotten: {record.reason}",
+    OffsetsExpired: lambda record: f"{len(record.offsets)} offsets expire",
+    OffsetsDeleted: lambda record: f"{len(record.offsets)} offsets are deleted",
 }
 
 
