@@ -25,7 +25,7 @@ class Subject(Struct, frozen=True, gc=False):
 
 
 def request_cause(event: RequestEvent, partition: int, subject: Subject | None) -> Cause:
-    """A request; its fields name the member where no subject does."""
+    """Return the cause for a request. Its fields name the member where the history record has none."""
     envelope, request = event.envelope, event.request
     if subject is not None:
         member_id, group_instance_id, reason = subject.member_id, subject.group_instance_id, subject.reason
@@ -49,14 +49,14 @@ def request_cause(event: RequestEvent, partition: int, subject: Subject | None) 
 
 
 def event_cause(event: GroupEvent, partition: int) -> Cause:
-    """An event that is no request."""
+    """Return the cause for an event that is no request."""
     if type(event) is TopicsDeletedEvent:
         return Cause(kind="topics_deleted", partition=partition, offset=event.offset)
     return Cause(kind="recording", partition=partition, offset=event.offset)
 
 
 def timer_cause(due: DueTimer, partition: int, group: Group | None, subject: Subject | None) -> Cause:
-    """A timer, with the event that armed it."""
+    """Return the cause for a timer, with the event that armed it."""
     name, timer = due
     if name == timers.OFFSETS_EXPIRY or group is None:
         found = timers.TimerCause("offsets_expiry", None)

@@ -67,7 +67,7 @@ class GroupSettings:
         return self.group_min_session_timeout_ms // 2 if self.tick_ahead_max_ms < 0 else self.tick_ahead_max_ms
 
     def contradictions(self) -> list[str]:
-        """What is wrong between settings that are within their bounds."""
+        """Return a sentence for each contradiction between settings that are within their bounds."""
         found = []
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             found.append(
@@ -87,5 +87,5 @@ class GroupConfig(GroupSettings):
     """Partitions of the events topic; a group that Kafka's hash puts on another gets NOT_COORDINATOR."""
 
     def problems(self) -> list[str]:
-        """What is wrong, one sentence for each mistake; empty when all is well."""
+        """Return a sentence for each mistake; none if the settings are valid."""
         return bounds_problems(self) + self.contradictions()

@@ -67,7 +67,7 @@ class GroupCoordinator:
         return self._step.outputs
 
     def take_outputs(self) -> list[Output]:
-        """The outputs since the last call, in order of their seq."""
+        """Return the outputs since the last call, in order of `seq`."""
         outputs, self._step.outputs = self._step.outputs, []
         return outputs
 
@@ -77,21 +77,18 @@ class GroupCoordinator:
         return None if due is None else due.timer.deadline_ms
 
     def next_timer(self) -> Timer | None:
-        """The timer that fires next; None: no timer is armed."""
+        """Return the timer that fires next; None if none is armed."""
         due = self._step.next_timer()
         return None if due is None else due.timer
 
     def advance_to(self, clock_ms: int) -> None:
-        """The clock has reached `clock_ms`: fire what is due, each timer at its own deadline, in order."""
+        """Move the clock to `clock_ms` and fire all timers that are due, each at its own deadline, in order."""
         while self.fire_next(clock_ms):
             pass
 
     def fire_next(self, clock_ms: int) -> bool:
-        """Fire the first of the timers that are due at `clock_ms`. False: none is.
-
-        For a driver that takes the outputs in between: each of a thousand members that expire at once publishes the
-        whole group.
-        """
+        """Fire the first timer that is due at `clock_ms`; return False if none is. A driver can so take the outputs in
+        between: when a thousand members expire at once, each one publishes the whole group."""
         step = self._step
         due = step.next_due(clock_ms)
         if due is None:
@@ -191,7 +188,7 @@ class Coordinator:
         return {group_id: group.group for group_id, group in self._groups.items() if group.group is not None}
 
     def advance_to(self, clock_ms: int) -> list[Output]:
-        """The clock has reached `clock_ms`: fire what is due in any group, in order of deadline, then of arming."""
+        """Move the clock to `clock_ms` and fire the due timers of all groups, in order of deadline, then of arming."""
         outputs: list[Output] = []
         while (due := self._next_due(clock_ms)) is not None:
             due.advance_to(due.next_deadline_ms() or 0)
@@ -212,7 +209,7 @@ class Coordinator:
         return outputs + coordinator.take_outputs()
 
     def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
-        """ListGroups: filters are case-insensitive; a state is trimmed, a type is not (as in Kafka)."""
+        """Answer ListGroups. Filters are case-insensitive; a state is trimmed, a type is not, as in Kafka."""
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {kind.lower() for kind in types}
         return [

@@ -84,7 +84,7 @@ KINDS = GroupKinds(ClassicKind())
 
 
 def encode_group(group: Group) -> tuple[bytes, bytes]:
-    """The group as a row of the state has it: two blobs, the second with the committed offsets."""
+    """Return the two blobs of a group's row of state; the second one has the committed offsets."""
     return KINDS.codec.encode(group)
 
 

@@ -41,7 +41,7 @@ class GroupBody(Protocol):
         """The history record of something that goes on and that the next records follow from; None: nothing goes on."""
 
     def instance_owner(self, group_instance_id: str) -> str | None:
-        """The member that a group instance id belongs to."""
+        """Return the member that a group instance id belongs to."""
 
     def validate_offset_delete(self) -> None: ...
 
@@ -50,18 +50,18 @@ class GroupBody(Protocol):
     def is_subscribed_to_topic(self, topic: str) -> bool: ...
 
     def offset_expiration_condition(self) -> OffsetExpirationCondition | None:
-        """The condition under which an offset expires; None: none does as things stand."""
+        """Return the condition under which an offset expires; None if no offset expires as things stand."""
 
     def describe(self, group_id: str) -> DescribedGroup: ...
 
     def snapshot(self, group: Group, seq: int) -> GroupSnapshot:
-        """The group as the assignments topic publishes it."""
+        """Return the group as it is published on the assignments topic."""
 
     def tombstone_keys(self, group_id: str) -> tuple[bytes, ...]:
-        """Keys of the group's own records in the offsets log."""
+        """Return the keys of the group's own records in the offsets log."""
 
     def timer_cause(self, name: str) -> TimerCause:
-        """The name of a timer in history, and the member that it belongs to."""
+        """Return a timer's name in history, and the member that it belongs to."""
 
     def move_time(self, by_ms: int) -> None:
         """Move all times that the body keeps."""
@@ -97,12 +97,12 @@ class Group(Struct):
     """The size of the offsets; None: a state of version 1 had them, and the next commit counts them."""
 
     def size_of_offsets(self) -> int:
-        """The size of the offsets, in bytes."""
+        """Return the size of the offsets, in bytes."""
         if self.offsets_bytes is None:
             self.offsets_bytes = self.offsets.count_bytes(self.group_id)
         return self.offsets_bytes
 
     def grow_offsets(self, by_bytes: int) -> None:
-        """The offsets take more, or less, than they did."""
+        """Add to the size of the offsets, in bytes; the change may be negative."""
         if self.offsets_bytes is not None:
             self.offsets_bytes += by_bytes

@@ -34,7 +34,7 @@ class OffsetExpirationCondition(NamedTuple):
     """Retention counts from here, for all offsets of the group; None: for each from its commit."""
 
     def base_ms(self, committed_ms: int) -> int:
-        """The time from which the retention of an offset counts."""
+        """Return the time from which the retention of an offset counts."""
         return committed_ms if self.group_since_ms is None else self.group_since_ms
 
     def is_expired(self, committed: CommittedOffset, now_ms: int, retention_ms: int) -> bool:
@@ -84,7 +84,7 @@ class Offsets:
         return self._topics
 
     def pack(self) -> bytes:
-        """The blob; the one it was made from if nobody looked."""
+        """Return the offsets as a blob. It is the blob they were read from if nothing looked at them."""
         if self._packed is not None:
             return self._packed
         return _encode(self._topics) if self._topics else b""

@@ -111,7 +111,7 @@ class Answer(Struct, frozen=True, gc=False):
     response: Response
 
     def document(self) -> ResponseDocument:
-        """The answer as it lies on the responses topic."""
+        """Return the document of the answer on the responses topic."""
         return ResponseDocument(
             request_id=self.request_id,
             group_id=self.group_id,

@@ -87,7 +87,7 @@ class StoredGroups:
 
 
 def replay_offsets_log(records: Iterable[tuple[bytes, bytes | None]]) -> dict[str, StoredGroup]:
-    """The groups that (key, value) records leave behind, by id. Raises `DecodeError`."""
+    """Return the groups that the (key, value) records of an offsets log leave behind, by id. Raises `DecodeError`."""
     stored = StoredGroups()
     for key, value in records:
         stored.replay(key, value)

@@ -20,7 +20,7 @@ CHANGES_PER_RECORD_MAX = 1_000
 
 
 def note_commits(step: Step, topic: str, added: int, expire_timestamp_ms: int | None) -> None:
-    """Offsets of a topic were committed, so many of them for partitions that had none."""
+    """Note commits for a topic; `added` of them are for partitions that had no offset."""
     group = step.require_group()
     known = group.retention.get(topic)
     if known is None:
@@ -76,7 +76,7 @@ def _check_is_over(step: Step) -> bool:
 
 
 def next_run(step: Step, at_least_ms: int) -> int:
-    """The first run of the retention check at or after a time."""
+    """Return the time of the first retention check at or after a time."""
     interval_ms = step.config.offsets_retention_check_interval_ms
     phase_ms = step.config.offsets_retention_check_phase_ms
     return at_least_ms + (phase_ms - at_least_ms) % interval_ms
@@ -103,7 +103,7 @@ def _first_expiry(condition: OffsetExpirationCondition, known: TopicRetention, r
 
 
 def expiry_timer_expired(step: Step) -> None:
-    """A run of the retention check: tombstones for what has expired, and for the group if nothing is left of it."""
+    """Run the retention check: write tombstones for expired offsets, and for the group if nothing is left of it."""
     group = step.require_group()
     condition = group.body.offset_expiration_condition()
     if condition is not None and group.retention:
@@ -137,7 +137,7 @@ def _refresh_retention(group: Group) -> None:
 
 
 def delete_group(step: Step) -> None:
-    """Tombstones for every offset, then for the group: it is gone."""
+    """Delete the group: write tombstones for its offsets, then for the group."""
     group = step.require_group()
     changes = [_forget(step, topic, partition) for topic, partition, _ in list(group.offsets)]
     append_group_tombstones(step)
@@ -158,7 +158,7 @@ def _forget(step: Step, topic: str, partition: int) -> OffsetChange:
 
 
 def chunks(changes: list[OffsetChange]) -> list[tuple[OffsetChange, ...]]:
-    """The changes, so many at a time as one history record tells of."""
+    """Yield the changes in pieces of the size that one history record holds."""
     if len(changes) <= CHANGES_PER_RECORD_MAX:  # nearly always
         return [tuple(changes)] if changes else []
     starts = range(0, len(changes), CHANGES_PER_RECORD_MAX)

@@ -59,7 +59,7 @@ class StateCodec:
         self._older = older
 
     def encode(self, group: Group) -> tuple[bytes, bytes]:
-        """(group, offsets): both blobs."""
+        """Return both blobs: the group and its offsets."""
         stored = _Stored(
             group.group_id, group.epoch, group.seq, group.now_ms, group.timestamp_ms, group.timers, group.is_logged,
             group.retention, group.offsets_bytes, group.body,

@@ -136,7 +136,7 @@ class Step:
         return self.group
 
     def request_event(self) -> RequestEvent:
-        """The request of this step."""
+        """Return the request of this step."""
         event = self.event
         assert type(event) is RequestEvent
         return event
@@ -154,15 +154,15 @@ class Step:
         self._assignment_changed = True
 
     def note_change(self) -> None:
-        """The group has changed: it is published at the end of the step, and its retention is planned anew."""
+        """Publish the group and plan its retention anew at the end of the step."""
         self._assignment_changed = self.retention_changed = True
 
     def note_assignment_change(self) -> None:
-        """The group is published at the end of the step."""
+        """Publish the group at the end of the step."""
         self._assignment_changed = True
 
     def note_retention_change(self) -> None:
-        """Retention is planned anew at the end of the step."""
+        """Plan the group's retention anew at the end of the step."""
         self.retention_changed = True
 
     # ------------------------------------------------------------------------------------------------------- timers
@@ -182,13 +182,13 @@ class Step:
         self.group.timers.pop(name, None)
 
     def next_timer(self) -> DueTimer | None:
-        """The timer that fires next; None: no timer is armed."""
+        """Return the timer that fires next; None if none is armed."""
         if self.group is None:
             return None
         return timers.earliest(self.group.timers, self.config.offsets_retention_check_interval_ms)
 
     def next_due(self, clock_ms: int) -> DueTimer | None:
-        """The timer that fires next, if it is due."""
+        """Return the timer that fires next if it is due; else None."""
         if clock_ms < self.no_deadline_before_ms:
             return None
         due = self.next_timer()
@@ -247,7 +247,7 @@ class Step:
         return record.seq
 
     def history_fields(self) -> HistoryFields:
-        """The common fields of the next history record.
+        """Return the common fields of the next history record.
 
         They go in by position: to merge a dict of them into the call takes longer than to make the record.
         """
@@ -302,7 +302,7 @@ class Step:
         self._cause = None
 
     def cause(self) -> Cause:
-        """The event or timer of this step, as history names it."""
+        """Return the event or timer of this step as the cause of history records."""
         if self._cause is None:
             event = self.event
             if type(event) is RequestEvent:

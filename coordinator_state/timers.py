@@ -42,7 +42,7 @@ class TimerCause(NamedTuple):
 
 
 def earliest(timers: Timers, check_interval_ms: int) -> DueTimer | None:
-    """The timer that fires next, if any is armed.
+    """Return the timer that fires next, if any is armed.
 
     Kafka's retention check is one task that re-arms itself at each run. Ours is armed late, only where something can
     expire; among equal deadlines it takes the place that Kafka's task would have: armed one interval before.

@@ -21,7 +21,7 @@ class ByteStream(Protocol):
 
 
 def bounded_lines(stream: ByteStream, max_bytes: int = LINE_MAX_BYTES) -> Iterator[tuple[bytes, int]]:
-    """Each line, with 0; of one that is longer its beginning, with how many bytes it has in all."""
+    """Yield each line with 0. Of a line that is too long, yield the beginning with its full length in bytes."""
     while line := stream.readline(max_bytes + 1):
         if len(line) <= max_bytes or line.endswith(b"\n"):
             yield line, 0
@@ -41,10 +41,9 @@ def too_long(length: int) -> str:
 
 
 def longest_line_exceeds(stream: ByteStream, max_bytes: int = LINE_MAX_BYTES) -> int | None:
-    """The number of the first line that is longer; None if none is. Quicker than to take every line.
-
-    `max_bytes`: at least a piece, so that a line that is too long reaches over the end of one.
-    """
+    """Return the number of the first line that is longer than `max_bytes`; None if none is. This is quicker than
+    reading every line. `max_bytes` is at least the size of a piece, so that a line that is too long reaches over
+    the end of one."""
     since, number = 0, 1
     while piece := stream.read(_PIECE_BYTES):
         first = piece.find(b"\n")

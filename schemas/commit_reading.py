@@ -33,13 +33,13 @@ _KEYS_KEPT = 65_536
 
 @lru_cache(maxsize=_KEYS_KEPT)
 def read_commit_key(data: bytes) -> OffsetCommitKey | None:
-    """A key that comes again and again; None for keys of other types. Raises `DecodeError`."""
+    """Decode the key of a committed offset, through a cache; None for keys of other types. Raises `DecodeError`."""
     key = decode_key(data)
     return key if isinstance(key, OffsetCommitKey) else None
 
 
 def read_commit_value(data: bytes) -> OffsetCommitValue:
-    """As `decode_offset_commit_value`."""
+    """Decode the value of a committed offset as `decode_offset_commit_value` does."""
     if data.startswith(_VERSION_3):
         found = _read_3(data)
     elif data.startswith(_VERSION_4):

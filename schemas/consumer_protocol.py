@@ -95,7 +95,7 @@ def encode_subscription(subscription: Subscription, version: int = VERSION_MAX) 
 
 @small_cache(entries=256, longest=65_536)
 def subscribed_topics(metadata: bytes) -> tuple[str, ...] | None:
-    """The topics of a subscription as the coordinator reads it; None if they cannot be read.
+    """Return the topics of a subscription as the coordinator reads it; None if they cannot be read.
 
     The coordinator parses the body of version 0, whatever the version says, and ignores what follows
     (Kafka's `ClassicGroup.computeSubscribedTopics`). Never raises.
@@ -118,7 +118,7 @@ def decode_assignment(data: bytes) -> Assignment:
 
 
 def assigned_partitions(data: bytes) -> dict[str, list[int]]:
-    """The partitions of an assignment by topic, in order of first appearance. Raises as `decode_assignment`."""
+    """Return the partitions of an assignment by topic, in order of first appearance. Raises as `decode_assignment`."""
     reader = Reader(data)
     _read_version(reader)
     by_topic: dict[str, list[int]] = {}

@@ -203,7 +203,7 @@ encode_json = _encoder.encode
 
 
 def decode_group_id(key: bytes | None) -> str:
-    """The group id that an event's key names. Raises `EventError` for a null key and for one that is no UTF-8."""
+    """Return the group id that an event's key names. Raises `EventError` for null and for bytes that are no UTF-8."""
     if key is None:
         raise EventError(EventProblem.NO_KEY, "the event has no key, so it names no group, and it is not a tick")
     try:
@@ -273,7 +273,7 @@ def decode_request_event(group_id: str, value: bytes | None) -> tuple[RequestEnv
 
 
 def groups_named(request: Request) -> tuple[str, ...]:
-    """The ids of the groups that a request is about."""
+    """Return the ids of the groups that a request names."""
     match request:
         case OffsetFetchRequest():
             return tuple(group.group_id for group in request.groups)

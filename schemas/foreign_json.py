@@ -9,7 +9,7 @@ import msgspec
 
 
 def json_decoder(kind: Any) -> Callable[[bytes], Any]:
-    """A decoder of values of this kind that raises `msgspec.DecodeError` and nothing else.
+    """Return a decoder of values of this type that raises no other error than `msgspec.DecodeError`.
 
     msgspec itself has other exceptions for text that is no UTF-8 and for nesting without an end.
     """

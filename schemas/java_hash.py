@@ -15,7 +15,7 @@ HASH_MAP_CAPACITY = 16
 
 @small_cache(entries=8_192, longest=1_024)
 def java_string_hash(text: str) -> int:
-    """Java's hash of `text`, signed 32 bits.
+    """Return Java's hash of `text`, a signed number of 32 bits.
 
     Java hashes UTF-16 code units, so a character beyond U+FFFF counts as its two surrogates. Java keeps the hash in the
     string; here the last few thousand are kept: a group's members and topics come again in every rebalance.
@@ -27,7 +27,7 @@ def java_string_hash(text: str) -> int:
 
 
 def group_partition(group_id: str, partition_count: int) -> int:
-    """The partition of the offsets topic that holds a group (Kafka's `GroupCoordinatorService.partitionFor`).
+    """Return the partition of the offsets topic that holds a group (Kafka's `GroupCoordinatorService.partitionFor`).
 
     `partition_count` is the topic's number of partitions, at least 1. It must never change once groups exist.
     """
@@ -45,7 +45,8 @@ def java_string_order(text: str) -> bytes:
 
 
 def java_map_order(keys: Iterable[str]) -> list[str]:
-    """The keys, `put` in the given order into an empty `HashMap<String, ...>`, in its iteration order."""
+    """Return the keys in the order in which an empty `HashMap<String, ...>` iterates after they are `put` in the given
+    order."""
     different = dict.fromkeys(keys)
     capacity = HASH_MAP_CAPACITY
     while is_overfull(len(different), capacity):
@@ -59,7 +60,7 @@ def is_overfull(size: int, capacity: int) -> bool:
 
 
 def hash_map_bucket(hash_code: int, capacity: int) -> int:
-    """The bucket of a `HashMap` in which a key with this hash lies."""
+    """Return the bucket of a `HashMap` in which a key with this hash lies."""
     hashed = hash_code & _MASK
     return (hashed ^ hashed >> 16) & (capacity - 1)
 

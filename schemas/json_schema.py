@@ -19,7 +19,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schemas() -> dict[str, Schema]:
-    """File name -> schema."""
+    """Return the JSON schemas by file name."""
     return {
         "event.schema.json": _event(),
         "response.schema.json": _enveloped(

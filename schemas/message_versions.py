@@ -32,7 +32,7 @@ _Struct = TypeVar("_Struct", bound=Struct)
 
 
 def request_of(api: str, version: int, values: Mapping[str, Any]) -> GroupRequest:
-    """The request that these values are. What this version does not have keeps our default."""
+    """Build the request from its values. Fields that this version does not have keep our defaults."""
     if api == "FindCoordinator" and version < 4:
         values = {**values, "coordinator_keys": (values["key"],)}
     elif api == "LeaveGroup" and version < 3:
@@ -43,10 +43,8 @@ def request_of(api: str, version: int, values: Mapping[str, Any]) -> GroupReques
 
 
 def response_of(api: str, version: int, values: Mapping[str, Any], error_of: ErrorOf = ErrorCode) -> GroupResponse:
-    """The response that these values are. What this version does not have keeps our default, or is empty.
-
-    `error_of` says what an error code is; by default one that is none of ours is a ValueError.
-    """
+    """Build the response from its values. Fields that this version does not have keep our defaults, or are empty.
+    `error_of` makes an error code of a number; by default an unknown number is a ValueError."""
     if api == "FindCoordinator" and version < 4:
         values = {"coordinators": ({**values, "key": ""},)}
     elif api == "OffsetFetch" and version < 8:
@@ -57,10 +55,8 @@ def response_of(api: str, version: int, values: Mapping[str, Any], error_of: Err
 
 
 def response_values(api: str, version: int, response: GroupResponse) -> dict[str, Any]:
-    """The values of a response in this version's shape; structs in it are ours.
-
-    Raises `EncodeError` for a response that this version cannot say.
-    """
+    """Return the values of a response in this version's shape; structs in it are ours. Raises `EncodeError` for a
+    response that this version cannot express."""
     values = _fields(response)
     if api == "FindCoordinator" and version < 4:
         values |= _fields(_only(values["coordinators"]))
@@ -74,7 +70,7 @@ def response_values(api: str, version: int, response: GroupResponse) -> dict[str
 
 
 def struct_inside(annotation: Any) -> type[Struct] | None:
-    """The struct that a field of this type holds, or holds an array of."""
+    """Return the struct that a field of this type holds, alone or in an array."""
     if isinstance(annotation, type) and issubclass(annotation, Struct):
         return annotation
     return next(filter(None, map(struct_inside, get_args(annotation))), None)

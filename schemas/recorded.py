@@ -73,7 +73,7 @@ class RecordedGroup(Struct, frozen=True, kw_only=True, gc=False, tag_field="type
     """Version of this event."""
 
     def problem(self) -> str | None:
-        """What no group can be; None: nothing."""
+        """Return what makes this group impossible; None if nothing does."""
         ids = [member.member_id for member in self.members]
         instances = [member.group_instance_id for member in self.members if member.group_instance_id is not None]
         if self.leader_id not in ids:
@@ -106,7 +106,7 @@ class RecordedLoad(Struct, frozen=True, kw_only=True, gc=False, tag_field="type"
     """Version of this event."""
 
     def problem(self) -> str | None:
-        """What no broker can load; None: nothing."""
+        """Return what makes this load impossible; None if nothing does."""
         try:
             stored = None if self.group_metadata is None else decode_group_metadata_value(self.group_metadata)
         except ValueError as error:

@@ -127,19 +127,19 @@ Value = OffsetCommitValue | GroupMetadataValue
 
 
 def encode_key(key: Key) -> bytes:
-    """`EncodeError` for names longer than 32,767 bytes."""
+    """Encode a record's key. Raises `EncodeError` for names longer than 32,767 bytes."""
     if isinstance(key, OffsetCommitKey):
         return encode_offset_commit_key(key.group_id, key.topic, key.partition)
     return encode_group_metadata_key(key.group_id)
 
 
 def encode_group_metadata_key(group_id: str) -> bytes:
-    """The key of a classic group, from its part. `EncodeError` as `encode_key`."""
+    """Return the key of a classic group, from its encoded id. Raises `EncodeError` as `encode_key` does."""
     return INT16.pack(GROUP_METADATA_TYPE) + encode_string(group_id)
 
 
 def encode_offset_commit_key(group_id: str, topic: str, partition: int) -> bytes:
-    """The key of a committed offset, from its parts. `EncodeError` as `encode_key`."""
+    """Return the key of a committed offset, from its encoded parts. Raises `EncodeError` as `encode_key` does."""
     try:
         return offset_commit_keys(group_id, topic) + INT32.pack(partition)
     except struct.error as error:
@@ -269,7 +269,7 @@ def encode_member_metadata(
     subscription: bytes,
     assignment: bytes,
 ) -> bytes:
-    """One member, as `encode_group_metadata` takes it."""
+    """Encode one member for `encode_group_metadata`."""
     flexible = version >= _FLEXIBLE_VERSION
     try:
         parts = (
@@ -289,7 +289,7 @@ def encode_member_metadata(
 
 
 def decode_key(data: bytes) -> Key | UnknownKey:
-    """`DecodeError` if a key of a known type is damaged."""
+    """Decode a record's key; raise `DecodeError` if a key of a known type is damaged."""
     reader = Reader(data)
     record_type = reader.int16()
     key: Key

@@ -51,7 +51,7 @@ _decode = msgspec.json.Decoder(_Line).decode
 
 
 def encode_record(record: Record) -> bytes:
-    """A record as one line, without the line's end."""
+    """Return a record as one line, without the line's end."""
     line = _Line(
         partition=record.partition,
         offset=UNSET if record.offset is None else record.offset,

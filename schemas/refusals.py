@@ -41,7 +41,7 @@ from schemas.messages import (
 
 
 def error_response(request: Request, error_code: ErrorCode) -> Response:
-    """The response of the request's API that carries this error code wherever a client looks for one."""
+    """Return the API's response with this error code in every place where clients look for one."""
     match request:
         case HeartbeatRequest():
             return HeartbeatResponse(error_code=error_code)

@@ -14,7 +14,7 @@ _Result = TypeVar("_Result")
 def small_cache(
     entries: int, longest: int
 ) -> Callable[[Callable[[_Argument], _Result]], Callable[[_Argument], _Result]]:
-    """Keeps the last results of a function of one text or byte string, of those that are no longer than `longest`."""
+    """Cache the last results of a function of one text or byte string, for arguments no longer than `longest`."""
 
     def decorate(function: Callable[[_Argument], _Result]) -> Callable[[_Argument], _Result]:
         kept = lru_cache(maxsize=entries)(function)

@@ -17,7 +17,8 @@ CLOCK_MAX_MS = 253_402_300_799_999
 
 
 def read_tick(value: bytes | None, timestamp_ms: int | None, ahead_max_ms: int) -> int:
-    """The clock that a record with a null key sets. Raises `EventError`: it is a malformed tick, or none at all.
+    """Return the clock that a record with a null key sets. Raises `EventError`: it is a malformed tick, or none at
+    all.
 
     `timestamp_ms`: the record's own; of one that was kept without (None, or not above 0) nothing is asked.
     `ahead_max_ms`: how far the clock may lie after it (`GroupConfig.tick_ahead_bound_ms`).

@@ -68,12 +68,12 @@ class Reader:
         return len(self._data) - self.position
 
     def end(self) -> None:
-        """Insist that everything has been read."""
+        """Raise `DecodeError` unless everything has been read."""
         if self.remaining:
             raise DecodeError(f"{self.remaining} bytes too many", self.position)
 
     def numbers(self, layout: Struct) -> tuple[Any, ...]:
-        """Several numbers at once."""
+        """Read several numbers at once."""
         try:
             values = layout.unpack_from(self._data, self.position)
         except struct.error:
@@ -104,7 +104,7 @@ class Reader:
         return self._fixed(FLOAT64)
 
     def unsigned_varint(self) -> int:
-        """Up to 32 bits, seven to a byte, the lowest first."""
+        """Read up to 32 bits, seven to a byte, the lowest first."""
         position = self.position
         if position < len(self._data) and (value := self._data[position]) < 0x80:  # nearly always
             self.position = position + 1
@@ -124,7 +124,7 @@ class Reader:
         return self._take(size)
 
     def uuid(self) -> str:
-        """A uuid as text: lower case, with hyphens."""
+        """Read a uuid as text: lower case, with hyphens."""
         return uuid_text(self._take(_UUID_SIZE))
 
     def string(self, compact: bool = False) -> str:
@@ -156,7 +156,7 @@ class Reader:
         return self.nullable_string(compact=True)
 
     def blob(self, compact: bool = False) -> bytes:
-        """Kafka's `bytes`."""
+        """Read a value of Kafka's type `bytes`."""
         return self._present(self.nullable_blob(compact), "byte string")
 
     def nullable_blob(self, compact: bool = False) -> bytes | None:
@@ -164,7 +164,7 @@ class Reader:
         return None if size < 0 else self._take(size)
 
     def array(self, item: Callable[[], Item], item_size_min: int, compact: bool = False) -> list[Item]:
-        """Items read by `item`, each of which takes at least `item_size_min` bytes (1 or more)."""
+        """Read an array. `item` reads an item, which takes at least `item_size_min` bytes (1 or more)."""
         return [item() for _ in range(self._count(item_size_min, compact))]
 
     def nullable_array(self, item: Callable[[], Item], item_size_min: int, compact: bool = False) -> list[Item] | None:
@@ -181,7 +181,7 @@ class Reader:
         return values
 
     def tagged_fields(self) -> dict[int, bytes]:
-        """The tag section that ends every struct of a flexible version."""
+        """Read the tag section that ends every struct of a flexible version."""
         count = self.unsigned_varint()
         if not count:  # nearly always
             return {}
@@ -267,7 +267,7 @@ class BoundedReader(Reader):
 
 
 def pack(layout: Struct, *values: int) -> bytes:
-    """Numbers in a fixed layout; `EncodeError` if one has more bits than its place."""
+    """Pack numbers in a fixed layout. Raises `EncodeError` if a number has more bits than its place."""
     try:
         return layout.pack(*values)
     except struct.error as error:
@@ -286,18 +286,18 @@ def encode_unsigned_varint(value: int) -> bytes:
 
 
 def uuid_text(encoded: bytes) -> str:
-    """The text of the 16 bytes of a uuid: lower case, with hyphens."""
+    """Return the 16 bytes of a uuid as text: lower case, with hyphens."""
     digits = encoded.hex()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def topic_id_text(encoded: bytes) -> str | None:
-    """The text of a topic's id; None for the zero uuid, by which Kafka says that there is none."""
+    """Return a topic's id as text; None for the zero uuid, with which Kafka says that there is no id."""
     return None if encoded == NO_TOPIC_ID else uuid_text(encoded)
 
 
 def encode_uuid(text: str) -> bytes:
-    """The 16 bytes of a uuid in hexadecimal, with or without hyphens; `EncodeError` for any other text."""
+    """Return the 16 bytes of a uuid in hexadecimal, with or without hyphens. Raises `EncodeError` for other text."""
     try:
         encoded = bytes.fromhex(text.replace("-", ""))
     except ValueError:
@@ -308,7 +308,7 @@ def encode_uuid(text: str) -> bytes:
 
 
 def encode_string(text: str, compact: bool = False) -> bytes:
-    """A string of at most `STRING_SIZE_MAX` bytes; `EncodeError` if it is longer."""
+    """Encode a string of at most `STRING_SIZE_MAX` bytes. Raises `EncodeError` if it is longer."""
     encoded = text.encode("utf-8", "replace")
     size = len(encoded)
     if size > STRING_SIZE_MAX:
@@ -323,7 +323,7 @@ def encode_nullable_string(text: str | None, compact: bool = False) -> bytes:
 
 
 def encode_blob(data: bytes, compact: bool = False) -> bytes:
-    """Kafka's `bytes`."""
+    """Encode a value of Kafka's type `bytes`."""
     size = len(data)
     return (encode_unsigned_varint(size + 1) if compact else INT32.pack(size)) + data
 
@@ -335,7 +335,7 @@ def encode_nullable_blob(data: bytes | None, compact: bool = False) -> bytes:
 
 
 def encode_count(count: int, compact: bool = False) -> bytes:
-    """The prefix of an array of `count` items, or of a byte string of `count` bytes."""
+    """Encode the prefix of an array of `count` items, or of a byte string of `count` bytes."""
     return encode_unsigned_varint(count + 1) if compact else INT32.pack(count)
 
 

@@ -35,7 +35,7 @@ class Finding(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns 1 if a rule is broken."""
+    """Run the command; return 1 if a rule is broken."""
     parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"how many seeds to live through (default {SEEDS})")
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first of them (default 0)")
@@ -61,7 +61,7 @@ def try_seed(seed: int) -> tuple[Finding | None, int]:
 
 
 def try_seeds(seeds: Sequence[int], jobs: int) -> Iterator[tuple[list[Finding], int, int]]:
-    """Findings, number of seeds and number of requests, chunk by chunk in the order of the seeds."""
+    """Yield findings, number of seeds and number of requests, chunk by chunk in the order of the seeds."""
     chunks = [seeds[start : start + _CHUNK] for start in range(0, len(seeds), _CHUNK)]
     if jobs <= 1:
         for chunk in chunks:

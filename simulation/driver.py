@@ -60,7 +60,7 @@ class BatchFailed(Exception):
 
 
 def encode_output(output: Output) -> bytes:
-    """An output with all its fields, as bytes to compare."""
+    """Return an output with all its fields, as bytes to compare."""
     return _encode((type(output).__name__, output))
 
 
@@ -72,7 +72,7 @@ class Row(NamedTuple):
 
 
 def carry_clock(records: list[Record], floor_ms: int, ahead_max_ms: int) -> tuple[list[Row], int]:
-    """Whatever is no valid tick with the last one before it, and the last tick of all."""
+    """Yield all rows but ticks, each with the last valid tick before it, and the last tick of all."""
     clock_ms = floor_ms
     rows = []
     for record in records:
@@ -87,7 +87,7 @@ def carry_clock(records: list[Record], floor_ms: int, ahead_max_ms: int) -> tupl
 
 
 def to_event(group_id: str, row: Row) -> GroupEvent:
-    """A row as an event. Raises `EventError`."""
+    """Decode a row into an event. Raises `EventError`."""
     record = row.record
     event = decode_group_event(group_id, record.value)
     return group_event(event, record.offset, row.clock_ms, record.timestamp_ms)
@@ -131,7 +131,8 @@ class Driver:
         return self._plan is None and self._end == len(self._records) and self._watermark_ms == self.clock_ms
 
     def run_batch(self, dice: Random, records_max: int, fail_at: int | None = None, *, is_last: bool = False) -> int:
-        """Work the next batch, or the failed one again; returns its number of steps. Raises `BatchFailed`.
+        """Work on the next batch, or again on the failed one; return its number of steps. Raises `BatchFailed`. Raises
+        `BatchFailed`.
 
         Without new records there is no batch: timers that the last tick has reached fire with what comes next.
         `is_last`: nothing comes any more.
@@ -216,7 +217,7 @@ class Driver:
 
 
 def in_order(rows: list[Row]) -> list[Row]:
-    """Rows in the order of their offsets."""
+    """Sort rows by their offsets."""
     return sorted(rows, key=lambda row: row.record.offset)
 
 

@@ -35,7 +35,7 @@ DAY_MS = 86_400_000
 
 
 def scenario_of(seed: int) -> Scenario:
-    """The world of a seed."""
+    """Draw the scenario of a seed."""
     dice = RandomStreams(seed).of("scenario")
     shards = dice.choice((1, 1, 2))
     config = GroupConfig(

@@ -20,7 +20,7 @@ class Record(NamedTuple):
 
 
 def tick_of(record: Record, ahead_max_ms: int) -> int | None:
-    """The clock that a record sets; None if it is no valid tick."""
+    """Return the clock that a record sets; None if it is no valid tick."""
     if record.key is not None:
         return None
     try:
@@ -30,7 +30,7 @@ def tick_of(record: Record, ahead_max_ms: int) -> int | None:
 
 
 def ticks_of(records: list[Record], ahead_max_ms: int) -> list[tuple[int, int]]:
-    """The append time and the clock of each valid tick."""
+    """Return the append time and the clock of each valid tick."""
     found = ((record.time_ms, tick_of(record, ahead_max_ms)) for record in records)
     return [(time_ms, tick_ms) for time_ms, tick_ms in found if tick_ms is not None]
 
@@ -44,7 +44,7 @@ class Log:
     def append(
         self, partition: int, timestamp_ms: int, key: bytes | None, value: bytes | None, time_ms: int | None = None
     ) -> Record:
-        """`time_ms`: when that is, where the broker's clock is wrong."""
+        """Append a record. `time_ms` replaces the append time where the broker's clock is wrong."""
         time_ms = timestamp_ms if time_ms is None else time_ms
         record = Record(len(self.partitions[partition]), timestamp_ms, key, value, time_ms)
         self.partitions[partition].append(record)

@@ -59,14 +59,14 @@ class Model(OffsetRequests):
     order."""
 
     def pass_time(self, clock_ms: int) -> list[ModelOutput]:
-        """The clock has reached `clock_ms`."""
+        """Move the clock to `clock_ms`."""
         while self.group is not None and self._fire_next_timer(self.group, clock_ms):
             pass
         outputs, self.outputs = self.outputs, []
         return outputs
 
     def handle(self, event: RequestEvent) -> list[ModelOutput]:
-        """A request, after whatever was due before it."""
+        """Handle a request, after all timers that were due before it."""
         before = self.pass_time(event.clock_ms)
         if self.group is not None:
             self.group.now_ms = max(self.group.now_ms, event.clock_ms)
@@ -80,10 +80,8 @@ class Model(OffsetRequests):
         return before + self.pass_time(now_ms)
 
     def renew_sessions(self, clock_ms: int, goes_on_ms: int | None = None) -> list[ModelOutput]:
-        """The clock had stood still at `clock_ms`: everybody has a whole session from here.
-
-        `goes_on_ms`: there the group's time goes on; what lies between never was.
-        """
+        """Restart all sessions after the clock stood still at `clock_ms`. `goes_on_ms` is where the group's time goes
+        on; the time in between never was."""
         outputs = self.pass_time(clock_ms)
         group = self.group
         if group is None:
@@ -104,7 +102,7 @@ class Model(OffsetRequests):
         return outputs
 
     def forget_topics(self, event: TopicsDeletedEvent) -> list[ModelOutput]:
-        """Topics are gone: whatever was committed for them by that id, or before ids were known, is gone as well."""
+        """Drop the offsets committed for these topics under their ids, or before ids were known."""
         before = self.pass_time(event.clock_ms)
         group = self.group
         if group is None:
@@ -118,7 +116,7 @@ class Model(OffsetRequests):
         return before + self.pass_time(group.now_ms)
 
     def snapshot(self) -> Snapshot | None:
-        """The group as it is; None: there is none."""
+        """Return the group as it is; None if there is none."""
         return None if self.group is None else snapshot(self.group)
 
     def _handle(self, event: RequestEvent) -> Response | None:
@@ -194,7 +192,7 @@ def refusal(request: Request, error: ModelError) -> Response:
 
 
 def refused_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-    """Every partition carries the code."""
+    """Refuse every partition of a commit with this code."""
     return OffsetCommitResponse(
         topics=tuple(
             OffsetCommitResponseTopic(
@@ -211,7 +209,7 @@ def refused_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommi
 
 
 def snapshot(group: ModelGroup) -> Snapshot:
-    """A group in the words of the recorded histories; what is None is left out."""
+    """Describe a group in the terms of the recorded histories; values that are None are left out."""
     members = {
         member.member_id: _without_none(
             {

@@ -122,7 +122,7 @@ class ModelGroup:
         return cls(now_ms=now_ms, since_ms=now_ms, checked_ms=now_ms)
 
     def leave_out(self, skipped_ms: int) -> None:
-        """Some time is left out: all earlier moments move by it, and no retention check ran in it."""
+        """Leave out some time: all earlier moments move by it, and no retention check ran in it."""
         self.now_ms += skipped_ms
         self.since_ms += skipped_ms
         self.checked_ms = self.now_ms
@@ -138,7 +138,7 @@ class ModelGroup:
         return next((member for member in self.members if member.member_id == member_id), None)
 
     def holder(self, instance_id: str | None) -> ModelMember | None:
-        """The member with this instance id."""
+        """Return the member with this instance id."""
         found = (member for member in self.members if instance_id is not None and member.instance_id == instance_id)
         return next(found, None)
 

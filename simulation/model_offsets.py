@@ -235,7 +235,7 @@ class OffsetRequests(MembershipRequests):
     # ------------------------------------------------------------------------------------------------------ retention
 
     def check_retention(self, group: ModelGroup, check_ms: int) -> None:
-        """One run of the check that Kafka makes over all groups at every interval."""
+        """Run the check that Kafka makes over all groups at every interval."""
         group.now_ms = max(group.now_ms, check_ms)
         group.checked_ms = check_ms
         for (topic, partition), stored in sorted(group.offsets.items()):

@@ -79,7 +79,7 @@ class Procedures:
         group.timers = [timer for timer in group.timers if (timer.kind, timer.who) != (kind, who)]
 
     def fire(self, group: ModelGroup, timer: ModelTimer) -> None:
-        """A timer is due."""
+        """Fire a timer that is due."""
         group.timers.remove(timer)
         group.now_ms = max(group.now_ms, timer.deadline_ms)
         match timer.kind:
@@ -238,8 +238,8 @@ class Procedures:
         )
 
     def vote(self, group: ModelGroup) -> str:
-        """Most votes win; equals are settled by the order of a Java hash map of 16 buckets, doubled when three
-        quarters full."""
+        """Return the protocol with most votes. Ties are settled by the order of a Java hash map of 16 buckets, which
+        doubles when it is three quarters full."""
         votes = [next(name for name, _ in member.protocols if group.common(name)) for member in group.members]
         names = list(dict.fromkeys(votes))
         buckets = 16
@@ -260,7 +260,7 @@ class Procedures:
     def validate(
         self, group: ModelGroup | None, member_id: str, instance_id: str | None
     ) -> tuple[ModelGroup, ModelMember]:
-        """The order of these checks is seen by clients."""
+        """Check a request. Clients can see the order of these checks."""
         if group is None:
             raise ModelError(ErrorCode.UNKNOWN_MEMBER_ID)
         holder = group.holder(instance_id)

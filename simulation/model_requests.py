@@ -151,7 +151,7 @@ class MembershipRequests(Procedures):
         member_id: str,
         protocols: list[tuple[str, bytes]],
     ) -> JoinGroupResponse | None:
-        """A static member comes back under a new id."""
+        """Give a static member that comes back a new id."""
         old_id, old_leader = old.member_id, group.leader
         fenced = ErrorCode.FENCED_INSTANCE_ID
         if old.join not in (None, event.envelope.request_id):

@@ -100,17 +100,17 @@ class Process:
         )
 
     def in_trouble(self, from_ms: int, for_ms: int) -> None:
-        """Something is wrong with it, or between it and the broker; a little later it may still be felt."""
+        """Note trouble with this process, or between it and the broker; it may be felt a little later still."""
         self.troubles.append((from_ms, from_ms + for_ms + TROUBLE_MARGIN_MS))
 
     def end(self) -> None:
-        """The process ends without a LeaveGroup."""
+        """End the process without a LeaveGroup."""
         self.alive = False
         self.ended_ms = self.world.now_ms
         self.owned.clear()
 
     def close(self) -> None:
-        """The process closes its member, then ends."""
+        """Close the process's member, then end it."""
         if self.alive:
             self.member.close(self._local_ms())
             self._act()
@@ -124,7 +124,7 @@ class Process:
         self.frozen_until_ms = max(self.frozen_until_ms, self.world.now_ms + for_ms)
 
     def receive(self, value: bytes) -> None:
-        """An answer has come."""
+        """Take an answer to one of the process's requests."""
         if not self.alive:
             return
         if self.is_frozen:

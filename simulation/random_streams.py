@@ -15,5 +15,5 @@ class RandomStreams:
         self._seed = seed
 
     def of(self, *question: object) -> Random:
-        """The dice for one question; the same question gets the same dice."""
+        """Return the random numbers for one question; the same question gets the same numbers."""
         return Random(f"{self._seed}/{'/'.join(map(str, question))}")

@@ -24,7 +24,7 @@ Numbered = dict[tuple[int, str, int, int], bytes]
 def check_drivers(
     written: list[Written], drivers: list[Driver], result: CheckResult, timestamp_ms: int
 ) -> Iterator[Violation]:
-    """The drivers' outputs, in batches and with crashes, must be those of the checker in one pass."""
+    """Check that the drivers' outputs, in batches and with crashes, are those of the checker in one pass."""
     first: Numbered = {}
     for shard, output, data in written:
         key = (shard, output.group_id, output.epoch, output.seq)
@@ -50,7 +50,7 @@ def _batching_seen(first: Numbered, expected: Numbered, timestamp_ms: int) -> Vi
 
 
 def check_expiries(world: World, result: CheckResult) -> Iterator[Violation]:
-    """No member is expired within a session of the clock's return, nor while it runs and can send.
+    """Check that no member expires within a session of the clock's return, nor while it runs and can send.
 
     That time begins when the log's clock stood one session before the deadline: if driver or broker paused meanwhile,
     the pause lies in it, and is no excuse. Before the first tick of a log there is no such clock.
@@ -114,7 +114,8 @@ def _append_time(world: World, group_id: str, clock_ms: int) -> int | None:
 
 
 def check_ticks(world: World, result: CheckResult) -> Iterator[Violation]:
-    """Hardly any tick of ours lies too far in the future: one may, when a ticker starts or a clock was just set."""
+    """Check that hardly any tick of ours lies too far in the future: one may, when a ticker starts or a clock was just
+    set."""
     starts = sum(isinstance(fault, DriverCrash) and not fault.ticker_lives for fault in world.scenario.faults)
     jumps = sum(isinstance(fault, WallClockJump | BrokerClockJump) for fault in world.scenario.faults)
     strays = sum(isinstance(fault, StrayTick) for fault in world.scenario.faults)
@@ -125,7 +126,7 @@ def check_ticks(world: World, result: CheckResult) -> Iterator[Violation]:
 
 
 def check_end(world: World) -> Iterator[Violation]:
-    """Once nothing goes wrong any more, every group settles."""
+    """Check that every group settles once nothing goes wrong any more."""
     if not world.settled:
         for group_id in groups_of(world.scenario):
             why = world.unsettled(group_id)
@@ -134,7 +135,8 @@ def check_end(world: World) -> Iterator[Violation]:
 
 
 def check_topics(world: World) -> Iterator[Violation]:
-    """No offset outlives its topic, where the topic was known; and no event says that an existing topic is gone."""
+    """Check that no offset outlives its topic where the topic was known, and that no event reports an existing topic
+    as gone."""
     for watch, driver in zip(world.topic_watches, world.drivers, strict=True):
         for group_id, blobs in driver.states.items():
             for topic, partition, committed in decode_group(*blobs).offsets:

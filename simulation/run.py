@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
 
 
 def is_world(seed: int) -> bool:
-    """Two of three seeds are worlds, the third is a sequence of random requests."""
+    """Return whether a seed is a world. Two of three are; the third is a sequence of random requests."""
     return seed % 3 != 2
 
 
@@ -65,7 +65,7 @@ def case_of(seed: int) -> Case:
 
 
 def run_case(case: Case, *, keep_steps: bool = False) -> Outcome:
-    """Live through a case and judge it."""
+    """Run a case and check it against all rules."""
     return run_sequence(case, keep_steps) if isinstance(case, RequestSequence) else run_world(case, keep_steps)
 
 

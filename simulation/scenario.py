@@ -187,5 +187,5 @@ class Scenario(Struct, frozen=True, kw_only=True):
 
 
 def member_of(fault: Fault) -> str | None:
-    """The member that a fault is about, if it is about one."""
+    """Return the member that a fault is about, if it is about one."""
     return getattr(fault, "member", None)

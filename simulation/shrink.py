@@ -34,7 +34,7 @@ class _Tries:
 
 
 def shrink(case: Case, rule: str, tries_max: int = TRIES_MAX) -> Case:
-    """A smaller case that breaks the same rule; the case itself if there is none."""
+    """Return a smaller case that breaks the same rule; the case itself if there is none."""
     tries = _Tries(rule, tries_max)
     if isinstance(case, RequestSequence):
         return _shrink_sequence(case, tries)

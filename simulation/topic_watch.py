@@ -83,7 +83,7 @@ class TopicWatch:
         self._removals.clear()
 
     def poll(self, now_ms: int, timestamp_ms: int) -> None:
-        """`timestamp_ms`: the same moment by the broker's clock."""
+        """Look at the topics. `timestamp_ms` is the same moment by the broker's clock."""
         if self._knowledge is None:
             return
         came, gone = self._knowledge.learn(self._topics.look(now_ms, self._dice))

@@ -103,7 +103,7 @@ class World:
         self.trace.append(TraceLine(self.now_ms, who, text))
 
     def run(self) -> None:
-        """Live through the scenario, then let all calm down, then let the drivers finish."""
+        """Run the scenario, wait until no fault is left, then let the drivers finish."""
         self.at(START_MS + self.scenario.coordinator_starts_ms, self._start_coordinator)
         for plan in self.scenario.members:
             self.at(START_MS + plan.start_ms, partial(self.start, plan))
@@ -175,7 +175,7 @@ class World:
         self.processes.append(process)
 
     def running(self, name: str) -> Process | None:
-        """The process of this name that is alive."""
+        """Return the process of this name that runs."""
         return next((process for process in self.processes if process.plan.name == name and process.alive), None)
 
     def alive(self, group_id: str) -> list[Process]:
@@ -189,7 +189,7 @@ class World:
         return (self.now_ms - START_MS) // 700
 
     def is_settled(self) -> bool:
-        """True if in every group all partitions are owned, each once, and no member is about to change that."""
+        """Return whether in every group each partition has one owner and no member is about to change that."""
         return all(not self.unsettled(group_id) for group_id in {plan.group_id for plan in self.scenario.members})
 
     def unsettled(self, group_id: str) -> str:
@@ -237,7 +237,7 @@ class World:
     # --------------------------------------------------------------------------------------------------------- network
 
     def carry_request(self, process: Process, send: Send) -> None:
-        """A request leaves its process: it reaches the log later, not at all, or more than once."""
+        """Carry a request to the log: it may arrive later, not at all, or more than once."""
         self._senders[send.request_id] = process
         down_ms = self._driver_down_until_ms[send.shard] - self.now_ms
         if send.api == "JoinGroup" and down_ms > 0:
@@ -264,7 +264,7 @@ class World:
         return replace(request, topics=topics)
 
     def append(self, shard: int, key: bytes | None, value: bytes) -> None:
-        """The log takes a record, now or when the broker is back."""
+        """Append a record to the log, now or when the broker is back."""
         if self.now_ms < self.broker_back_ms:
             self._waiting.append((shard, key, value))
         else:
@@ -334,7 +334,7 @@ class World:
         self.at(self.now_ms + _WATCH_INTERVAL_MS, lambda: self._watch_topics(shard))
 
     def remake(self, topic: str) -> None:
-        """A topic is deleted and made again, and has another id from now on."""
+        """Delete a topic and create it again with another id."""
         if self.cluster_topics.id_of(topic) is not None:
             self.tell(topic, "is deleted and made again")
             self.cluster_topics.remake(topic, self.now_ms)

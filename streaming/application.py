@@ -205,7 +205,8 @@ class _Shard:
             self._topic_watcher.start()
 
     def poll(self) -> list[ShardProgress]:
-        """The batches since the last call; the ticker is told. Raises QueryFailed, and what ended the ticker."""
+        """Return the batches since the last call and tell the ticker of them. Raises QueryFailed, and the error that
+        ended the ticker."""
         if not self.query.isActive:
             raise QueryFailed(f"shard {self.number}", self._cause())
         if self.ticker is not None:
@@ -248,7 +249,7 @@ class _Shard:
         ] or [last]
 
     def stop_writing(self) -> None:
-        """From now on the shard writes no events: neither ticks nor deletions of topics."""
+        """Write no more events for this shard: neither ticks nor deletions of topics."""
         for writer in (self._topic_watcher, self.ticker):
             if writer is not None:
                 writer.stop()

@@ -16,10 +16,8 @@ Columns = Mapping[str, list[Any]]
 
 
 def objects(column: pa.Array[Any]) -> list[Any]:
-    """The values of a column without nulls, or of any column of binaries or texts.
-
-    Three times as fast as `to_pylist`.
-    """
+    """Return the values of a column without nulls, or of any column of binaries or texts. It is three times as fast as
+    `to_pylist`."""
     found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
     return found
 
@@ -42,7 +40,7 @@ def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 def runs(*columns: pa.Array[Any]) -> Iterator[tuple[int, int]]:
-    """(begin, end) of the rows that follow one another with the same values. There must be a row."""
+    """Yield (begin, end) of the rows that follow one another with the same values. There must be a row."""
     size = len(columns[0])
     changes = np.zeros(size - 1, np.bool_)
     for column in columns:

@@ -48,8 +48,7 @@ class _GroupRows(NamedTuple):
 
 
 def in_buckets(records: DataFrame, buckets: int) -> DataFrame:
-    """Rows of `RECORD_SCHEMA`, each with its `bucket`: a task for each bucket has its groups and all that has no
-    key."""
+    """Add a `bucket` to rows of `RECORD_SCHEMA`. The task of a bucket gets its groups and all records without a key."""
     all_buckets = F.sequence(F.lit(0), F.lit(buckets - 1))
     own_bucket = F.array(bucket_of("key", buckets))
     placed = records.fillna(0, ["partition", "offset", "timestamp_ms"]).withColumn(

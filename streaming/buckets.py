@@ -51,17 +51,18 @@ _decode = msgspec.msgpack.Decoder(_Packed).decode
 
 
 def bucket_of(key: str, buckets: int) -> Column:
-    """The bucket of the column `key`. Changing this would lose every group of every checkpoint."""
+    """Return the bucket of the column `key`. A change of this function would lose every group of every checkpoint."""
     return F.pmod(F.crc32(key), F.lit(buckets)).cast("int")
 
 
 def encode_bucket(bucket: Bucket) -> bytes:
-    """A bucket as it lies in the state."""
+    """Encode a bucket as a row of state."""
     return _encode(_Packed(BUCKET_VERSION, bucket))
 
 
 def decode_bucket(packed: bytes) -> Bucket:
-    """The other way round. Raises OperatorError: another version, or no bucket at all."""
+    """Decode a bucket from its row of state. Raises OperatorError for another version, or for bytes that are no
+    bucket."""
     try:
         found = _decode(packed)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
@@ -74,7 +75,7 @@ def decode_bucket(packed: bytes) -> Bucket:
 
 
 def bucket_operator(config: OperatorConfig) -> StateFunction:
-    """The function for `applyInPandasWithState`, with state as `BUCKET_STATE_SCHEMA` and event-time timeouts."""
+    """Return the function for `applyInPandasWithState`, with state as `BUCKET_STATE_SCHEMA` and event-time timeouts."""
 
     def coordinate(key: BucketKey, chunks: Iterable[Columns], state: GroupState) -> Outputs:
         watermark_ms = state.getCurrentWatermarkMs()

@@ -109,7 +109,7 @@ class _Directory:
         self._child: Callable[[str], Any] = lambda name: hadoop.Path(self._directory, name)
 
     def require_writable(self) -> None:
-        """Raises CheckpointError when nothing can be written: a wrong path, no permission, a full disk."""
+        """Raise CheckpointError if nothing can be written: a wrong path, no permission, a full disk."""
         probe = self._child(".probe")
         try:
             self._file_system.mkdirs(self._directory)
@@ -131,7 +131,7 @@ class _Directory:
         stream.close()
 
     def buckets(self) -> int:
-        """The number of buckets that it was made with. Raises CheckpointError."""
+        """Return the number of buckets that the checkpoint was made with. Raises CheckpointError."""
         note = self._child(_BUCKETS_NOTE)
         if not self._file_system.exists(note):
             return 0
@@ -149,10 +149,8 @@ class _Directory:
         return bool(self._batches("offsets"))
 
     def require_whole(self) -> None:
-        """Raises CheckpointError where Spark's notes of the last batch cannot be read, as after a power cut.
-
-        That the state is whole only the query finds out.
-        """
+        """Raise CheckpointError if Spark's notes of the last batch cannot be read, as after a power cut. Damage of the
+        state itself shows only in the query."""
         files = [batches[max(batches)] for name in ("offsets", "commits") if (batches := self._batches(name))]
         if self._file_system.exists(self._child("metadata")):
             files.append(self._child("metadata"))

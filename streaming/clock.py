@@ -185,11 +185,11 @@ class TickClock:
         return Step(tick_ms) if tick_ms > self.clock_ms or is_quiet else None
 
     def is_at_rest(self, monotonic_ms: int) -> bool:
-        """True if only the ticker has written to the log for a while."""
+        """Return whether only the ticker has written to the log for a while."""
         return self._heard_ms is not None and monotonic_ms - self._heard_ms >= REST_AFTER_MS
 
     def observe_end(self, end: int | None, monotonic_ms: int) -> None:
-        """The log ends before this offset; None: it did not say so."""
+        """Note the end offset of the log; None if it is not known."""
         if end != self._end:
             self._heard_ms = monotonic_ms
 
@@ -209,11 +209,11 @@ class TickClock:
         return self._pause_ms if self._acknowledged_ms is None else monotonic_ms - self._acknowledged_ms
 
     def sending(self, tick_ms: int) -> None:
-        """This tick of ours is on its way."""
+        """Note that this tick of ours is being written."""
         self._highest_ms = max(self._highest_ms, tick_ms)
 
     def acknowledge(self, step: Step, sent_at: SendTimes, appended: AppendedRecord, monotonic_ms: int) -> bool:
-        """The log holds this tick. Whether the clock has moved by it."""
+        """Note that the log holds this tick; return whether the clock has moved by it."""
         timestamp_ms = appended.timestamp_ms
         self.observe_end(appended.offset, monotonic_ms)
         self._end = appended.offset + 1
@@ -231,10 +231,8 @@ class TickClock:
         return moves
 
     def handled(self, watermark_ms: int) -> None:
-        """The query has committed a batch with this watermark: all that was due until then is answered.
-
-        One beyond our own ticks comes from somebody else's: the clock goes on from there.
-        """
+        """Note that a batch with this watermark is committed: all timers due until then are handled. A watermark
+        beyond our own ticks comes from other ticks, and the clock goes on from there."""
         if watermark_ms > self._highest_ms:
             self.foreign_ticks += 1
             self._highest_ms = watermark_ms

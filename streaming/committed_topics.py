@@ -48,7 +48,7 @@ class CommittedTopics:
     def of(
         self, reader: TopicReader, names: Collection[str], is_wanted: Callable[[], bool] = lambda: True
     ) -> Iterator[Found]:
-        """The groups that have offsets of these topics, in pieces of bounded size. Raises KafkaException."""
+        """Yield the groups that have offsets of these topics, in pieces of bounded size. Raises KafkaException."""
         if not self._is_too_large:
             for message in self._read(reader, self._next, is_wanted):
                 self._take(message, None)
@@ -71,8 +71,8 @@ class CommittedTopics:
         yield self._forget_all()
 
     def notified(self, group_id: str, name: str, topic_id: str | None) -> None:
-        """The group drops what it has stored with this id, or without one; what it has of another topic of that name
-        stays."""
+        """Drop what a group has stored for a topic with this id, or without one. What it has for another topic of that
+        name stays."""
         topics = self._found.get(group_id, {})
         ids = topics.get(name)
         if ids is None:

@@ -178,7 +178,7 @@ class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSe
         return self.group_min_session_timeout_ms // 2
 
     def problems(self) -> list[str]:
-        """What is wrong, one sentence for each mistake."""
+        """Return a sentence for each mistake."""
         found = super().problems()
         if self.shard is not None and not 0 <= self.shard < self.shards:
             found.append(f"shard is {self.shard}, but there are {self.shards} shards: it must be 0 to {self.shards - 1}.")

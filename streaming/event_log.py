@@ -40,10 +40,8 @@ class EventLogError(RuntimeError):
 
 
 def records_of_files(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
-    """The events of files -> rows of `RECORD_SCHEMA`. Raises EventLogError for a kind of file that is not known.
-
-    A damaged line fails the job that reads it.
-    """
+    """Read the events of files as rows of `RECORD_SCHEMA`. Raises EventLogError for an unknown kind of file. A damaged
+    line fails the job that reads it."""
     _require_known(files)
     _require_bounded(files)
     lines = [str(file) for file in files if file.name.endswith(_JSON_LINES)]
@@ -59,7 +57,8 @@ def records_of_files(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
 def records_of_topic(
     spark: SparkSession, config: StreamingConfig, topic: str, starting: str = "earliest", ending: str = "latest"
 ) -> DataFrame:
-    """A range of an events topic -> rows of `RECORD_SCHEMA`. `starting` and `ending` as Spark's `startingOffsets`."""
+    """Read a range of an events topic as rows of `RECORD_SCHEMA`. `starting` and `ending` have the form of Spark's
+    `startingOffsets`."""
     reader = spark.read.format("kafka").options(
         **config.source_options, subscribe=topic, startingOffsets=starting, endingOffsets=ending, failOnDataLoss="true"
     )
@@ -67,7 +66,7 @@ def records_of_topic(
 
 
 def read_records(files: Sequence[Path]) -> Iterator[Record]:
-    """The events of files, without Spark. Raises EventLogError with the file and the line."""
+    """Read the events of files without Spark. Raises EventLogError with the file and the line."""
     _require_known(files)
     for file in files:
         if not file.name.endswith(_JSON_LINES):

@@ -20,7 +20,7 @@ KEPT_BYTES_MAX = 16_777_216
 
 
 def open_reader(client_properties: Mapping[str, str]) -> TopicReader:
-    """A reader for the functions below. A context manager."""
+    """Open a reader for the functions below, as a context manager."""
     return TopicReader(client_properties, "tail", timeout_s=POLL_TIMEOUT_S)
 
 
@@ -53,7 +53,7 @@ def find_clock_position(
 
 
 def last_tick_ms(reader: TopicReader, topic: str, partition: int, ahead_max_ms: int) -> int | None:
-    """The last tick of a log, which is read from its end backwards; None if there is none. Raises KafkaException."""
+    """Return the last tick of a log, which is read backwards; None if there is none. Raises KafkaException."""
     return _last_tick_ms(reader, (topic, partition), reader.bounds(topic, partition), ahead_max_ms)
 
 
@@ -90,7 +90,7 @@ class RecentGroups:
         self._end = 0
 
     def read(self, reader: TopicReader, clock_ms: int, is_wanted: Callable[[], bool] = lambda: True) -> list[bytes]:
-        """The keys, where the clock stands at `clock_ms`.
+        """Return the keys of the recent records, where the clock stands at `clock_ms`.
 
         Raises KafkaException; ends early when it is no more wanted.
         """
@@ -115,7 +115,7 @@ class RecentGroups:
         return list(self._last_event_ms)
 
     def rest(self) -> None:
-        """Until the next pause a very large list of ids is dropped; it is read again then."""
+        """Drop a very large list of ids until the next pause; then it is read again."""
         if sum(map(len, self._last_event_ms)) > KEPT_BYTES_MAX:
             self._last_event_ms, self._end = {}, 0
 
@@ -145,7 +145,7 @@ def _names_a_group(key: bytes) -> bool:
 
 
 def tick_of(message: Message, ahead_max_ms: int) -> int | None:
-    """The clock that a record sets; None if it is no tick. `ahead_max_ms`: see `read_tick`."""
+    """Return the clock that a record sets; None if it is no tick. `ahead_max_ms`: see `read_tick`."""
     if message.key() is not None:
         return None
     try:

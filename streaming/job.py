@@ -26,7 +26,7 @@ from streaming.rows import BUCKET_STATE_SCHEMA, OUTPUT_SCHEMA, PRODUCER_COLUMNS,
 
 
 def coordinate_stream(events: DataFrame, config: OperatorConfig) -> DataFrame:
-    """Rows of `EVENT_SCHEMA` of one shard -> rows of `OUTPUT_SCHEMA`."""
+    """Coordinate the rows of `EVENT_SCHEMA` of one shard; return rows of `OUTPUT_SCHEMA`."""
     requests = requests_of(events)
     if config.group_buckets:
         requests = requests.withColumn("bucket", bucket_of("key", config.group_buckets))
@@ -41,10 +41,8 @@ def coordinate_stream(events: DataFrame, config: OperatorConfig) -> DataFrame:
 
 
 def requests_of(events: DataFrame) -> DataFrame:
-    """Rows of `EVENT_SCHEMA` without the ticks, which are the watermark of what follows.
-
-    Every step of the plan that can be spared is: Spark plans it anew for each batch.
-    """
+    """Filter the ticks out of rows of `EVENT_SCHEMA`; they are the watermark of what follows. Every step of the plan
+    that can be spared is spared, since Spark plans it anew for each batch."""
     # Only ticks carry event time, so no request is ever late.
     watermarked = events.withWatermark("tick", "0 seconds")
     # On this very column, and after withWatermark: a filter on another is pushed below it and the clock stands still.
@@ -61,17 +59,15 @@ def _in_one_task(requests: DataFrame) -> DataFrame:
 
 
 def coordinate_batch(records: DataFrame, config: OperatorConfig, until_ms: int = NO_CLOCK) -> DataFrame:
-    """Rows of `RECORD_SCHEMA`, whole logs -> rows of `OUTPUT_SCHEMA`: every group's life in one piece, no state store.
-
-    A partition's log ends with its last tick, or with `until_ms` where that is later.
-    """
+    """Coordinate whole logs, rows of `RECORD_SCHEMA`, group by group without a state store; return rows of
+    `OUTPUT_SCHEMA`. A partition's log ends with its last tick, or with `until_ms` where that is later."""
     spark = records.sparkSession
     buckets = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), 2 * spark.sparkContext.defaultParallelism)
     return in_buckets(records, buckets).mapInArrow(replay_groups(config, until_ms), OUTPUT_SCHEMA)
 
 
 def producer_records(outputs: DataFrame) -> DataFrame:
-    """Rows of `OUTPUT_SCHEMA` -> what the Kafka sink writes: topic, partition, key, value, headers."""
+    """Make of rows of `OUTPUT_SCHEMA` what the Kafka sink writes: topic, partition, key, value, headers."""
     return outputs.selectExpr(*PRODUCER_COLUMNS)
 
 

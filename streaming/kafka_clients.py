@@ -50,7 +50,7 @@ _JAAS_OPTION = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'
 
 
 def spark_options(bootstrap_servers: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """The options of Spark's Kafka source and sink."""
+    """Return the options of Spark's Kafka source and sink."""
     return {
         **{f"kafka.{name}": value for name, value in properties.items()},
         "kafka.bootstrap.servers": bootstrap_servers,
@@ -58,7 +58,7 @@ def spark_options(bootstrap_servers: str, properties: Mapping[str, str]) -> dict
 
 
 def librdkafka_properties(bootstrap_servers: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties of confluent_kafka's clients. `properties_problems` must have found nothing."""
+    """Return the properties of confluent_kafka's clients. `properties_problems` must have returned none."""
     translated: dict[str, str] = {}
     for name, value in properties.items():
         if name == "sasl.jaas.config":

@@ -54,10 +54,8 @@ OutputChunks = Generator[list[OutputRecord], None, NextState]
 
 
 def streaming_operator(config: OperatorConfig, held: HeldStates | None = None) -> StateFunction:
-    """The function for `applyInPandasWithState`, with state as `STATE_SCHEMA` and event-time timeouts.
-
-    `held`: where the states are while further parts of their groups come.
-    """
+    """Return the function for `applyInPandasWithState`, with state as `STATE_SCHEMA` and event-time timeouts. `held`
+    keeps the states while further parts of their groups follow."""
     held_states = HeldStates() if held is None else held
 
     def coordinate(key: Key, chunks: Iterable[Columns], state: GroupState) -> Outputs:
@@ -81,7 +79,7 @@ def streaming_operator(config: OperatorConfig, held: HeldStates | None = None) -
 
 
 def with_key(group_key: bytes | None, chunks: OutputChunks) -> Generator[GroupRecords, None, NextState]:
-    """The pieces of a group as outputs."""
+    """Add the key to the pieces of a group's outputs."""
     while True:
         try:
             records = next(chunks)
@@ -159,7 +157,7 @@ def _without_key(row: EventRow, config: OperatorConfig) -> EventError:
 
 
 def event_rows(chunk: Columns, clock_floor_ms: int) -> list[EventRow]:
-    """The rows; their clocks are at least `clock_floor_ms`."""
+    """Return the rows of events; their clocks are at least `clock_floor_ms`."""
     columns = (chunk[name] for name in EventRow._fields)
     return [
         EventRow(offset, max(clock_ms, clock_floor_ms), timestamp_ms, value)
@@ -178,7 +176,7 @@ def _store(next_state: NextState, state: GroupState, watermark_ms: int) -> None:
 
 
 def set_timeout(state: GroupState, next_deadline_ms: int | None, watermark_ms: int) -> None:
-    """Have the state's key called again when the deadline is due."""
+    """Let Spark call the state's key again when the deadline is due."""
     if next_deadline_ms is not None:
         # Spark fires when watermark > t, strictly; ours are due at deadline <= watermark.
         state.setTimeoutTimestamp(max(next_deadline_ms - 1, watermark_ms, 1))
@@ -186,7 +184,7 @@ def set_timeout(state: GroupState, next_deadline_ms: int | None, watermark_ms: i
 
 @contextmanager
 def error_context(group_key: bytes | None, config: OperatorConfig) -> Iterator[None]:
-    """Adds the group to an exception, so that the failed query names it."""
+    """Add the group to an exception, so that the failed query names it."""
     try:
         yield
     except Exception as error:

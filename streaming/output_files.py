@@ -37,10 +37,8 @@ class OutputFiles(Protocol):
 
 @contextmanager
 def open_output_files(directory: Path, topics: Topics, kind: Format = "jsonl") -> Iterator[OutputFiles]:
-    """Files `responses.jsonl`, `dead-letters.jsonl` ... in a directory, which is made.
-
-    Files of an earlier run are replaced.
-    """
+    """Open `responses.jsonl`, `dead-letters.jsonl` ... in a directory, which is made. Files of an earlier run are
+    replaced."""
     directory.mkdir(parents=True, exist_ok=True)
     names = {topic: topic.removeprefix(topics.events.removesuffix("events")) for topic in topics.outputs}
     with ExitStack() as stack:

@@ -29,11 +29,9 @@ _read_headers = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def output_records(outputs: DataFrame) -> Iterator[OutputRecord]:
-    """Rows of `OUTPUT_SCHEMA` as records on the driver, by group, epoch and seq; the dead letters of a group before
-    them, by origin.
-
-    The driver holds the outputs of one group and some more. `outputs` is computed once.
-    """
+    """Yield rows of `OUTPUT_SCHEMA` as records on the driver, by group, epoch and seq. The dead letters of a group
+    come before its outputs, by origin. The driver holds the outputs of one group and some more. `outputs` is
+    computed once."""
     packed = outputs.mapInArrow(pack_runs, _PACKED_SCHEMA).persist()
     try:
         (size,) = packed.selectExpr("coalesce(sum(length(records)), 0)").first() or (0,)

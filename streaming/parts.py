@@ -58,7 +58,7 @@ class Cutter:
         self._salt = os.urandom(8)
 
     def cut(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with a column `part`, and with the marks before their rows."""
+        """Return the batch with a column `part`, and with the marks before their rows."""
         self._total += batch.nbytes + _ROW_BYTES * batch.num_rows
         if self._total <= self._part_bytes:
             return _with_parts(batch, [FIRST] * batch.num_rows)
@@ -85,8 +85,7 @@ class Cutter:
 
 
 def cutter_of_task(part_bytes: int) -> Cutter:
-    """Cuts where all rows of a group come to one task, however they are grouped, and where Spark is the one that we
-    know."""
+    """Return a cutter. It cuts only where all rows of a group come to one task and Spark is a known version."""
     return Cutter(part_bytes if has_partitions(1) and unknown_spark() is None else math.inf)
 
 
@@ -124,7 +123,7 @@ class Part:
 
 
 def without_marks(chunk: Columns) -> Columns:
-    """The rows that are events."""
+    """Return the rows that are events."""
     parts = chunk.get("part", ())
     if MARK not in parts:
         return chunk

@@ -31,7 +31,8 @@ class ReplayError(RuntimeError):
 
 
 def replay_batch(records: DataFrame, config: StreamingConfig, *, until_ms: int = NO_CLOCK) -> DataFrame:
-    """Rows of `RECORD_SCHEMA` -> rows of `OUTPUT_SCHEMA`, lazily. `until_ms` moves the end of the log on."""
+    """Coordinate rows of `RECORD_SCHEMA`, lazily; return rows of `OUTPUT_SCHEMA`. `until_ms` moves the end of the log
+    on."""
     return coordinate_batch(records, config.operator_config(), until_ms)
 
 

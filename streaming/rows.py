@@ -75,12 +75,13 @@ class OutputRecord(NamedTuple):
 
 
 def record_bytes(record: OutputRecord) -> int:
-    """About what a record takes in memory: for bounds, where it matters when it is large."""
+    """Estimate the memory that a record takes, in bytes; exact enough for bounds on large records."""
     return _RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
 
 
 def output_record(output: Output, config: OperatorConfig) -> OutputRecord:
-    """An output as the record that the sink writes; one that no topic would take gives way to a smaller one."""
+    """Return the record that the sink writes for an output. An output that no topic would take is replaced by a
+    smaller record."""
     record = _record(output, config)
     small = len(record.key or b"") + len(record.value or b"") + HEADERS_MAX_BYTES <= config.output_max_bytes
     if small or record.size_bytes <= config.output_max_bytes:
@@ -117,7 +118,7 @@ def _record(output: Output, config: OperatorConfig) -> OutputRecord:
 
 
 def dead_letter(key: bytes | None, row: EventRow, problem: EventError, config: OperatorConfig) -> OutputRecord:
-    """The dead letter of an event: its key and value as they were, the reason and its origin in the headers."""
+    """Return the dead letter of an event: its key and value as they were, with reason and origin in the headers."""
     headers = {
         "reason": problem.problem.value,
         "detail": problem.detail[:DETAIL_MAX_CHARACTERS],
@@ -182,7 +183,7 @@ def _too_large(response: Response) -> Response:
 
 
 def output_columns(outputs: Iterable[tuple[bytes | None, Iterable[OutputRecord]]]) -> list[tuple[Any, ...]]:
-    """The records of groups as the columns of `OUTPUT_SCHEMA`."""
+    """Return the records of groups as the columns of `OUTPUT_SCHEMA`."""
     rows = [
         (group_key, *record[:-1], encode_json(record.headers).decode())
         for group_key, records in outputs
@@ -192,7 +193,7 @@ def output_columns(outputs: Iterable[tuple[bytes | None, Iterable[OutputRecord]]
 
 
 def output_frame(outputs: Iterable[tuple[bytes | None, Iterable[OutputRecord]]]) -> pd.DataFrame:
-    """The records of groups as the rows of `OUTPUT_SCHEMA`."""
+    """Return the records of groups as the rows of `OUTPUT_SCHEMA`."""
     group_key, topic, partition, key, value, headers = output_columns(outputs)
     return pd.DataFrame(
         {

@@ -92,10 +92,8 @@ _STATIC_SETTINGS: Mapping[str, str] = {
 
 
 def open_session(config: StreamingConfig) -> SparkSession:
-    """A session for our queries; under spark-submit, in the application that it started.
-
-    Raises JavaError, and JarsError.
-    """
+    """Open a session for our queries; under spark-submit, in the application that it started. Raises JavaError and
+    JarsError."""
     require_java()
     _let_workers_find_us()
     for name, value in _ALLOCATOR.items():
@@ -184,8 +182,8 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def java_options(config: StreamingConfig) -> str:
-    """The options of the driver's JVM: those that were set, and unless they say so themselves its heap, its class
-    archive and how it logs.
+    """Return the options of the driver's JVM: those that were set, and unless they say so themselves its heap, its
+    class archive and how it logs.
 
     Under spark-submit the JVM runs already; there they do nothing (see `_log_as_our_own_jvm_does`).
     """

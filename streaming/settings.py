@@ -109,7 +109,7 @@ def _with_file(sentence: str, tables: Collection[str], file: Path | None) -> str
 
 
 def read_file(file: Path) -> dict[str, Any]:
-    """The settings in a file, unchecked. Raises ConfigError when it is none, or no TOML."""
+    """Read the settings of a file, unchecked. Raises ConfigError if there is none, or no TOML in it."""
     if not file.is_file():
         problem = f"{file} is no settings file." if file.exists() else f"The settings file {file} does not exist."
         raise ConfigError([problem])
@@ -122,7 +122,7 @@ def read_file(file: Path) -> dict[str, Any]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence with the known name that is nearest to a misspelt one, or two; empty where none is near."""
+    """Return a sentence with the one or two known names nearest to a misspelt one; empty if none is near."""
     names = {name.lower(): name for name in known}
     found = get_close_matches(name.lower(), names, n=2)
     nearness = [SequenceMatcher(None, name.lower(), candidate).ratio() for candidate in found]
@@ -133,7 +133,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def only_a_name(text: str) -> str:
-    """The beginning of a text that may be a name: behind it, in what was mistyped, there may be a password."""
+    """Return the beginning of a text that may be a name: what follows it in a mistyped setting may be a password."""
     return _NAME.match(text)[0]  # type: ignore[index]
 
 

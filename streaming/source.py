@@ -27,10 +27,8 @@ def events_stream(
     *,
     tick_ahead_max_ms: int,
 ) -> DataFrame:
-    """The live events of one partition, from the topic's beginning or from where the checkpoint stands.
-
-    Events that the topic deleted before they were read fail the query: they would be decisions never made.
-    """
+    """Read the live events of one partition, from the topic's beginning or from the checkpoint on. Events that the
+    topic deleted before they were read fail the query: their decisions would be missing."""
     reader = spark.readStream.format("kafka").options(
         **kafka_options, assign=json.dumps({topic: [partition]}), startingOffsets="earliest", failOnDataLoss="true"
     )
@@ -40,5 +38,6 @@ def events_stream(
 
 
 def with_clock(records: DataFrame, ahead_max_ms: int, part_bytes: int = PART_BYTES) -> DataFrame:
-    """Key, offset, value and timestamp_ms of one partition, each batch of it one task -> rows of `EVENT_SCHEMA`."""
+    """Make rows of `EVENT_SCHEMA` of key, offset, value and timestamp_ms of one partition. Each batch of it is one
+    task."""
     return records.mapInArrow(partial(carry_clock, ahead_max_ms=ahead_max_ms, part_bytes=part_bytes), EVENT_SCHEMA)

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 def machine_wall_ms() -> int:
-    """What this machine's clock says."""
+    """Return this machine's clock, in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
@@ -106,7 +106,8 @@ class Ticker:
                 self._clock.handled(watermark_ms)
 
     def require_alive(self) -> None:
-        """Raises what ended the thread: without a clock no time would run out any more, and nobody would say so."""
+        """Raise the error that ended the thread: without a clock no timer would fire any more, and nothing would say
+        so."""
         if self._failure is not None:
             raise self._failure
 

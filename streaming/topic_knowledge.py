@@ -82,7 +82,8 @@ class TopicKnowledge:
         return came, gone
 
     def mark_removed(self, topic_id: str) -> None:
-        """Every group knows that the topic is gone. Its id is kept for a while, against answers that are behind."""
+        """Note that every group knows that the topic is gone. Its id is kept for a while, against answers that are
+        behind."""
         self._gone.pop(topic_id, None)
         self._removed[topic_id] = None
         if len(self._removed) > _REMOVED_MAX:

@@ -94,7 +94,8 @@ class TopicWatcher:
         self._handled = end_offset
 
     def require_alive(self) -> None:
-        """Raises what ended the thread: without it offsets would outlive their topics, and nobody would say so."""
+        """Raise the error that ended the thread: without it offsets would outlive their topics, and nothing would say
+        so."""
         if self._failure is not None:
             raise self._failure
 

@@ -47,7 +47,7 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_prefix(cls, prefix: str) -> Topics:
-        """`coordinator` gives `coordinator.events`, `coordinator.dead-letters` ..."""
+        """Return the topics of a prefix: `coordinator` gives `coordinator.events`, `coordinator.dead-letters` ..."""
         return cls(**{field: f"{prefix}.{field.replace('_', '-')}" for field in cls.__struct_fields__})
 
     @property
@@ -141,7 +141,7 @@ class _NamedAdminClient(AdminClient):
 
 
 def admin_client(bootstrap_servers: str, client_properties: Mapping[str, str] | None = None) -> AdminClient:
-    """An admin client; `client_properties` are librdkafka's (`security.protocol`, `sasl.username` ...)."""
+    """Return an admin client. `client_properties` are librdkafka's (`security.protocol`, `sasl.username` ...)."""
     # What goes wrong is raised; librdkafka need not print it besides.
     client = _NamedAdminClient({"log_level": 0, **(client_properties or {}), "bootstrap.servers": bootstrap_servers})
     client.bootstrap_servers = bootstrap_servers

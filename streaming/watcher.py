@@ -39,16 +39,16 @@ class Watcher:
     """The app calls a method for each event; each does nothing until it is overridden, and must be quick."""
 
     def topics_found(self, report: TopicReport) -> None:
-        """The topics are as they must be; no query runs yet."""
+        """Called when the topics are as they must be, before any query runs."""
 
     def polled(self) -> None:
-        """The app has looked at its queries (several times a second)."""
+        """Called when the application has looked at its queries, several times a second."""
 
     def batch_ended(self, progress: ShardProgress) -> None:
-        """A shard has ended a batch; every batch is told once."""
+        """Called once for every batch of a shard that has ended."""
 
     def ticker_reported(self, shard: int, status: TickerStatus) -> None:
-        """The ticker of a shard has a new status (several times a second)."""
+        """Called with each new status of a shard's ticker, several times a second."""
 
     def tick_written(self, shard: int) -> None:
-        """Kafka has taken a tick. In the ticker's thread."""
+        """Called in the ticker's thread when Kafka has taken a tick."""

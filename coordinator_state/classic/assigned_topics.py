@@ -9,7 +9,7 @@ from schemas.wire import DecodeError
 
 
 def assigned_topics(is_consumer: bool, assignment: bytes) -> tuple[AssignedTopic, ...] | None:
-    """An assignment blob as topics and partitions; None if it is not one of the consumer protocol."""
+    """Return the topics and partitions of an assignment blob; None if it is not one of the consumer protocol."""
     if not is_consumer:
         return None
     return _decoded(assignment) if assignment else ()

@@ -9,7 +9,7 @@ from schemas.error_codes import ErrorCode
 
 
 def require_member(group: ClassicGroup, member_id: str, group_instance_id: str | None) -> Member:
-    """The member that a request speaks for."""
+    """Return the member that a request speaks for."""
     if group_instance_id is not None:
         owner = group.static_members.get(group_instance_id)
         if owner is None:

@@ -16,7 +16,7 @@ GROUP_ID_NOT_FOUND_VERSION = 9
 
 
 def validate_offset_commit(step: Step, request: OffsetCommitRequest) -> None:
-    """Kafka's checks, in its order; a commit without a group creates a simple one."""
+    """Check a commit as Kafka does, in its order. A commit without a group creates a simple group."""
     group = classic_or_none(step)
     generation_id = request.generation_id_or_member_epoch
     if group is None:

@@ -8,7 +8,7 @@ from coordinator_state.step import Step
 
 
 def classic(step: Step) -> ClassicGroup:
-    """The classic group of a step that has one."""
+    """Return the classic group of a step that has one."""
     group = step.group
     assert group is not None
     body = group.body
@@ -17,7 +17,7 @@ def classic(step: Step) -> ClassicGroup:
 
 
 def classic_or_none(step: Step) -> ClassicGroup | None:
-    """The classic group of a step, if there is a group."""
+    """Return the classic group of a step, if there is a group."""
     group = step.group
     if group is None:
         return None

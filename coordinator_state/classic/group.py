@@ -89,7 +89,7 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
     # ------------------------------------------------------------------------------------------------------- changes
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
-        """The only place that sets `state`."""
+        """Change the state. Nothing else sets `state`."""
         assert self.state in VALID_PREVIOUS_STATES[state], f"{self.state} cannot become {state}"
         self.previous_state = self.state
         self.state = state
@@ -123,7 +123,7 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
         return member
 
     def add_pending(self, identity: MemberIdentity) -> None:
-        """Remember an id that is handed out."""
+        """Remember a member id that is handed out."""
         self.pending_join[identity.member_id] = identity
         self.members_bytes += identity_bytes(identity)
 
@@ -148,7 +148,7 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
         member.assignment = assignment
 
     def park_join(self, member: Member, parked: ParkedRequest | None) -> None:
-        """Park a JoinGroup, or take it away (None)."""
+        """Park a JoinGroup of a member; None removes the parked one."""
         self.awaiting_join_count += (parked is not None) - (member.awaiting_join is not None)
         member.awaiting_join = parked
 
@@ -183,7 +183,7 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
         return self.static_members.get(group_instance_id)
 
     def validate_offset_delete(self) -> None:
-        """Subscriptions of another protocol type are not known, so nothing may be deleted while there are members."""
+        """Refuse while there are members of another protocol type: their subscriptions are not known."""
         if self.state is not states.EMPTY and self.protocol_type != CONSUMER:
             raise Refusal(
                 ErrorCode.NON_EMPTY_GROUP,
@@ -192,18 +192,19 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
             )
 
     def validate_delete_group(self) -> None:
-        """Handed-out ids do not prevent the deletion."""
+        """Refuse unless the group is empty. Handed-out member ids do not prevent the deletion."""
         if self.state is not states.EMPTY:
             raise Refusal(ErrorCode.NON_EMPTY_GROUP, "group_is_not_empty", f"the group has {len(self.members)} members")
 
     def is_subscribed_to_topic(self, topic: str) -> bool:
-        """A consumer group with an unknown subscription counts as subscribed to everything."""
+        """Return whether a member subscribes to the topic. A consumer group with an unknown subscription counts as
+        subscribed to all."""
         if self.subscribed_topics is None:
             return self.protocol_type == CONSUMER
         return topic in self.subscribed_topics
 
     def offset_expiration_condition(self) -> OffsetExpirationCondition | None:
-        """Kafka's table of protocol type and state."""
+        """Return the condition under which offsets expire, by Kafka's table of protocol type and state."""
         if self.protocol_type is None:
             return OffsetExpirationCondition(None)
         if self.state is states.EMPTY:
@@ -213,7 +214,8 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
         return None
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """Metadata only when Stable, the stored assignment in every state. Unused handed-out ids are not shown."""
+        """Return the group as DescribeGroups shows it: metadata only when Stable, the stored assignment in every
+        state. Handed-out ids that were not used are not shown."""
         stable = self.state is states.STABLE
         return DescribedGroup(
             group_id=group_id,
@@ -277,7 +279,7 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
 
 
 def classic_group(group: Group) -> ClassicGroup:
-    """The classic group that a group is."""
+    """Return a group's body as that of a classic group."""
     body = group.body
     assert type(body) is ClassicGroup
     return body

@@ -21,7 +21,8 @@ _REJOIN = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def heartbeat(step: Step, request: HeartbeatRequest) -> None:
-    """The member lives: its session starts anew. In PreparingRebalance it learns that it must rejoin."""
+    """Answer a Heartbeat and restart the member's session. In PreparingRebalance the answer tells the member to
+    rejoin."""
     require_group_id(request.group_id)
     group = require_group(classic_or_none(step))
     member = require_member(group, request.member_id, request.group_instance_id)

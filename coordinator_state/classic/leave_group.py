@@ -19,7 +19,7 @@ BATCH_VERSION = 3
 
 
 def leave_group(step: Step, request: LeaveGroupRequest) -> None:
-    """Members leave, or are taken out by instance id. One bad entry does not stop the others."""
+    """Remove members by member id or instance id. An entry that is refused does not stop the others."""
     require_group_id(request.group_id)
     group = classic_or_none(step)
     left: list[Member | str] = []

@@ -19,7 +19,7 @@ MEMBER_OVERHEAD_BYTES = 400
 
 
 def protocols_bytes(protocols: Protocols) -> int:
-    """Bytes of all names and metadata."""
+    """Return the bytes of all protocol names and their metadata."""
     total = 0
     for name, metadata in protocols:
         total += len(metadata) + (len(name) if name.isascii() else utf8_bytes(name))
@@ -27,7 +27,7 @@ def protocols_bytes(protocols: Protocols) -> int:
 
 
 def identity_bytes(identity: Member | MemberIdentity) -> int:
-    """The size of a member, or of a handed-out id, without its metadata and assignment."""
+    """Return the bytes of a member, or of a handed-out id, without its metadata and assignment."""
     names = identity.member_id + identity.client_id + identity.client_host
     if identity.group_instance_id is not None:
         names += identity.group_instance_id
@@ -99,6 +99,6 @@ class Rebalance(Struct, array_like=True):
         ])
 
     def slowest(self) -> str | None:
-        """The member that rejoined last."""
+        """Return the member that rejoined last."""
         joined = [(joined_ms, member_id) for member_id, (_, joined_ms) in self.waited.items() if joined_ms is not None]
         return max(joined, key=lambda entry: entry[0])[1] if joined else None

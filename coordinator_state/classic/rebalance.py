@@ -77,7 +77,8 @@ def prepare_rebalance(step: Step, trigger: RebalanceTrigger, reason: str, member
 
 
 def park_join(step: Step, group: ClassicGroup, member: Member) -> None:
-    """Park the JoinGroup of this step. One that is already parked is superseded, and told so (Kafka leaves it unanswered)."""
+    """Park the JoinGroup of this step. An earlier one of the member is answered and given up; Kafka leaves it
+    unanswered."""
     if member.awaiting_join is not None and not step.is_copy_of(member.awaiting_join):
         answer_join_error(step, member.awaiting_join, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
     group.park_join(member, step.park())
@@ -88,7 +89,7 @@ def park_join(step: Step, group: ClassicGroup, member: Member) -> None:
 
 
 def note_rebalance_known(step: Step, member_id: str) -> None:
-    """A member has learnt that it must rejoin; history will say when."""
+    """Note that a member has learnt that it must rejoin, so that history tells when."""
     progress = classic(step).rebalance
     if progress is not None and progress.waited.get(member_id) == (None, None):
         progress.waited[member_id] = (step.timestamp_ms, None)
@@ -104,7 +105,7 @@ def maybe_complete_join(step: Step, group: ClassicGroup) -> None:
 
 
 def join_timer_expired(step: Step) -> None:
-    """The initial delay or the rebalance timeout is over."""
+    """Go on with the join phase: the initial delay or the rebalance timeout is over."""
     group = classic(step)
     if group.initial_join is not None:
         delay_ms, remaining_ms = group.initial_join
@@ -178,7 +179,7 @@ def _begin_sync_phase(step: Step) -> None:
 
 
 def await_sync(step: Step, group: ClassicGroup, member: Member) -> None:
-    """The member knows of the generation: it must send SyncGroup, and its session begins anew."""
+    """Wait for the member's SyncGroup, now that it knows the generation, and restart its session."""
     step.arm(timers.session(member.member_id), member.session_timeout_ms)
     member.is_new = False
     group.pending_sync[member.member_id] = None
@@ -196,7 +197,7 @@ def _become_empty(step: Step) -> None:
 
 
 def subscribed_topics_of(group: ClassicGroup) -> tuple[str, ...] | None:
-    """The topics that the members are subscribed to; None where that cannot be known."""
+    """Return the topics that the members subscribe to; None if that cannot be known."""
     if group.protocol_type != CONSUMER:
         return None
     if not group.members:
@@ -219,7 +220,7 @@ def subscribed_topics_of(group: ClassicGroup) -> tuple[str, ...] | None:
 def join_response(
     group: ClassicGroup, member_id: str, members: tuple[JoinGroupResponseMember, ...]
 ) -> JoinGroupResponse:
-    """A successful answer to JoinGroup."""
+    """Return a successful answer to JoinGroup."""
     return JoinGroupResponse(
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,
@@ -249,7 +250,7 @@ def join_response_members(group: ClassicGroup) -> tuple[JoinGroupResponseMember,
 
 
 def sync_timer_expired(step: Step) -> None:
-    """Members that were told of the generation did not sync within the rebalance timeout: all of them are out."""
+    """Remove the members that knew of the generation and sent no SyncGroup within the rebalance timeout."""
     group = classic(step)
     late = [group.members[member_id] for member_id in group.pending_sync if member_id in group.members]
     if not group.pending_sync or group.state not in (states.COMPLETING_REBALANCE, states.STABLE):
@@ -281,7 +282,7 @@ def answer_parked_syncs(step: Step, error_code: ErrorCode) -> None:
 
 
 def sync_response(group: ClassicGroup, member: Member) -> SyncGroupResponse:
-    """A successful answer to SyncGroup."""
+    """Return a successful answer to SyncGroup."""
     return SyncGroupResponse(
         protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
     )

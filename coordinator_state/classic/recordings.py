@@ -43,7 +43,7 @@ def follow_recording(step: Step, event: RecordedEvent) -> None:
 
 
 def put_first(group: ClassicGroup, member_ids: tuple[str, ...]) -> None:
-    """These stand before the other members: where a leader is missing, the first who has joined is elected."""
+    """Move these members before the others: where there is no leader, the first member that has joined is elected."""
     first = {member_id: group.members[member_id] for member_id in member_ids if member_id in group.members}
     group.members = first | group.members
 

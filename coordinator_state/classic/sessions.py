@@ -15,7 +15,7 @@ from schemas.history import MemberExpired, PendingMemberRemoved
 
 
 def session_timer_expired(step: Step, member_id: str, last_heard_ms: int) -> None:
-    """A member, or the owner of an id that was handed out, has sent nothing for its session timeout."""
+    """Remove a member, or a handed-out id, of which nothing came for its session timeout."""
     group = classic(step)
     if member_id in group.pending_join:
         step.cause_seq = step.append_history(
@@ -45,11 +45,8 @@ def session_timer_expired(step: Step, member_id: str, last_heard_ms: int) -> Non
 
 
 def renew_sessions(step: Step) -> None:
-    """The clock had stood still: every session begins anew, in the order of arming. None ends sooner than it would
-    have.
-
-    A member's timer still says when it was last heard: it was not heard now.
-    """
+    """Restart every session after the clock stood still, in the order of arming. No session ends sooner than it would
+    have. A member's timer still names the event by which it was last heard."""
     members, armed = classic(step).members, step.require_group().timers
     for name, timer in list(armed.items()):
         member_id = timers.member_of(name)

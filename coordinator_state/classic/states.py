@@ -42,7 +42,7 @@ TRANSITION_CAUSES: dict[tuple[GroupState, GroupState], str] = {
 
 
 def state_diagram() -> str:
-    """The transitions as the Mermaid state diagram of docs/architecture.md (a test compares them)."""
+    """Return the transitions as the Mermaid state diagram of docs/architecture.md (a test compares them)."""
     lines = ["stateDiagram-v2", "    [*] --> Empty: first JoinGroup or OffsetCommit"]
     lines += [
         f"    {previous} --> {state}: {TRANSITION_CAUSES[previous, state]}"

@@ -26,7 +26,7 @@ PROTOCOL_MANDATORY_VERSION = 5
 
 
 def sync_group(step: Step, request: SyncGroupRequest) -> None:
-    """A member asks for its assignment; the leader brings everybody's."""
+    """Answer a member with its assignment. The leader's request brings the assignments of all."""
     mandatory = step.request_event().envelope.api_version >= PROTOCOL_MANDATORY_VERSION
     if mandatory and (request.protocol_type is None or request.protocol_name is None):
         raise Refusal(

@@ -15,5 +15,5 @@ def session(member_id: str) -> str:
 
 
 def member_of(name: str) -> str | None:
-    """The member whose session timer this is, if it is one."""
+    """Return the member whose session timer this is; None for another timer."""
     return name[len(SESSION_PREFIX) :] if name.startswith(SESSION_PREFIX) else None

@@ -7,7 +7,8 @@ from schemas.java_hash import java_map_order
 
 
 def vote(group: ClassicGroup) -> dict[str, tuple[str, ...]]:
-    """Protocol name -> members that vote for it: each for the first of its own that all members list."""
+    """Return the members that vote for each protocol. A member votes for the first of its own protocols that all
+    members list."""
     votes: dict[str, list[str]] = {}
     counts, size = group.protocol_counts, len(group.members)
     for member in group.members.values():
@@ -19,7 +20,8 @@ def vote(group: ClassicGroup) -> dict[str, tuple[str, ...]]:
 
 
 def winner(votes: dict[str, tuple[str, ...]]) -> tuple[str, bool]:
-    """The protocol with most votes, and whether a tie was settled: by Kafka's order, that of a Java hash map."""
+    """Return the protocol with most votes, and whether there was a tie. Ties are settled in Kafka's order, that of a
+    Java hash map."""
     most = max(map(len, votes.values()))
     best = [name for name, voters in votes.items() if len(voters) == most]
     if len(best) == 1:
@@ -28,5 +30,5 @@ def winner(votes: dict[str, tuple[str, ...]]) -> tuple[str, bool]:
 
 
 def selected_protocol(group: ClassicGroup) -> str:
-    """The protocol that the members would choose now."""
+    """Return the protocol that the members would choose now."""
     return winner(vote(group))[0]

@@ -12,7 +12,7 @@ DEAD = "Dead"
 
 
 def describe_groups(step: Step, request: DescribeGroupsRequest) -> None:
-    """The group as it is. Ids that were handed out and not used are not shown."""
+    """Describe the group. Handed-out ids that were not used are not shown."""
     if step.group is not None and step.group.is_logged:
         described = step.group.body.describe(step.group_id)
     elif step.request_event().envelope.api_version >= UNKNOWN_IS_AN_ERROR_VERSION:

@@ -12,7 +12,7 @@ GROUP_KEY_TYPE = 0
 
 
 def find_coordinator(step: Step, request: FindCoordinatorRequest) -> None:
-    """The shard that coordinates the group. Transactions and share groups are not coordinated here."""
+    """Answer with the shard that coordinates the group. Transactions and share groups are not coordinated here."""
     if request.key_type != GROUP_KEY_TYPE:
         raise Refusal(
             ErrorCode.INVALID_REQUEST,

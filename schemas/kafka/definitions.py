@@ -57,13 +57,13 @@ class StructDefinition(Struct, frozen=True, kw_only=True, gc=False):
     fields: tuple[Field, ...]
 
     def fields_of(self, version: int) -> tuple[Field, ...]:
-        """The fields of this version that lie in the struct itself, not in its tags."""
+        """Return the fields of this version that lie in the struct itself, not in its tags."""
         return tuple(
             field for field in self.fields if version in field.versions and version not in field.tagged_versions
         )
 
     def tagged_fields_of(self, version: int) -> tuple[Field, ...]:
-        """The fields of this version that lie in the tags, by tag."""
+        """Return the fields of this version that lie in the tags, by tag."""
         tagged = (field for field in self.fields if field.tag is not None and version in field.tagged_versions)
         return tuple(sorted(tagged, key=lambda field: field.tag or 0))
 
@@ -91,7 +91,7 @@ Folder = Literal["messages", "records"]
 
 @cache
 def definition_of(name: str) -> Definition:
-    """The definition of a message, such as `JoinGroupRequest`, or of a record's key or value. Raises KeyError."""
+    """Return the definition of a message (`JoinGroupRequest`), or of a record's key or value. Raises KeyError."""
     for folder in ("messages", "records"):
         file = resources.files(__package__).joinpath(folder, f"{name}.json")
         if file.is_file():
@@ -101,13 +101,13 @@ def definition_of(name: str) -> Definition:
 
 @cache
 def names_of(folder: Folder) -> tuple[str, ...]:
-    """The names of all definitions in a folder, sorted."""
+    """Return the names of all definitions in a folder, sorted."""
     files = resources.files(__package__).joinpath(folder).iterdir()
     return tuple(sorted(file.name.removesuffix(".json") for file in files if file.name.endswith(".json")))
 
 
 def parse_definition(source: Mapping[str, Any]) -> Definition:
-    """A definition of its JSON."""
+    """Parse the JSON of a definition."""
     common = {struct["name"]: struct for struct in source.get("commonStructs", ())}
     name = source["name"]
     return Definition(

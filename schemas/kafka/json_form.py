@@ -26,22 +26,20 @@ class JsonFormError(ValueError):
 
 
 def from_json(message: str, version: int, body: object) -> dict[str, Any]:
-    """The values of a message. All fields of the version must be there, but for tagged ones; others are ignored.
-
-    Raises `JsonFormError`.
-    """
+    """Read the values of a message. All fields of the version must be there, but for tagged ones; others are ignored.
+    Raises `JsonFormError`."""
     values: dict[str, Any] = _reader(message, version)(body)
     return values
 
 
 def to_json(message: str, version: int, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON of a message, in the order of its fields. What is absent has Kafka's default."""
+    """Return the JSON of a message, in the order of its fields. Absent values get Kafka's default."""
     body: dict[str, Any] = _writer(message, version)(values)
     return body
 
 
 def uuid_from_json(text: object) -> bytes:
-    """The 16 bytes of a uuid as Kafka prints it. Raises `JsonFormError`."""
+    """Return the 16 bytes of a uuid that Kafka printed. Raises `JsonFormError`."""
     try:
         encoded = urlsafe_b64decode(f"{text}==") if isinstance(text, str) else b""
     except ValueError:
@@ -52,7 +50,7 @@ def uuid_from_json(text: object) -> bytes:
 
 
 def uuid_to_json(encoded: bytes) -> str:
-    """The reverse of `uuid_from_json`."""
+    """Return a uuid as Kafka prints it."""
     return urlsafe_b64encode(encoded).decode("ascii").rstrip("=")
 
 

@@ -54,7 +54,7 @@ class Stretch(NamedTuple):
 
 
 def read_stretch(data: bytes, from_offset: int, uncompress: Uncompress) -> Stretch:
-    """The whole batches in a fetch response; its last batch may be cut. Raises `DecodeError`."""
+    """Read the whole record batches of a fetch response; its last batch may be cut. Raises `DecodeError`."""
     records: list[RawRecord] = []
     position, next_offset, unread = 0, from_offset, 0
     while position + _HEAD.size <= len(data):

@@ -36,14 +36,14 @@ class Record(Struct, frozen=True, kw_only=True):
 
 @cache
 def record_types() -> Mapping[int, str]:
-    """The name of each record type that Kafka has."""
+    """Return the name of each record type that Kafka has."""
     keys = [definition_of(name) for name in names_of("records") if name.endswith(_KEY)]
     return dict(sorted((key.api_key, key.name.removesuffix(_KEY)) for key in keys if key.api_key is not None))
 
 
 @cache
 def value_definition(name: str) -> Definition:
-    """The definition of the values of a record type."""
+    """Return the definition of the values of a record type."""
     # Kafka's definition of values under old keys has the oldest version only; old brokers wrote newer ones as well.
     return definition_of(("OffsetCommit" if name == _LEGACY_OFFSET_COMMIT else name) + _VALUE)
 
@@ -64,7 +64,7 @@ def decode_record(key: bytes, value: bytes | None) -> Record | int:
 
 
 def encode_record(record: Record) -> tuple[bytes, bytes | None]:
-    """The key and the value of a record. Raises `EncodeError` for what its version cannot say."""
+    """Return the key and the value of a record. Raises `EncodeError` for values that its version does not have."""
     keys = definition_of(record.name + _KEY)
     key = INT16.pack(keys.api_key or 0) + encode(keys.name, _KEY_VERSION, record.key)
     if record.value is None or record.version is None:

@@ -21,7 +21,8 @@ _FOREIGN = ("yarn-default.xml", "mapred-default.xml")
 
 
 def tune_hadoop(spark: SparkSession) -> None:
-    """Files get the same permissions, settings that anybody made stay, defaults that nobody reads go."""
+    """Let Hadoop set permissions of files in the process, and drop its defaults that nothing reads. Permissions and
+    settings stay the same."""
     context: Any = spark.sparkContext
     with spared("local files without a process for each"):
         _set_permissions_in_process(context._jvm, context._jsc.hadoopConfiguration())

@@ -39,12 +39,12 @@ class Heap:
         self._collected_s = time.monotonic() - WAIT_MIN_S
 
     def batch_ended(self, progress: ShardProgress) -> None:
-        """Runs after each batch."""
+        """Put the next look off after a large batch."""
         if progress.batch_ms >= LARGE_BATCH_MS:
             self._look_s = time.monotonic() + LOOK_INTERVAL_S
 
     def polled(self) -> None:
-        """Now and then."""
+        """Collect the heap if the time for a look has come and it is large."""
         now_s = time.monotonic()
         if not self._is_on or now_s < self._look_s:
             return

@@ -69,7 +69,7 @@ class StateFunctionSerializer(ApplyInPandasWithStateSerializer):
     """Of the task that runs: a worker runs one at a time."""
 
     def load_stream(self, stream: IO[bytes]) -> Iterator[Any]:
-        """(rows of a key, its state), as `pyspark.worker` passes them to the function."""
+        """Yield (rows of a key, its state), as `pyspark.worker` passes them to the function."""
         if not StateFunctionSerializer.function_is_ours:
             yield from super().load_stream(stream)  # type: ignore[no-untyped-call]
             return
@@ -89,7 +89,7 @@ class StateFunctionSerializer(ApplyInPandasWithStateSerializer):
                     chunks, state = [], None
 
     def dump_stream(self, iterator: Iterable[Any], stream: IO[bytes]) -> None:
-        """Outputs and changed states, as the JVM awaits them."""
+        """Write outputs and changed states in the form that the JVM expects."""
         if not StateFunctionSerializer.function_is_ours:
             super().dump_stream(iterator, stream)  # type: ignore[no-untyped-call]
             return
@@ -175,7 +175,7 @@ def wrap(function: Callable[..., Any], return_type: StructType, runner_conf: Any
 
 
 def fail_on_stop(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Spark's guard around a function, with the function in sight."""
+    """Wrap a function in Spark's guard, and keep the function accessible."""
     return wraps(function)(_spark_fail_on_stop(function))
 
 

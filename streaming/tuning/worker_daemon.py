@@ -45,10 +45,8 @@ def preload() -> None:
 
 
 def patch_workers() -> str | None:
-    """Have workers call the operator without pandas, unless it is switched off.
-
-    Returns why they cannot; None if they can.
-    """
+    """Let workers call the operator without pandas, unless it is switched off. Returns the reason if they cannot, else
+    None."""
     if os.environ.get(PATCH_VARIABLE, "true").lower() in _FALSE:
         return None
     try:
