@@ -54,7 +54,7 @@ ASSIGNORS: Mapping[str, Assignor] = MappingProxyType({assignor.name: assignor fo
 
 
 def load_assignors() -> Mapping[str, Assignor]:
-    """Kafka's assignors and those that installed packages register, by protocol name.
+    """Return Kafka's assignors and those that installed packages register, by protocol name.
 
     A package registers an object (not a class) that fulfils `Assignor`:
 

@@ -75,7 +75,7 @@ class Assignor(Protocol):
     def subscription_user_data(
         self, owned_partitions: Sequence[TopicPartition] | None, generation_id: int
     ) -> bytes | None:
-        """The user data that a member's subscription carries, byte for byte as Kafka's client sends it.
+        """Return the user data of a member's subscription, byte for byte as Kafka's client sends it.
 
         `owned_partitions` is the member's last assignment, None before the first; `generation_id` is the
         generation of that assignment, -1 before the first.

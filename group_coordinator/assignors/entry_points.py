@@ -16,7 +16,7 @@ class AssignorLoadError(Exception):
 
 
 def with_entry_points(assignors: Mapping[str, Assignor]) -> Mapping[str, Assignor]:
-    """The given assignors and all registered ones, by name. Raises AssignorLoadError."""
+    """Return the given assignors and all registered ones, by name. Raises AssignorLoadError."""
     result = dict(assignors)
     registered = entry_points(group=ENTRY_POINT_GROUP)
     for entry_point in sorted(registered, key=lambda entry_point: (entry_point.name, entry_point.value)):

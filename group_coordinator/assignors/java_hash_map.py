@@ -41,7 +41,7 @@ class JavaHashSet(Generic[T]):
         return iter(sorted(self._places, key=self._bucket))  # a stable sort keeps insertion order inside a bucket
 
     def add(self, element: T) -> None:
-        """Insert `element`; no effect when it is there."""
+        """Insert `element`, unless it is there."""
         if element in self._places:
             return
         self._places[element] = self._insertions
@@ -57,7 +57,7 @@ class JavaHashSet(Generic[T]):
         del self._places[element]
 
     def first(self) -> T:
-        """The element that iteration meets first; IndexError when there is none."""
+        """Return the element that iteration meets first. Raises IndexError when there is none."""
         if self._heap is None:
             self._heap = [self._entry(element) for element in self._places]
             heapify(self._heap)
@@ -73,8 +73,8 @@ class JavaHashSet(Generic[T]):
 
 
 def java_map_order_computed(keys: Iterable[str]) -> list[str]:
-    """The keys, put by `computeIfAbsent`: a new key stands before the others of its bucket, and a full table grows
-    with the next call."""
+    """Return the keys, put by `computeIfAbsent`: a new key stands before the others of its bucket, and a full table
+    grows with the next call."""
     different: dict[str, None] = {}
     capacity = HASH_MAP_CAPACITY
     for key in keys:

@@ -24,7 +24,7 @@ class Subscribers(Struct, frozen=True, kw_only=True):
     group_of_topic: list[int]
 
     def of(self, topic: int) -> list[int]:
-        """The topic's subscribers."""
+        """Return the topic's subscribers."""
         return self.groups[self.group_of_topic[topic]]
 
 
@@ -54,11 +54,11 @@ class GroupLayout:
         self.partition_total = self.first_partition[-1]
 
     def partitions_of(self, topic: int) -> range:
-        """The numbers of the topic's partitions."""
+        """Return the numbers of the topic's partitions."""
         return range(self.first_partition[topic], self.first_partition[topic + 1])
 
     def topics_of(self, member: int) -> frozenset[int]:
-        """The topics that the member subscribes to."""
+        """Return the topics that the member subscribes to."""
         return self._topics_of_subscription[self._subscription_of[member]]
 
     @cached_property
@@ -102,7 +102,7 @@ class GroupLayout:
         return Subscribers(groups=groups, group_of_topic=group_of_topic)
 
     def named(self, partitions_of_member: Sequence[Sequence[int]]) -> GroupAssignment:
-        """The assignment under its names, the members in map order."""
+        """Return the assignment under its names, the members in map order."""
         names: list[TopicPartition] = []
         for topic, metadata in zip(self.topic_names, self.metadata, strict=True):
             names += map(_topic_partition, zip(repeat(topic), range(metadata.partition_count), strict=False))
@@ -131,7 +131,7 @@ class GroupLayout:
 
 
 def static_members_first(layout: GroupLayout) -> list[int]:
-    """Members by group instance id, then those without one by member id (Kafka's `MemberInfo.compareTo`)."""
+    """Sort members by group instance id, then those without one by member id (Kafka's `MemberInfo.compareTo`)."""
 
     def place(member: int) -> tuple[bool, bytes]:
         group_instance_id = layout.members[member].group_instance_id

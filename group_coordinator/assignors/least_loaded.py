@@ -22,7 +22,7 @@ class Loads:
         """The members whose load has changed, one after the other."""
 
     def counts(self) -> list[int]:
-        """The number of partitions of each member."""
+        """Return the number of partitions of each member."""
         return [packed // self.one for packed in self.packed]
 
     def move_one(self, giver: int, taker: int) -> None:
@@ -45,7 +45,7 @@ class LeastLoaded:
         self._start_anew()
 
     def packed(self) -> int:
-        """The packed load of the least loaded member."""
+        """Return the packed load of the least loaded member."""
         self._catch_up()
         heap, packed, one = self._heap, self._loads.packed, self._loads.one
         while packed[heap[0] % one] != heap[0]:

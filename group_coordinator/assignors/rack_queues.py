@@ -26,7 +26,7 @@ class UnderfilledRing:
         self._rack_of = rack_of
 
     def next_near(self, racks: Racks) -> int | None:
-        """The first member on one of the racks, from the place on, once around."""
+        """Return the first member on one of the racks, from the place on, once around."""
         size = len(self._members)
         distances = []
         for rack in racks:
@@ -49,7 +49,7 @@ class UnderfilledRing:
             self._seats_on[rack].remove(self._start)
 
     def members(self) -> list[int]:
-        """Those still in the ring, in order."""
+        """Return the members that are still in the ring, in order."""
         return [member for member in self._members if member not in self._removed]
 
 
@@ -61,7 +61,7 @@ class _Seats:
         self._next = list(range(len(numbers) + 1))
 
     def next_from(self, number: int) -> int | None:
-        """The first number that is left at or above `number`, else the first of all, else None."""
+        """Return the first number that is left at or above `number`, else the first of all, else None."""
         index = self._left_from(bisect_left(self._numbers, number))
         if index == len(self._numbers):
             index = self._left_from(0)
@@ -112,5 +112,5 @@ class MinimumQueue:
         self._queue_on.clear()
 
     def members(self) -> list[int]:
-        """Those still waiting, in order."""
+        """Return the members that still wait, in order."""
         return list(self._waiting)

@@ -18,7 +18,7 @@ _PASSES_MAX = 1_000
 def assign_different_subscriptions(
     layout: GroupLayout, claims: ResolvedClaims, rack_of: list[str | None], racks_of: list[Racks]
 ) -> list[list[int]]:
-    """The partitions of each member. `racks_of` is by partition, empty when racks do not matter.
+    """Return the partitions of each member. `racks_of` is by partition, empty when racks do not matter.
 
     Source: `GeneralAssignmentBuilder`. Kafka asks before every partition whether all is balanced; that only saves
     it time, for in a balanced group no rule moves anything.
@@ -39,7 +39,7 @@ def assign_different_subscriptions(
 
 
 def balance_score(loads: Iterable[int]) -> int:
-    """The sum of the differences of all pairs of loads: 0 is a perfect balance."""
+    """Return the sum of the differences of all pairs of loads; 0 is a perfect balance."""
     ordered = sorted(loads)
     return sum((2 * place + 1 - len(ordered)) * load for place, load in enumerate(ordered))
 
@@ -124,7 +124,8 @@ class _Balancing:
         return self._least_loaded_on[key]
 
     def participating_loads(self) -> list[int]:
-        """Loads of the members that share some topic with another member; the others can neither give nor take."""
+        """Return the loads of the members that share some topic with another member; the others can neither give nor
+        take."""
         shared = {topic for topic in self._topic_order if len(self._subscribers.of(topic)) > 1}
         return [
             load
@@ -133,7 +134,8 @@ class _Balancing:
         ]
 
     def previous_owners(self, claims: ResolvedClaims) -> dict[int, int]:
-        """Who claims a partition with an older generation than the newest; the newest of these wins, then map order.
+        """Return the members that claim a partition with an older generation than the newest one. The newest of these
+        wins, then map order.
 
         An owner that has left the topic since is none: Kafka would give the partition back to it, or crash.
         """
@@ -155,7 +157,7 @@ class _Balancing:
         }
 
     def all_partitions(self) -> dict[int, range]:
-        """All partitions by topic: those of few subscribers first, then by name."""
+        """Return all partitions by topic: topics of few subscribers first, then by name."""
         return {topic: self._layout.partitions_of(topic) for topic in self._topic_order}
 
     def rebalance(

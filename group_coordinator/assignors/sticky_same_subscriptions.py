@@ -18,7 +18,7 @@ def assign_same_subscriptions(
     *,
     rack_aware: bool,
 ) -> tuple[list[list[int]], set[int]]:
-    """The partitions of each member, and those of them that another member has to give up first.
+    """Return the partitions of each member, and those of them that another member has to give up first.
 
     `racks_of` is by partition, empty when no member has a rack. Source: `ConstrainedAssignmentBuilder`.
     """
@@ -159,7 +159,7 @@ class _Filling:
             self.assigned[member].append(partition)
 
     def in_transfer(self) -> set[int]:
-        """Partitions taken from one member for another, and those that two had claimed."""
+        """Return the partitions taken from one member for another, and those that two members had claimed."""
         revoked_from = self._revoked_from
         moved = {
             partition

@@ -17,7 +17,7 @@ from schemas.consumer_protocol import TopicPartition
 
 
 def encode_sticky_user_data(owned_partitions: Iterable[TopicPartition], generation_id: int) -> bytes:
-    """What a member of a sticky group last got, and in which generation. Topics are in the order of the Java
+    """Encode what a member of a sticky group last got, and in which generation. Topics are in the order of the Java
     `HashMap` in which `CollectionUtils.groupPartitionsByTopic` collects them."""
     owned = list(owned_partitions)
     by_topic: dict[str, list[int]] = {}
@@ -31,7 +31,7 @@ def encode_sticky_user_data(owned_partitions: Iterable[TopicPartition], generati
 
 
 def decode_sticky_user_data(user_data: bytes | None) -> Claim:
-    """The claim in the user data; without a generation where they are empty or older than KIP-341.
+    """Return the claim in the user data; without a generation where they are empty or older than KIP-341.
 
     Bytes that nobody can read claim nothing, in generation -1. Bytes after the end are passed over, as in Kafka.
     """
@@ -46,12 +46,13 @@ def decode_sticky_user_data(user_data: bytes | None) -> Claim:
 
 
 def encode_generation(generation_id: int) -> bytes:
-    """User data of a cooperative sticky member."""
+    """Encode the user data of a cooperative sticky member."""
     return pack(">i", generation_id)
 
 
 def decode_generation(user_data: bytes | None) -> int | None:
-    """The generation in a cooperative sticky member's user data: None without any, -1 when they are too short."""
+    """Return the generation in a cooperative sticky member's user data: None if there is none, -1 if they are too
+    short."""
     if not user_data:
         return None
     generation_id = _generation_at(user_data, 0)

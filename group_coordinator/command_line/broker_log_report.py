@@ -102,7 +102,7 @@ def other_settings(recorded: Mapping[str, int], given: Mapping[str, int]) -> tup
 
 
 def flags(values: Mapping[str, int]) -> str:
-    """Settings as they are given to `replay`."""
+    """Return settings as flags of `replay`."""
     return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in sorted(values.items()))
 
 

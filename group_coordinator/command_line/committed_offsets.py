@@ -57,7 +57,7 @@ class OffsetsAsOf:
                 self._told_later.add(place)
 
     def offsets(self, now: CommittedOffsets) -> CommittedOffsets:
-        """The offsets committed at the moment; `now` has those at the end of the history."""
+        """Return the offsets committed at the moment; `now` returns those at the end of the history."""
         found: CommittedOffsets = {}
         unchanged = {
             (group_id, partition): offset
@@ -130,7 +130,7 @@ def _number(text: str, what: str, largest: int, line: int) -> int:
 
 
 def of_groups(offsets: Mapping[str, Mapping[Partition, int]], groups: Iterable[str]) -> CommittedOffsets:
-    """Those of these groups; of all when none is named."""
+    """Return the offsets of these groups; of all groups when none is named."""
     wanted = set(groups)
     return {
         group_id: dict(offset) for group_id, offset in offsets.items() if offset and (not wanted or group_id in wanted)

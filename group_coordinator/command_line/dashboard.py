@@ -95,13 +95,13 @@ def show(start: Callable[[], RunningServer]) -> None:
 
 
 def live_source(config: StreamingConfig) -> Source:
-    """The topics of a coordinator."""
+    """Return the topics of a coordinator."""
     topics = config.topic_settings.topics
     names = TopicNames(history=topics.history, dead_letters=topics.dead_letters, events=topics.events)
     return KafkaSource(config.client_properties, names)
 
 
 def dashboard_settings(config: StreamingConfig, memory_mib: int = 512) -> DashboardSettings:
-    """The dashboard's settings, as far as they follow from the coordinator's."""
+    """Return the dashboard's settings, as far as they follow from the coordinator's."""
     health = HealthSettings(offsets_retention_ms=config.offsets_retention_minutes * 60_000)
     return DashboardSettings(memory_max_bytes=memory_mib * _MIB, health=health)

@@ -15,7 +15,7 @@ DEFAULT_ADDRESS = f"127.0.0.1:{DEFAULT_PORT}"
 
 
 def host_and_port(text: str) -> tuple[str, int]:
-    """`HOST:PORT`, `[::1]:PORT`, `:PORT` (this machine only). Raises CommandError."""
+    """Parse `HOST:PORT`, `[::1]:PORT` or `:PORT` (this machine only). Raises CommandError."""
     host, _, port = text.rpartition(":")
     if not port.isdigit() or int(port) > 65_535:
         raise CommandError(

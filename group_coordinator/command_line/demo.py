@@ -154,7 +154,7 @@ class _Play:
                     self._view.report(f"{client.name} has failed: {client.failure}", is_announcement=True)
 
     def conclude(self) -> None:
-        """The summary, one rebalance explained, and where the rest is to be had."""
+        """Print the summary, one rebalance explained, and where the rest is kept."""
         for line in self._summary.lines(self._zone):
             print_line(line)
         if self._example is not None:

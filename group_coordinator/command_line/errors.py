@@ -45,10 +45,8 @@ _hidden: set[str] = set()
 
 
 def hide(values: Iterable[str]) -> None:
-    """From now on no message of `told` has these values of properties, of which some are passwords.
-
-    Libraries do repeat them.
-    """
+    """Hide these values of properties, of which some are passwords, in all messages from now on. Libraries do repeat
+    them."""
     _hidden.update(
         value for value in values if len(value) >= _HIDDEN_CHARACTERS_MIN and not _NO_SECRET.fullmatch(value)
     )

@@ -33,7 +33,7 @@ class Evidence(Struct, frozen=True):
 
 
 def read_evidence(dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: tzinfo) -> Evidence:
-    """`broker_logs`: names or patterns of files. Raises CommandError."""
+    """Read brokers' logs. `broker_logs` are names or patterns of files. Raises CommandError."""
     if len(dumps) > 1:
         raise CommandError("Request logs go with one dump of the offsets topic.", WRONG_USE)
     try:

@@ -24,7 +24,7 @@ PANELS = {
 
 
 def names(kind: type[LoadedSettings]) -> tuple[str, ...]:
-    """The settings in the order of the panels."""
+    """Return the names of the settings in the order of the panels."""
     return tuple(name for panel in PANELS.values() for name in panel if name in settings_of(kind))
 
 
@@ -60,7 +60,7 @@ class ProxySettings(LoadedSettings, OperationsSettings, Bounds):
         return GatewayConfig(**self._server())
 
     def problems(self) -> list[str]:
-        """What is wrong, one sentence for each mistake."""
+        """Return a sentence for each mistake."""
         found = properties_problems(self.kafka)
         for name, text in [
             ("listen", self.listen),

@@ -39,7 +39,7 @@ def list_lines(snapshots: list[GroupSnapshot]) -> Iterator[str]:
 
 
 def state_lines(snapshot: GroupSnapshot) -> Iterator[str]:
-    """One group's state."""
+    """Yield the table of one group's state."""
     header = ("GROUP", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS", "GENERATION", "LEADER", "SINCE (UTC)")
     row = (
         snapshot.group_id, snapshot.protocol_name or _NONE, snapshot.state, len(snapshot.members),
@@ -49,7 +49,7 @@ def state_lines(snapshot: GroupSnapshot) -> Iterator[str]:
 
 
 def member_lines(snapshot: GroupSnapshot) -> Iterator[str]:
-    """One group's members; the instance ids have a column where there are any."""
+    """Yield the table of one group's members; the instance ids have a column where there are any."""
     static = any(member.group_instance_id for member in snapshot.members)
     header = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT"]
     rows = [
@@ -69,7 +69,7 @@ def member_lines(snapshot: GroupSnapshot) -> Iterator[str]:
 
 
 def partition_lines(snapshot: GroupSnapshot, offsets: Offsets, bounds: LogBounds) -> Iterator[str]:
-    """One group's partitions: those that somebody owns, and those with a committed offset."""
+    """Yield the table of one group's partitions: those with an owner, and those with a committed offset."""
     header = (
         "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID",
     )  # fmt: skip
@@ -94,7 +94,7 @@ def _lag(committed: OffsetCommitValue | None, log: Bounds | None) -> int | None:
 
 
 def owners_of(snapshot: GroupSnapshot) -> dict[tuple[str, int], tuple[str, str, str]]:
-    """Partition -> consumer id, host, client id."""
+    """Return consumer id, host and client id of each partition's owner."""
     return {
         (topic.topic, partition): (member.member_id, member.client_host, member.client_id)
         for member in snapshot.members
@@ -114,7 +114,7 @@ def _since(snapshot: GroupSnapshot) -> str:
 
 
 def json_lines(snapshots: list[GroupSnapshot]) -> Iterator[str]:
-    """A JSON object for each group."""
+    """Yield a JSON object for each group."""
     return (encode_json(_readable(snapshot)).decode() for snapshot in snapshots)
 
 
@@ -127,7 +127,7 @@ def _readable(snapshot: GroupSnapshot) -> dict[str, Any]:
 
 
 def json_with_offsets(snapshot: GroupSnapshot, offsets: Offsets, bounds: LogBounds) -> str:
-    """One group as a JSON object, its offsets with it."""
+    """Return one group as a JSON object, with its offsets."""
     owners = owners_of(snapshot)
     partitions = [
         {

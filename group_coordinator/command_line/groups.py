@@ -83,7 +83,7 @@ def groups(
 
 
 def read_snapshots(config: StreamingConfig) -> list[GroupSnapshot]:
-    """The groups as the assignments topic has them, by id. A repeated older record does not undo a newer one."""
+    """Read the groups from the assignments topic, by id. A repeated older record does not undo a newer one."""
     latest: dict[str, GroupSnapshot] = {}
     for message in read_topic(config.client_properties, config.topic_settings.topics.assignments):
         group_id = (message.key() or b"").decode(errors="replace")
@@ -104,7 +104,7 @@ def read_snapshots(config: StreamingConfig) -> list[GroupSnapshot]:
 
 
 def read_offsets(config: StreamingConfig, group_id: str) -> dict[tuple[str, int], OffsetCommitValue]:
-    """The committed offsets of one group, from the partition of the offsets topic where Kafka's hash puts it."""
+    """Read the committed offsets of one group, from the partition of the offsets topic where Kafka's hash puts it."""
     topic = config.topic_settings.topics.offsets
     partition = group_partition(group_id, partition_count(config.client_properties, topic))
     offsets: dict[tuple[str, int], OffsetCommitValue] = {}

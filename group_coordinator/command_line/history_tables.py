@@ -40,7 +40,7 @@ TablesFormatOption = Annotated[TablesFormat, typer.Option("--tables-format", hel
 
 
 def for_tables(config: StreamingConfig, kind: TablesFormat) -> StreamingConfig:
-    """The settings with what a session needs that writes tables, too; what was set by hand holds."""
+    """Return the settings with those that a session needs to write tables; settings made by hand stay."""
     from group_coordinator.tables.spark_sinks import DELTA_SESSION_SETTINGS
 
     # Pools that share fairly: while a batch of the tables is written the coordinator's batches go on.
@@ -51,7 +51,7 @@ def for_tables(config: StreamingConfig, kind: TablesFormat) -> StreamingConfig:
 def tables_query(
     config: StreamingConfig, directory: str, kind: TablesFormat, interval_s: int = INTERVAL_S
 ) -> Callable[[SparkSession, TopicReport], StreamingQuery]:
-    """Starts the query that writes the tables, in the coordinator's session. It raises CommandError."""
+    """Return what starts the query that writes the tables, in the coordinator's session. It raises CommandError."""
 
     def start(spark: SparkSession, report: TopicReport) -> StreamingQuery:
         from group_coordinator.tables.layout import TablesError

@@ -134,7 +134,7 @@ def nothing_to_tell(log: RequestLog, files: list[Path]) -> str:
 
 
 def zone(name: str) -> tzinfo:
-    """The time zone of this name. Raises CommandError."""
+    """Return the time zone of this name. Raises CommandError."""
     try:
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

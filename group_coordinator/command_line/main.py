@@ -103,7 +103,7 @@ def _root(
 
 
 def main() -> None:
-    """The entry point."""
+    """Run the command line."""
     interrupt_when_asked()
     app()
 

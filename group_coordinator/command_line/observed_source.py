@@ -38,14 +38,14 @@ class ObservedSource(Struct, frozen=True, kw_only=True):
 
 
 def is_dump(name: str) -> bool:
-    """Whether a file is a dump of an offsets topic, by its name."""
+    """Return whether a file's name is that of a dump of an offsets topic."""
     return name.endswith(DUMP_SUFFIXES)
 
 
 def observed_source(
     dumps: Sequence[Path], broker_logs: Sequence[str], topic_names: Path | None, time_zone: tzinfo, shown_zone: tzinfo
 ) -> ObservedSource:
-    """`broker_logs`: names or patterns of files. Raises CommandError."""
+    """Make a history of dumps and brokers' logs. `broker_logs` are names or patterns of files. Raises CommandError."""
     dump, log = OffsetsDump(), BrokerLog(time_zone)
     try:
         for path in dumps:
@@ -66,7 +66,7 @@ def observed_source(
 
 
 def files_of(names: Sequence[str]) -> list[Path]:
-    """The files that names and patterns stand for; each once. Raises CommandError."""
+    """Return the files that names and patterns stand for, each once. Raises CommandError."""
     found: dict[Path, None] = {}
     for name in names:
         paths = [name] if Path(name).is_file() else sorted(glob(name, recursive=True))

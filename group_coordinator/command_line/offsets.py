@@ -166,7 +166,7 @@ class _Topics:
             yield message.key() or b"", message.value()
 
     def history(self, at_ms: int) -> Iterator[bytes]:
-        """Raises CommandError when the topic does not reach back to the moment."""
+        """Read the history topic. Raises CommandError when the topic does not reach back to the moment."""
         begins = True
         for message in read_topic(self._config.client_properties, self._topics.history):
             if begins and (message.offset() or 0) > 0 and message.timestamp()[1] > at_ms:

@@ -79,7 +79,7 @@ class Resolved(Struct, Generic[C], frozen=True):
     """Where each field's value comes from."""
 
     def lines(self) -> Iterator[str]:
-        """The configuration in the form of --config-file, each line with its source.
+        """Yield the configuration in the form of --config-file, each line with its source.
 
         No value of a table of properties is in it: whatever its name is, it may be a password.
         """
@@ -105,15 +105,13 @@ Settings = Resolved[StreamingConfig]
 
 
 def load(flags: Mapping[str, Any], file: Path | None) -> Settings:
-    """The coordinator's settings, see `load_as`."""
+    """Load the coordinator's settings; see `load_as`."""
     return load_as(StreamingConfig, flags, file)
 
 
 def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resolved[C]:
-    """The settings from flags that were given (not None), the environment, a TOML file and defaults.
-
-    Raises ConfigError.
-    """
+    """Load the settings from flags that were given (not None), the environment, a TOML file and defaults. Raises
+    ConfigError."""
     given = {name: value for name, value in flags.items() if value is not None and value != []}
     given |= {name: _pairs(name, value) for name, value in given.items() if isinstance(value, list)}
     _require_known_variables()
@@ -231,8 +229,8 @@ def _insist_on_a_pair(name: str, text: str) -> None:
 
 
 def insist_on_pairs(arguments: Sequence[str]) -> None:
-    """That a pair stands behind every flag of a table, before anything else is said of a command line that has `NAME
-    VALUE` there.
+    """Check that a pair follows every flag of a table, before any other message about a command line with `NAME
+    VALUE`.
 
     Raises ConfigError.
     """

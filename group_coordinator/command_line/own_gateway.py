@@ -38,7 +38,7 @@ class OwnGateway:
         return self._failure is not None or (self._gateway is not None and not self._gateway.is_ready)
 
     def start(self, config: StreamingConfig, operations: Operations, output: CommandOutput) -> None:
-        """Listen, on the coordinator's topics, which are there, and say so."""
+        """Listen, on the topics of the coordinator, which exist already, and print the address."""
         if self._listen is None:
             return
         from group_coordinator.gateway.server import Gateway  # it takes its time to import

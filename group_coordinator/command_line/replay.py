@@ -215,7 +215,7 @@ class _Job:
             history_tables.write_in_process(self._for_tables or (), Path(self._wanted.tables), self._wanted.tables_kind)
 
     def take_history(self, history: Iterable[History]) -> None:
-        """A watched cluster's history is already decided."""
+        """Take the history of a watched cluster, where nothing is left to decide."""
         if self._to_topics is not None:
             raise CommandError("--to-topics is for what a coordinator decides; a dump is written to files.", WRONG_USE)
         self._for_tables = None if self._wanted.tables is None else []
@@ -272,7 +272,7 @@ class _Job:
             self._index.doubts, self._index.watched = source.doubts, source.watched
 
     def note_source(self, source: ReplaySource) -> None:
-        """Say beside the outputs what was replayed, for those who want to play it again."""
+        """Write beside the outputs what was replayed, so that it can be replayed again."""
         if self._out is not None:
             source.write_note(self._out, self._config.group)
 
@@ -282,7 +282,7 @@ class _Job:
         path.write_text(report_of_index(self._index, title), encoding="utf-8")
 
     def insist_on_something(self) -> None:
-        """Raises CommandError where no event could be read."""
+        """Raise CommandError if no event could be read."""
         if not self._counts:
             raise CommandError("Nothing was replayed: there is no request in it.")
         if self._counts.keys() == {"dead-letters"}:

@@ -68,7 +68,8 @@ def replay_source(
     given: Mapping[str, int],
     shown_zone: tzinfo,
 ) -> ReplaySource:
-    """`given`: the broker's settings, as far as flags say them. Raises CommandError."""
+    """Return the events of what is to be replayed. `given` has the broker's settings that flags name. Raises
+    CommandError."""
     paths = [Path(name) for name in names]
     if len(names) == 1 and not paths[0].exists() and "/" not in names[0] and not names[0].endswith(_FILE_SUFFIXES):
         return ReplaySource(topic=names[0])
@@ -95,8 +96,8 @@ def replay_source(
 def watched_source(
     names: Sequence[str], broker_logs: Sequence[str], topic_names: Path | None, time_zone: tzinfo, shown_zone: tzinfo
 ) -> ReplaySource | None:
-    """What dumps of an offsets topic and brokers' logs tell; None where not only dumps are named. Raises CommandError.
-    """
+    """Return what dumps of an offsets topic and brokers' logs tell; None unless all files are dumps. Raises
+    CommandError."""
     dumps = [Path(name) for name in names if is_dump(name)]
     if len(dumps) < len(names):
         if topic_names is not None:

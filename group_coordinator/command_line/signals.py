@@ -25,7 +25,8 @@ _interrupted = threading.Event()
 
 @contextmanager
 def stop_requested() -> Iterator[threading.Event]:
-    """An event that any of these signals sets. A Ctrl-C after that ends the program at once, by KeyboardInterrupt."""
+    """Yield an event that any of these signals sets. A Ctrl-C after that ends the program at once, by
+    KeyboardInterrupt."""
     asked = threading.Event()
     asked_s = 0.0
 
@@ -48,7 +49,7 @@ def stop_requested() -> Iterator[threading.Event]:
 
 
 def interrupt_when_asked() -> None:
-    """SIGTERM and SIGHUP interrupt a command that ends by itself as Ctrl-C does, so that it cleans up."""
+    """Let SIGTERM and SIGHUP interrupt a command as Ctrl-C does, so that it cleans up."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if not _is_ignored_hangup(number):
             signal.signal(number, _interrupt)

@@ -19,8 +19,8 @@ _SHORTEST_SECRET = 4
 
 @contextmanager
 def quiet_start(settings: Mapping[str, str]) -> Iterator[None]:
-    """While Spark starts in here, what its JVM says goes to a file; it is shown when the start fails, without the
-    values of these settings."""
+    """Send the output of Spark's JVM to a file while Spark starts in here. It is shown when the start fails, without
+    the values of these settings."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as log:
         ours = os.dup(2)

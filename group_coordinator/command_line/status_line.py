@@ -29,7 +29,8 @@ class StatusLine:
         snapshots: Collection[GroupSnapshot],
         now_s: float | None = None,
     ) -> str:
-        """`shards`: the last batch of each; `events`: handled since the start."""
+        """Return the status line. `shards` has the last batch of each shard, `events` the number of events since the
+        start."""
         rate = self._rate(events, time.monotonic() if now_s is None else now_s)
         if not shards:
             return "waiting for the first batch"

@@ -113,12 +113,12 @@ class Summary:
         return group if group.add(record) else None
 
     def note_departure(self, record: History) -> None:
-        """A member has left, expired or was dropped."""
+        """Count a member that has left, expired or was dropped."""
         self._noted += 1
         _keep(self._departures, (record.timestamp_ms, self._noted, record), GONE_SHOWN)
 
     def note_rebalance(self, rebalance: Rebalance, duration_ms: int) -> None:
-        """A rebalance is over."""
+        """Count a rebalance that is over."""
         self._noted += 1
         _keep(self._slowest, (duration_ms, -self._noted, rebalance), SLOWEST_SHOWN)
 
@@ -128,7 +128,7 @@ class Summary:
         return sum((group.rebalances for group in self.groups.values()), Counter())
 
     def lines(self, zone: tzinfo = UTC) -> Iterator[str]:
-        """The page."""
+        """Yield the lines of the summary."""
         yield from doubts.lines(self.doubts)
         yield from self._group_table()
         if self.by_cause:

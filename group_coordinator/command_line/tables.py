@@ -13,12 +13,12 @@ _PLAIN_WIDTH = 100_000
 
 
 def out() -> Console:
-    """Standard output. Without a terminal lines are as long as they are."""
+    """Return a console on standard output. Without a terminal it does not wrap lines."""
     return _console(stderr=False)
 
 
 def err() -> Console:
-    """Standard error: for progress and for what is wrong."""
+    """Return a console on standard error, for progress and for errors."""
     return _console(stderr=True)
 
 
@@ -35,7 +35,7 @@ def print_line(text: str = "", *, error: bool = False) -> None:
 
 
 def aligned(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """A table as lines: columns as wide as their widest cell, two spaces apart."""
+    """Yield a table as lines: columns as wide as their widest cell, two spaces apart."""
     cells = [list(header), *([printable(str(cell)) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     for row in cells:

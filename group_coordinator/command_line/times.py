@@ -12,7 +12,7 @@ _FORM = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
 def parse_duration_s(text: str) -> int:
-    """Seconds. A bare number is seconds. Raises CommandError for anything else, and for nothing at all."""
+    """Parse a duration into seconds. A bare number is seconds. Raises CommandError for any other text."""
     found = _FORM.fullmatch(f"{text}s" if text.isdecimal() else text)
     seconds = (
         sum(int(number or 0) * unit for number, unit in zip(found.groups(), _UNITS_S.values(), strict=True))
@@ -25,15 +25,13 @@ def parse_duration_s(text: str) -> int:
 
 
 def shown_zone(*, utc: bool) -> tzinfo:
-    """The time zone in which times are shown: this machine's, unless UTC is wanted."""
+    """Return the time zone in which times are shown: this machine's, unless UTC is wanted."""
     return UTC if utc else datetime.now().astimezone().tzinfo or UTC
 
 
 def parse_moment_ms(option: str, text: str) -> int:
-    """A date and time, local where it names no zone, or milliseconds since 1970.
-
-    Raises CommandError, which names the option.
-    """
+    """Parse a date and time, local unless it names a zone, or milliseconds since 1970. Raises CommandError, which
+    names the option."""
     try:
         return int(text) if text.isdigit() else int(datetime.fromisoformat(text).timestamp() * 1_000)
     except ValueError:

@@ -41,12 +41,12 @@ class ReplayedLog(Note, frozen=True, kw_only=True):
 
 
 def of_topics(config: StreamingConfig) -> ReplayFunction:
-    """Plays the log on a coordinator's events topic."""
+    """Play the log on a coordinator's events topic."""
     return _player(lambda group_id: _of_topic(config, config.topic_settings.topics.events, config.group, group_id))
 
 
 def of_directory(directory: Path, config: StreamingConfig) -> ReplayFunction | None:
-    """Plays what a replay into this directory read; None where it did not note what that was."""
+    """Play what a replay into this directory read; return None if the replay did not note what that was."""
     try:
         noted = msgspec.json.decode((directory / NOTE_FILE).read_bytes(), type=ReplayedLog)
     except (OSError, msgspec.DecodeError):

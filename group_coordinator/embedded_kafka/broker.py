@@ -144,7 +144,7 @@ class EmbeddedKafka:
         return self._broker is not None and self._broker.poll() is None
 
     def check(self) -> None:
-        """Raises EmbeddedKafkaError, with what its log says, when the broker was started and ended by itself."""
+        """Raise EmbeddedKafkaError, with what its log says, if the broker was started and ended by itself."""
         if self._broker is not None and self._guard is not None and self._broker.poll() is not None:
             raise self._failure(f"The broker ended by itself with exit code {self._broker.returncode}.")
 
@@ -326,7 +326,7 @@ def _telling_lines(log: str) -> list[str]:
 
 
 def free_port(host: str = "127.0.0.1", but: int | None = None) -> int:
-    """A TCP port of `host` that is free at this moment and is not `but`."""
+    """Return a TCP port of `host` that is free at this moment and is not `but`."""
     while True:
         with socket.socket() as probe:
             probe.bind((host, 0))

@@ -57,7 +57,7 @@ def write(path: Path, settings: Mapping[str, str]) -> None:
 
 
 def read(path: Path) -> dict[str, str]:
-    """The names and values of a `.properties` file of plain lines; empty when there is no such file."""
+    """Return the names and values of a `.properties` file of plain lines; none if there is no such file."""
     if not path.exists():
         return {}
     lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())

@@ -17,7 +17,7 @@ Chain = list[tuple[int, Kept]]
 
 
 def extend_chain(chain: Chain[Kept], record: HistoryRecord, kept: Kept) -> Chain[Kept]:
-    """The chain with a record at its end; a new chain where the record was not caused by the last one."""
+    """Return the chain with a record at its end, or a new chain if the last record did not cause it."""
     if chain and record.caused_by == chain[-1][0]:
         chain.append((record.seq, kept))
         return chain
@@ -25,5 +25,5 @@ def extend_chain(chain: Chain[Kept], record: HistoryRecord, kept: Kept) -> Chain
 
 
 def chain_before(chain: Chain[Kept], caused_by: int | None) -> Chain[Kept]:
-    """The chain, if it is the one that ends with the record `caused_by`."""
+    """Return the chain if it ends with the record `caused_by`."""
     return chain if chain and chain[-1][0] == caused_by else []

@@ -15,7 +15,7 @@ MEANINGS: Mapping[type[HistoryRecord], Meaning] = {**classic.MEANINGS, **observe
 
 
 def tell(record: History, view: HistoryView) -> None:
-    """Say to a view what one record means by itself: to a view that counts records and follows no group."""
+    """Pass the meaning of one record to a view that counts records and follows no group."""
     MEANINGS[type(record)].tell(view, record)
 
 
@@ -52,7 +52,7 @@ class GroupFold(HistoryView):
         return take_place(self.seen, record.cause.partition, (record.epoch, record.seq))
 
     def follow(self, record: History) -> None:
-        """Say what a new record means."""
+        """Pass the meaning of the group's next record to the view."""
         meaning = MEANINGS[type(record)]
         if meaning.is_of_life:
             if record.epoch != self.epoch:
@@ -67,12 +67,12 @@ class GroupFold(HistoryView):
             self.state_entered(record, meaning.state)
 
     def forget_life(self) -> None:
-        """This epoch of the group is over: the next record begins another one."""
+        """End this epoch of the group: the next record begins another one."""
         self.epoch, self.at_ms = NO_LIFE, 0
 
 
 def in_order(records: Iterable[History]) -> Iterator[History]:
-    """The records of any number of groups, in any order, group by group, each group's in its own order."""
+    """Return records of any number of groups, in any order, group by group in each group's own order."""
     groups: dict[str, list[History]] = {}
     for record in records:
         groups.setdefault(record.group_id, []).append(record)

@@ -23,4 +23,4 @@ class Meaning(NamedTuple):
 
 
 def nothing_more(view: HistoryView, record: HistoryRecord) -> None:
-    """The meaning's other fields say it all."""
+    """Return nothing: the other fields of the meaning say it all."""

@@ -52,78 +52,79 @@ class HistoryView:
     # ------------------------------------------------------------------------------------------------------ the group
 
     def life_began(self, record: HistoryRecord) -> None:
-        """Another life of the group begins with this record. The end of the one before may be missing from history."""
+        """Called when another epoch of the group begins with this record. The end of the one before may be missing
+        from history."""
 
     def state_entered(self, record: HistoryRecord, state: str) -> None:
-        """The group is in this state from now on. It comes after whatever else the record says."""
+        """Called when the group enters this state, after all other calls for the record."""
 
     def group_found(
         self, record: HistoryRecord, members: Iterable[JoinedMember], leader_id: str | None, protocol_name: str | None
     ) -> None:
-        """History tells of the group from here on. What it was before is not known."""
+        """Called when history begins to tell of a group that was there before. What it was is not known."""
 
     def track_lost(self, record: HistoryRecord, reason: str) -> None:
-        """From here on history does not tell what became of the group, and why it does not."""
+        """Called when history does not tell what became of the group from here on, with the reason."""
 
     def group_emptied(self, record: HistoryRecord) -> None:
-        """The last member is gone."""
+        """Called when the last member is gone."""
 
     def group_died(self, record: HistoryRecord) -> None:
-        """The group is gone."""
+        """Called when the group is deleted."""
 
     # -------------------------------------------------------------------------------------------------------- members
 
     def member_id_given(
         self, record: HistoryRecord, member: MemberIdentity, session_timeout_ms: int | None
     ) -> None:
-        """A client was given a member id and has not joined yet."""
+        """Called when a client was given a member id and has not joined yet."""
 
     def member_id_forgotten(self, record: HistoryRecord, member_id: str, reason: str) -> None:
-        """A member id that was given out and never used is no longer valid."""
+        """Called when a member id that was given out and never used is no longer valid."""
 
     def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
-        """A member was added to the group."""
+        """Called when a member was added to the group."""
 
     def member_rejoined(
         self, record: HistoryRecord, member: MemberIdentity, subscribed_topics: tuple[str, ...] | None
     ) -> None:
-        """A member of the group came into the rebalance that runs."""
+        """Called when a member joined the rebalance that runs."""
 
     def member_changed(self, record: HistoryRecord, changed: JoinedMember) -> None:
-        """A member asks for something else, and keeps what it owns."""
+        """Called when a member changes what it asks for. It keeps what it owns."""
 
     def member_replaced(
         self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool
     ) -> None:
-        """A static member goes on under a new id. Without a rebalance it keeps its partitions."""
+        """Called when a static member goes on under a new id. Without a rebalance it keeps its partitions."""
 
     def member_departed(
         self, record: History, member: MemberIdentity, how: Departure, reason: str | None
     ) -> None:
-        """A member is no longer in the group."""
+        """Called when a member is no longer in the group."""
 
     def member_fenced(self, record: HistoryRecord) -> None:
-        """A client that uses the static id of another member was refused."""
+        """Called when a client was refused that uses the static id of another member."""
 
     # ----------------------------------------------------------------------------------------------------- rebalances
 
     def cause_given(self, record: History) -> None:
-        """This record may be what leads to a rebalance. It comes before whatever else the record says."""
+        """Called before all other calls for a record that may lead to a rebalance."""
 
     def rebalance_started(self, record: RebalanceStarted) -> None:
-        """Members must find together anew."""
+        """Called when a rebalance starts."""
 
     def rebalance_extended(self, record: HistoryRecord, deadline_ms: int) -> None:
-        """The rebalance may take longer than was said at its start."""
+        """Called when the rebalance may take longer than its first deadline."""
 
     def members_settled(self, record: JoinPhaseCompleted) -> None:
-        """Who is in the next epoch of the group is settled; who gets what is not."""
+        """Called when the members of the group's next epoch are settled, and their assignment is not."""
 
     def protocol_chosen(self, record: HistoryRecord, protocol_name: str) -> None:
-        """How partitions are assigned is settled."""
+        """Called when the assignor is chosen."""
 
     def leader_chosen(self, record: HistoryRecord, leader_id: str) -> None:
-        """The member that computes assignments."""
+        """Called with the member that computes assignments."""
 
     def partitions_assigned(
         self,
@@ -132,34 +133,32 @@ class HistoryView:
         leader_id: str | None,
         rebalance: int | None,
     ) -> None:
-        """Who owns what from now on: all that is owned.
-
-        `leader_id`: the member that computed it; None: no member did.
-        """
+        """Called with all that is owned from now on, by member. `leader_id` is the member that computed the
+        assignment; None if no member did."""
 
     def partitions_of_member(
         self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
     ) -> None:
-        """What one member owns from now on: all of it. Others keep what they have."""
+        """Called with all that one member owns from now on. Others keep what they have."""
 
     def target_computed(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
-        """Who shall own what. Members come to it one by one."""
+        """Called with the target assignment, to which members come one by one."""
 
     def ownership_lost_from_view(self, record: HistoryRecord, member_ids: Sequence[str]) -> None:
-        """What these members own is not known from now on, until partitions are assigned again."""
+        """Called when it is no longer known what these members own, until partitions are assigned again."""
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
-        """The rebalance is over."""
+        """Called when the rebalance is over."""
 
     # ------------------------------------------------------------------------------------ offsets and refused requests
 
     def offsets_committed(self, record: OffsetsCommitted) -> None:
-        """Offsets were stored."""
+        """Called when offsets were stored."""
 
     def offsets_removed(
         self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, how: Removal
     ) -> None:
-        """Offsets are no longer stored."""
+        """Called when offsets are no longer stored."""
 
     def request_refused(self, record: RequestRefused) -> None:
-        """A request was answered with an error."""
+        """Called when a request was answered with an error."""

@@ -26,7 +26,7 @@ class ServerError(RuntimeError):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0: a free one. Raises OSError."""
+    """Return a socket that listens; port 0 stands for a free one. Raises OSError."""
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

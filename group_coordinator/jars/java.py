@@ -23,10 +23,8 @@ class JavaError(RuntimeError):
 
 
 def java_program() -> Path:
-    """The `java` program: of JAVA_HOME where it is set, as for Spark itself, else the one on PATH.
-
-    Raises JavaError without one.
-    """
+    """Return the `java` program of JAVA_HOME if it is set, as Spark does, else the one on PATH. Raises JavaError if
+    there is none."""
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if found is None:
@@ -37,7 +35,7 @@ def java_program() -> Path:
 
 
 def find_java() -> Path:
-    """`java_program`, after a look at it. Raises JavaError also when it does not start, or is older than Java 17."""
+    """Return `java_program` after a check. Raises JavaError also if it does not start, or is older than Java 17."""
     found = java_program()
     version = _version(found, found.stat().st_mtime_ns)
     if version < JAVA_VERSION_MIN:
@@ -46,7 +44,7 @@ def find_java() -> Path:
 
 
 def require_java() -> None:
-    """Raises JavaError where Spark could not start its JVM; under spark-submit it runs already."""
+    """Raise JavaError if Spark could not start its JVM. Under spark-submit the JVM runs already."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         find_java()
 

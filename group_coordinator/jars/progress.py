@@ -72,7 +72,7 @@ class JarsProgress:
             )
 
     def finish(self, jars: int, size_bytes: int, directory: Path) -> None:
-        """Say what was resolved, how long it took and where it lies."""
+        """Print what was resolved, how long it took and where it lies."""
         self.say(f"Resolved {jars} jars ({size_bytes / 1e6:.0f} MB) in {self._elapsed_s()} s into {directory}")
 
     def say(self, text: str) -> None:

@@ -46,12 +46,12 @@ def spark_jars() -> list[Path]:
 
 
 def broker_jars() -> list[Path]:
-    """The class path of the embedded Kafka broker and of Kafka's Java clients. Raises as `spark_jars`."""
+    """Return the class path of the embedded Kafka broker and of Kafka's Java clients. Raises as `spark_jars`."""
     return jars_of("broker")
 
 
 def tools_jars() -> list[Path]:
-    """The class path of Kafka's command-line tools (`org.apache.kafka.tools.*`). Raises as `spark_jars`."""
+    """Return the class path of Kafka's command-line tools (`org.apache.kafka.tools.*`). Raises as `spark_jars`."""
     return jars_of("tools") + jars_of("broker")
 
 
@@ -85,7 +85,7 @@ def resolve_jars() -> Path:
 
 
 def jars_of(configuration: str) -> list[Path]:
-    """The jars of one configuration of `ivy.xml`. Raises as `spark_jars`."""
+    """Return the jars of one configuration of `ivy.xml`. Raises as `spark_jars`."""
     return sorted((resolve_jars() / configuration).glob("*.jar"))
 
 

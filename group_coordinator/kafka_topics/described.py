@@ -17,18 +17,18 @@ _log = logging.getLogger(__name__)
 
 
 def topic_id_of(topic: TopicDescription) -> str | None:
-    """A topic's id as our events spell it; None for no id (brokers before 2.8 have none)."""
+    """Return a topic's id as our events spell it; None if it has none, as with brokers before 2.8."""
     uuid: Any = topic.topic_id  # its methods are missing in the library's types
     return topic_id_text(_UUID.pack(uuid.get_most_significant_bits(), uuid.get_least_significant_bits()))
 
 
 def brokers_of(metadata: ClusterMetadata) -> dict[int, str]:
-    """Host and port of each broker, by its number."""
+    """Return host and port of each broker, by its number."""
     return {number: f"{broker.host}:{broker.port}" for number, broker in sorted(metadata.brokers.items())}
 
 
 def topic_names(admin: AdminClient, metadata: ClusterMetadata) -> dict[str, str]:
-    """The name of each topic by its id, in hexadecimal digits. `metadata` lists the topics. Raises KafkaException."""
+    """Return the name of each topic by its id, in hexadecimal digits. `metadata` lists the topics. Raises KafkaException."""
     names = [name for name, topic in metadata.topics.items() if topic.error is None]
     found = {}
     futures = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S) if names else {}
@@ -44,7 +44,7 @@ def topic_names(admin: AdminClient, metadata: ClusterMetadata) -> dict[str, str]
 
 
 def partitions_now(admin: AdminClient, topic: str) -> int | None:
-    """How many partitions a topic has; None while the brokers do not answer."""
+    """Return how many partitions a topic has; None while the brokers do not answer."""
     (future,) = admin.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT_S).values()
     try:
         return len(future.result(_TIMEOUT_S + 1.0).partitions)

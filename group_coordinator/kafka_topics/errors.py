@@ -28,7 +28,7 @@ class NoSuchTopicError(TopicReadError):
 
 @contextmanager
 def explaining(client_properties: Mapping[str, str], timeout_s: float | None = None) -> Iterator[None]:
-    """A `KafkaException` that is raised in here becomes a `TopicReadError`, which names Kafka's address."""
+    """Turn a `KafkaException` raised in here into a `TopicReadError`, which names Kafka's address."""
     try:
         yield
     except KafkaException as problem:

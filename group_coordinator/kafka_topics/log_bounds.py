@@ -12,7 +12,7 @@ from group_coordinator.kafka_topics.bounds import Bounds, Partition
 
 
 def log_bounds(admin: AdminClient, partitions: Collection[Partition]) -> dict[Partition, Bounds]:
-    """The bounds of each partition; those that are not there, or of which nothing is heard, are left out."""
+    """Return the bounds of each partition; partitions that do not exist, or for which no answer came, are left out."""
     wanted = [TopicPartition(*partition) for partition in sorted(partitions)]
     if not wanted:
         return {}

@@ -74,7 +74,7 @@ class TopicReader:
     # ---------------------------------------------------------------------------------------------------- what is there
 
     def partitions(self, topic: str) -> list[Partition]:
-        """The partitions of a topic. Raises NoSuchTopicError."""
+        """Return the partitions of a topic. Raises NoSuchTopicError."""
         found = self._consumer.list_topics(topic, timeout=self.timeout_s).topics[topic]
         if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise KafkaException(found.error)
@@ -89,7 +89,7 @@ class TopicReader:
         return Bounds(begin, end)
 
     def bounds_when_led(self, topic: str, number: int) -> Bounds:
-        """`bounds` of a partition that may have been made just now: it has no leader for a moment."""
+        """Return `bounds` of a partition that may have been made just now: it has no leader for a moment."""
         give_up_at_s = time.monotonic() + self.timeout_s
         while True:
             try:
@@ -100,7 +100,7 @@ class TopicReader:
                 time.sleep(_RETRY_S)
 
     def last_known_end(self, topic: str, number: int) -> int | None:
-        """The end as of the last fetch of an assigned partition, which asks Kafka nothing; None: not known."""
+        """Return an assigned partition's end as of the last fetch, without asking Kafka; None if it is not known."""
         try:
             bounds = self._consumer.get_watermark_offsets(TopicPartition(topic, number), cached=True)
         except KafkaException:
@@ -124,7 +124,7 @@ class TopicReader:
     def read(
         self, stretches: Mapping[Partition, Bounds], is_wanted: Callable[[], bool] = lambda: True
     ) -> Iterator[Message]:
-        """The records of these stretches, each partition's in its order.
+        """Yield the records of these stretches, each partition's in its order.
 
         Raises KafkaException, also when `is_wanted` says that the rest is not wanted any more.
         """
@@ -161,10 +161,8 @@ class TopicReader:
 def read_topic(
     client_properties: Mapping[str, str], topic: str, numbers: Iterable[int] | None = None
 ) -> Iterator[Message]:
-    """The records that a topic (or some of its partitions) has now, each partition's in its order.
-
-    Raises TopicReadError.
-    """
+    """Yield the records that a topic (or some of its partitions) has now, each partition's in its order. Raises
+    TopicReadError."""
     with explaining(client_properties), TopicReader(client_properties, "reader") as reader:
         partitions = reader.partitions(topic) if numbers is None else [(topic, number) for number in numbers]
         yield from reader.read({partition: reader.bounds(*partition) for partition in partitions})
@@ -185,7 +183,7 @@ def partition_of(message: Message) -> Partition:
 
 
 def headers_of(message: Message) -> dict[str, str]:
-    """The headers of a record as text; what is no UTF-8 in them is marked."""
+    """Return the headers of a record as text; what is no UTF-8 in them is marked."""
     pairs = cast("list[tuple[str, bytes | None]]", message.headers() or [])
     return {name: (text or b"").decode(errors="replace") for name, text in pairs}
 

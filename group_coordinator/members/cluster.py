@@ -43,7 +43,8 @@ class Cluster:
         partitions: Iterable[TopicPartition],
         on_found: Callable[[dict[TopicPartition, tuple[int, int]]], None],
     ) -> None:
-        """First offset and end of each partition's log. A partition that could not be looked up is left out."""
+        """Return the first offset and the end of each partition's log. A partition that could not be looked up is left
+        out."""
         wanted = list(partitions)
         futures: dict[tuple[str, TopicPartition], Future[Any]] = {}
         bounds: tuple[tuple[str, Any], ...] = (

@@ -77,7 +77,7 @@ class Commits:
         return commit.commit_id
 
     def commit_positions(self, positions: Mapping[TopicPartition, OffsetAndMetadata]) -> int | None:
-        """An automatic commit, if there is something to commit, it is enabled and there is a group to do it in."""
+        """Commit automatically, if that is enabled, there is something to commit and the member is in a group."""
         self.restart_interval()
         if not positions or not self._config.enable_auto_commit or self._refusal() is not None:
             return None
@@ -91,7 +91,7 @@ class Commits:
         return bool(self._open)
 
     def restart_interval(self) -> None:
-        """The next automatic commit is one interval away."""
+        """Put the next automatic commit one interval off."""
         if self._config.enable_auto_commit:
             self._automatic_at_ms = self._membership.now_ms + self._config.auto_commit_interval_ms
 
@@ -116,13 +116,13 @@ class Commits:
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These partitions are no longer the member's: others may commit them."""
+        """Forget these partitions, which are no longer the member's: others may commit them."""
         for partition in partitions:
             self.committed.pop(partition, None)
             self._latest.pop(partition, None)
 
     def abandon(self, error_code: ErrorCode) -> None:
-        """No answer is expected any more."""
+        """Expect no answer any more."""
         for commit in list(self._open.values()):
             self._failed(commit, error_code)
 

@@ -26,14 +26,14 @@ class Heartbeats:
         self._poll_ends_ms = 0
 
     def restart(self) -> None:
-        """JoinGroup has been answered: all timers begin anew."""
+        """Restart all timers, now that JoinGroup has been answered."""
         now_ms = self._membership.now_ms
         self._heartbeat_at_ms = now_ms + self._config.heartbeat_interval_ms
         self._session_ends_ms = now_ms + self._config.session_timeout_ms
         self._poll_ends_ms = now_ms + self._config.max_poll_interval_ms
 
     def polled(self) -> None:
-        """The application has polled."""
+        """Note that the application has polled."""
         self._poll_ends_ms = self._membership.now_ms + self._config.max_poll_interval_ms
 
     def next_deadline_ms(self) -> int | None:
@@ -78,7 +78,7 @@ class Heartbeats:
                 self._heartbeat_at_ms = membership.now_ms + self._config.retry_backoff_ms
 
     def on_timeout(self) -> None:
-        """The last heartbeat got no answer: the next one need not wait any longer."""
+        """Send the next heartbeat without waiting longer: the last one got no answer."""
         self._heartbeat_at_ms = min(self._heartbeat_at_ms, self._membership.now_ms)
 
     def _restart_session(self) -> None:

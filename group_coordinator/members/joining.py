@@ -86,7 +86,7 @@ class Joining:
     # ------------------------------------------------------------------------------------------------ what moves it
 
     def poll(self) -> None:
-        """The application is here: it has dealt with what it was told, and can be told more."""
+        """Go on with the rebalance: the application has handled all earlier callbacks and can get more."""
         if self._membership.assignment_waiting is not None:
             self._complete(self._membership.assignment_waiting)
         self._watch()
@@ -107,7 +107,7 @@ class Joining:
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def counts_changed(self) -> None:
-        """Partition counts have been told; a leader that waits for them can go on."""
+        """Go on as a leader that waited for these partition counts."""
         if self._to_assign is not None and not self._unknown_topics(self._to_assign):
             self._decide()
 
@@ -332,7 +332,7 @@ class Joining:
     # -------------------------------------------------------------------------------------------------------- repeat
 
     def on_timeout(self) -> None:
-        """JoinGroup or SyncGroup was not answered in time."""
+        """Handle a JoinGroup or SyncGroup that was not answered in time."""
         self._membership.coordinator_unknown("no answer in time")
         self._failed_because("DisconnectException", self._backoff_ms())
 

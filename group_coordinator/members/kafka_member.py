@@ -119,7 +119,7 @@ class Member:
     # --------------------------------------------------------------------------------------------------------- reading
 
     def poll(self, timeout_s: float = 1.0) -> list[Record]:
-        """Records of the member's partitions, at most `max_poll_records`; none when the time is up.
+        """Return records of the member's partitions, at most `max_poll_records`; none when the time is up.
 
         Records that were handed out before count as processed now. Callbacks are called in here.
         Raises MemberError when the member has ended for good, NoOffsetError when there is nowhere to begin.
@@ -136,7 +136,7 @@ class Member:
                 yield self._deliver()
 
     def processed(self, partition: TopicPartition, offset: int) -> None:
-        """The record at this offset is done with: for programs that read by themselves (`consume=False`)."""
+        """Note that the record at this offset is processed, in programs that read by themselves (`consume=False`)."""
         with self._host.changed:
             self._machine.processed(partition, offset)
 
@@ -179,7 +179,8 @@ class Member:
         self._close(leave_group)
 
     def abandon(self) -> None:
-        """Fall silent, as a crash would: nothing is committed and nobody is told; the session expires in its time."""
+        """Fall silent, as after a crash: nothing is committed, no LeaveGroup is sent, and the session expires in its
+        time."""
         if not self._closed:
             self._closed = True
             self._leave_host()

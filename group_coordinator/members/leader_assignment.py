@@ -20,7 +20,7 @@ PROTOCOL_TYPE = "consumer"
 
 
 def assignors_named(names: Sequence[str], known: Mapping[str, Assignor]) -> tuple[Assignor, ...]:
-    """The assignors of these names. Raises ValueError for a name that none has."""
+    """Return the assignors of these names. Raises ValueError for a name that none has."""
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(f"there is no assignor {unknown[0]!r}; there are {', '.join(known)}")
@@ -28,7 +28,7 @@ def assignors_named(names: Sequence[str], known: Mapping[str, Assignor]) -> tupl
 
 
 def common_rebalance_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
-    """Cooperative only if all assignors are, since any of them may be chosen (KIP-429)."""
+    """Return cooperative only if all assignors are, since any of them may be chosen (KIP-429)."""
     if all(assignor.rebalance_protocol is RebalanceProtocol.COOPERATIVE for assignor in assignors):
         return RebalanceProtocol.COOPERATIVE
     return RebalanceProtocol.EAGER
@@ -54,7 +54,7 @@ def offered_protocols(
     last: LastAssignment,
     rack_id: str,
 ) -> tuple[JoinGroupProtocol, ...]:
-    """The protocols of a JoinGroup: for each assignor the member's subscription with that assignor's user data."""
+    """Return the protocols of a JoinGroup: for each assignor the member's subscription with the assignor's data."""
     return tuple(
         JoinGroupProtocol(
             name=assignor.name,
@@ -96,7 +96,7 @@ def group_topics(subscriptions: Sequence[MemberSubscription]) -> tuple[str, ...]
 def assign(
     assignor: Assignor, subscriptions: Sequence[MemberSubscription], partition_counts: Mapping[str, int]
 ) -> tuple[SyncGroupAssignment, ...]:
-    """The leader's decision, in the form of a SyncGroup; topics without partitions do not exist."""
+    """Return the leader's assignment in the form of a SyncGroup. Topics without partitions do not exist."""
     topics = {
         topic: TopicMetadata(partition_count=partition_counts[topic])
         for topic in group_topics(subscriptions)

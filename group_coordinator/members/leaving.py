@@ -69,11 +69,11 @@ class Leaving:
             del self._open[pending.tag]
 
     def on_timeout(self, pending: PendingRequest) -> None:
-        """There is no answer, but the request may have arrived."""
+        """Note that there is no answer. The request may have arrived all the same."""
         self._open.pop(pending.tag, None)
 
     def fire_due(self) -> None:
-        """Say again what is due to be said again."""
+        """Send the LeaveGroup again if it is due."""
         for number, leave in self._open.items():
             if leave.retry_at_ms is not None and leave.retry_at_ms <= self._membership.now_ms:
                 self._send(number)
@@ -82,7 +82,7 @@ class Leaving:
         return min((leave.retry_at_ms for leave in self._open.values() if leave.retry_at_ms is not None), default=None)
 
     def abandon(self) -> None:
-        """The member has ended: nothing is said any more."""
+        """Send nothing more: the member has ended."""
         self._open.clear()
         self._membership.requests.cancel("LeaveGroup")
 

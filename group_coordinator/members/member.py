@@ -87,7 +87,7 @@ class GroupMember:
     # --------------------------------------------------------------------------------------- what the member is told
 
     def start(self, now_ms: int, topics: Iterable[str] = ()) -> None:
-        """The member's time begins, with this subscription."""
+        """Start the member with this subscription."""
         self._membership.now_ms = now_ms
         self._membership.rejoin_needed = True
         self.subscribe(topics)
@@ -103,7 +103,7 @@ class GroupMember:
             self._leave("the consumer unsubscribed from all topics")
 
     def poll(self, now_ms: int) -> None:
-        """The application is polling: it has dealt with everything that it was told before."""
+        """Note that the application polls. It has then handled all that it was given before."""
         self.advance_to(now_ms)
         if self._shutdown.begun:
             self._shutdown.polled()
@@ -114,7 +114,7 @@ class GroupMember:
         self._settle()
 
     def advance_to(self, now_ms: int) -> None:
-        """Time has reached `now_ms`: do what is due."""
+        """Move the time to `now_ms` and do what is due."""
         membership = self._membership
         membership.now_ms = max(membership.now_ms, now_ms)
         for pending in membership.requests.overdue(membership.now_ms):
@@ -132,7 +132,7 @@ class GroupMember:
         self._settle()
 
     def receive(self, envelope: ResponseEnvelope, response: Response, now_ms: int) -> None:
-        """An answer has come. One that is not waited for (late, double, somebody else's) is ignored."""
+        """Handle an answer. One that no request waits for (late, double, another member's) is ignored."""
         membership = self._membership
         membership.now_ms = max(membership.now_ms, now_ms)
         pending = membership.requests.answered(envelope.request_id)
@@ -162,7 +162,7 @@ class GroupMember:
         self._settle()
 
     def processed(self, partition: TopicPartition, offset: int) -> None:
-        """The record at this offset is done with: what is committed automatically goes beyond it."""
+        """Note that the record at this offset is processed, so that the automatic commit goes beyond it."""
         self._positions.processed(partition, offset)
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> int:
@@ -173,11 +173,11 @@ class GroupMember:
         return self._commits.commit(self._positions.to_commit() if offsets is None else offsets)
 
     def log_bounds(self, bounds: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """The first offset and the end of partitions, as `LogBoundsNeeded` asked."""
+        """Take the first offset and the end of partitions, as `LogBoundsNeeded` asked."""
         self._positions.log_bounds(bounds)
 
     def out_of_range(self, partitions: Iterable[TopicPartition]) -> None:
-        """There is no record at the positions of these partitions (any more)."""
+        """Note that the log has no record at the positions of these partitions."""
         self._positions.out_of_range(partitions)
 
     def close(self, now_ms: int, *, leave_group: bool | None = None) -> None:

@@ -69,7 +69,7 @@ class Membership:
         self.rejoin_reason = reason[:REASON_LENGTH_MAX]
 
     def reset_and_rejoin(self, reason: str, *, keep_member_id: bool = False) -> None:
-        """The place in the group is gone. After ILLEGAL_GENERATION the member id may still be good."""
+        """Give up the place in the group and rejoin. After ILLEGAL_GENERATION the member id may still be good."""
         self.state = MemberState.UNJOINED
         self.generation = Generation(NO_GENERATION, self.generation.member_id if keep_member_id else "", None)
         self.assignment_waiting = None
@@ -91,7 +91,7 @@ class Membership:
             self.coordinator_unknown(f"error response {error_code.name}")
 
     def lose_partitions(self) -> None:
-        """All partitions are lost: this member may not commit their offsets any more."""
+        """Lose all partitions: this member may not commit their offsets any more."""
         if self.owned:
             lost, self.owned = self.owned, ()
             self.notify(Lost(partitions=lost))

@@ -68,7 +68,7 @@ class PartitionReader:
             )
 
     def read(self, records_max: int, timeout_s: float) -> list[Record]:
-        """Records that have come, waiting for the first; none when the time is up."""
+        """Return records that have come, after waiting for the first; none when the time is up."""
         first = self._consumer.poll(timeout_s)
         if first is None:
             return []

@@ -42,7 +42,7 @@ class Positions:
         self._fetch()
 
     def dropped(self, partitions: Iterable[TopicPartition]) -> None:
-        """These partitions are no longer owned."""
+        """Drop partitions that are no longer owned."""
         for partition in partitions:
             self.known.pop(partition, None)
             self._fetched_by.pop(partition, None)
@@ -50,12 +50,13 @@ class Positions:
         self._commits.forget(partitions)
 
     def processed(self, partition: TopicPartition, offset: int) -> None:
-        """The record at this offset is done with. Ignored for a partition that the member does not have (any more)."""
+        """Note that the record at this offset is processed. It is ignored for a partition that the member does not
+        have."""
         if partition in self.known:
             self.known[partition] = offset + 1
 
     def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The positions that the coordinator does not have yet."""
+        """Return the positions that the coordinator does not have yet."""
         committed = self._commits.committed
         return {
             partition: OffsetAndMetadata(offset)
@@ -64,7 +65,7 @@ class Positions:
         }
 
     def log_bounds(self, bounds: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """First offset and end of partitions that were asked for: the reset policy chooses between them."""
+        """Take the first offset and the end of partitions; the reset policy chooses between them."""
         latest = self._membership.config.auto_offset_reset == "latest"
         chosen = {
             partition: end if latest else begin
@@ -76,7 +77,7 @@ class Positions:
         self._begin(chosen)
 
     def out_of_range(self, partitions: Iterable[TopicPartition]) -> None:
-        """The log has nothing at the positions of these partitions: they begin anew by the reset policy."""
+        """Start these partitions anew by the reset policy: the log has nothing at their positions."""
         gone = [partition for partition in partitions if self.known.pop(partition, None) is not None]
         self._reset(gone)
 

@@ -48,7 +48,7 @@ class PendingRequest(Struct, frozen=True, kw_only=True):
 
 
 def request_ids(namespace: UUID) -> Iterator[str]:
-    """Unique ids without chance: version 5 UUIDs of 0, 1, 2 ... in a namespace of the member's own."""
+    """Yield unique ids without chance: version 5 UUIDs of 0, 1, 2 ... in a namespace of the member's own."""
     return (str(uuid5(namespace, str(number))) for number in count())
 
 
@@ -78,7 +78,7 @@ class Requests:
         return pending
 
     def answered(self, request_id: str) -> PendingRequest | None:
-        """The request that this answer is for; None if it is not, or no longer, waited for."""
+        """Return the request that this answer is for; None if no request waits for it."""
         return self._pending.pop(request_id, None)
 
     def overdue(self, now_ms: int) -> list[PendingRequest]:

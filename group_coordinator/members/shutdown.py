@@ -62,7 +62,7 @@ class Shutdown:
         membership.notify(Closed())
 
     def polled(self) -> None:
-        """The application has handled its notifications: it has let go of revoked partitions."""
+        """Go on closing: the application has handled its callbacks and has let go of revoked partitions."""
         self._release_processed = self._has_released
 
     def next_deadline_ms(self) -> int | None:

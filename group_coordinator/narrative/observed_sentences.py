@@ -27,7 +27,7 @@ from schemas.observed_history import (
 
 
 def sentence(record: ObservedHistory) -> str:
-    """What happened, without time and group."""
+    """Return what happened, without time and group."""
     match record:
         case MemberGone():
             return f"{name(record.member.member_id)} is gone: left or expired, not known which"

@@ -170,7 +170,7 @@ class GroupStory(GroupFold):
 
 
 def rebalances(records: Iterable[History]) -> Iterator[Rebalance]:
-    """The rebalances of one group, in order; the last one may be unfinished."""
+    """Return the rebalances of one group, in order; the last one may be unfinished."""
     story = GroupStory()
     before: Rebalance | None = None
     for record in records:
@@ -193,7 +193,8 @@ def _held_up_by(rebalance: Rebalance) -> Gone | None:
 
 
 def headline(rebalance: Rebalance, zone: tzinfo = UTC) -> str:
-    """A rebalance in one line: `02:14:07 payments: generation 7 because b expired (last heard 10.2 s ago); ...`."""
+    """Return a rebalance in one line: `02:14:07 payments: generation 7 because b expired (last heard 10.2 s ago);
+    ...`."""
     started, completed = rebalance.started, rebalance.completed
     leads_to = f"{rebalance.counts} {rebalance.generation_id}"
     text = f"{words.clock(started.timestamp_ms, zone)} {started.group_id}: {leads_to} because "

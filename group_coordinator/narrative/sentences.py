@@ -66,12 +66,12 @@ TRIGGERS: dict[RebalanceTrigger, str] = {
 
 
 def line(record: History, zone: tzinfo = UTC) -> str:
-    """A record as one line of a log: time, group, sentence."""
+    """Return a record as one line of a log: time, group, sentence."""
     return f"{clock(record.timestamp_ms, zone)} {record.group_id}: {sentence(record, zone)}"
 
 
 def sentence(record: History, zone: tzinfo = UTC) -> str:
-    """What happened, without time and group; the times that it mentions are of `zone`."""
+    """Return what happened, without time and group. Times in it are of `zone`."""
     match record:
         case GroupCreated() | GroupEmpty() | GroupStable() | GroupDead():
             return _of_group(record)
@@ -299,7 +299,7 @@ def _of_rebalance(
 
 
 def waited(completed: RebalanceCompleted, until: MemberLeft | MemberExpired | MemberDropped | None = None) -> str:
-    """`; waited 1.2 s for a and c, slowest a; dropped d`: empty when nobody was waited for.
+    """Return `; waited 1.2 s for a and c, slowest a; dropped d`, or nothing if no member was waited for.
 
     `until` is the end of a member that was waited for in vain: it took longer than the slowest of those that came.
     """

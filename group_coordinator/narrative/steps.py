@@ -59,7 +59,7 @@ class Move(Struct, frozen=True, kw_only=True):
 
 
 def steps(rebalance: Rebalance, zone: tzinfo = UTC) -> list[Step]:
-    """The causes, the first one first, then all that happened, by time."""
+    """Return the causes, the first one first, then all that happened, by time."""
     start_ms = rebalance.started.timestamp_ms
     causes = [step for record in rebalance.causes for step in _origin(record)]
     if rebalance.started.interrupts is not None:
@@ -79,7 +79,7 @@ def steps(rebalance: Rebalance, zone: tzinfo = UTC) -> list[Step]:
 
 
 def waited_for(rebalance: Rebalance) -> list[WaitedFor]:
-    """The members that had to rejoin; while the join phase goes on, as far as it has come."""
+    """Return the members that had to rejoin; while the join phase goes on, those known so far."""
     source = rebalance.completed or rebalance.join_phase
     slowest = source.slowest if source is not None else None
     gone = {
@@ -105,7 +105,7 @@ def waited_for(rebalance: Rebalance) -> list[WaitedFor]:
 
 
 def moves(before: Ownership, after: Ownership) -> list[Move]:
-    """Whose partitions changed hands, and whose did not."""
+    """Return whose partitions changed hands, and whose did not."""
     old, new = _by_partition(before), _by_partition(after)
     found: dict[tuple[str, str | None, str | None], list[int]] = {}
     for topic, partition in sorted(old.keys() | new.keys()):
@@ -118,7 +118,7 @@ def moves(before: Ownership, after: Ownership) -> list[Move]:
 
 
 def place(cause: Cause) -> str:
-    """The request, timer or other event, and where it lies in the log."""
+    """Return the request, timer or other event, and where it lies in the log."""
     match cause.kind:
         case "request":
             what = str(cause.api)

@@ -14,22 +14,22 @@ _UUID_TAIL = re.compile(r"-([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-
 
 
 def clock(time_ms: int, zone: tzinfo = UTC) -> str:
-    """The time of day: `02:14:07`."""
+    """Return the time of day: `02:14:07`."""
     return _datetime(time_ms, zone).strftime("%H:%M:%S")
 
 
 def precise_clock(time_ms: int, zone: tzinfo = UTC) -> str:
-    """The time of day to the millisecond: `02:14:07.250`."""
+    """Return the time of day to the millisecond: `02:14:07.250`."""
     return f"{clock(time_ms, zone)}.{time_ms % 1000:03}"
 
 
 def day(time_ms: int, zone: tzinfo = UTC) -> str:
-    """The date: `2026-11-21`."""
+    """Return the date: `2026-11-21`."""
     return _datetime(time_ms, zone).strftime("%Y-%m-%d")
 
 
 def duration(duration_ms: int) -> str:
-    """A length of time as people say it: `850 ms`, `10.2 s`, `2 min 5 s`, `3 h 10 min`, `8 days 2 h`."""
+    """Return a length of time in words: `850 ms`, `10.2 s`, `2 min 5 s`, `3 h 10 min`, `8 days 2 h`."""
     seconds = abs(duration_ms) // 1000
     if seconds < 60:
         text = f"{abs(duration_ms)} ms" if seconds == 0 else f"{abs(duration_ms) // 100 / 10:g} s"
@@ -44,36 +44,36 @@ def duration(duration_ms: int) -> str:
 
 
 def name(member_id: str) -> str:
-    """A member id that can be read: of the UUID that ends it only the first eight digits are left."""
+    """Return a readable member id: only the first eight digits are left of the UUID at its end."""
     return _UUID_TAIL.sub(r"-\1", member_id) or "a client without a member id"
 
 
 def member(identity: MemberIdentity) -> str:
-    """A member that can be recognized: ids of KIP-848 have nothing of the client's name in them."""
+    """Return a recognizable name of a member: member ids of KIP-848 have nothing of the client's name in them."""
     if identity.client_id and _KIP_848_ID.fullmatch(identity.member_id):
         return f"{identity.client_id} ({identity.member_id[:8]})"
     return name(identity.member_id)
 
 
 def names(member_ids: Iterable[str]) -> str:
-    """Members in a sentence; when there are many, the first ones and how many more."""
+    """Return members as a list in a sentence; of many members the first ones and how many more."""
     return listed([name(member_id) for member_id in member_ids])
 
 
 def listed(texts: Sequence[str], shown: int = NAMES_SHOWN) -> str:
-    """`a, b and c`, or `a, b and 7 more`."""
+    """Return `a, b and c`, or `a, b and 7 more`."""
     if len(texts) > shown:
         return f"{', '.join(texts[:shown])} and {len(texts) - shown} more"
     return " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else "".join(texts)
 
 
 def count(number: int, thing: str) -> str:
-    """`1 member`, `3 members`."""
+    """Return `1 member`, `3 members`."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def ranges(partitions: Iterable[int]) -> str:
-    """Partition numbers, neighbours together: `0-2, 5`."""
+    """Return partition numbers with neighbours together: `0-2, 5`."""
     runs: list[list[int]] = []
     for partition in sorted(partitions):
         if runs and partition == runs[-1][1] + 1:

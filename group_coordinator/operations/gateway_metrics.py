@@ -90,7 +90,7 @@ GATEWAY_METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().va
 
 
 def gateway_registry(metrics: GatewayMetrics) -> CollectorRegistry:
-    """A registry with a gateway's numbers and those of its process."""
+    """Return a registry with a gateway's numbers and those of its process."""
     registry = CollectorRegistry()
     registry.register(GatewayCollector(metrics))
     ProcessCollector(registry=registry)

@@ -35,14 +35,14 @@ class GroupLog:
         self._lines = 0
 
     def history(self, record: History) -> None:
-        """A record of history; most types have no line here."""
+        """Log a record of history; most types have no line here."""
         happened = str(type(record).__struct_config__.tag)
         level = _LEVELS.get(happened)
         if level is not None and _log.isEnabledFor(level) and self._may_write():
             _log.log(level, sentence(record), extra={"group_id": record.group_id, "happened": happened})
 
     def dead_letter(self, key: bytes | None, reason: str, headers: Mapping[str, str]) -> None:
-        """An event that could not be read."""
+        """Log an event that could not be read."""
         if self._may_write():
             where = f"{headers.get('topic')}, partition {headers.get('partition')}, offset {headers.get('offset')}"
             text = f"dead letter of {where}: {headers.get('detail', reason)}"

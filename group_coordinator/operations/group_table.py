@@ -56,7 +56,7 @@ class Recently:
             counts[name] += 1
 
     def most(self, number: int) -> list[tuple[str, int]]:
-        """The groups to which it happened most."""
+        """Return the groups with the highest counts."""
         oldest = int(self._now_s() // _SLICE_S) - RECENTLY_S // _SLICE_S
         total: Counter[str] = Counter()
         for begun, counts in self._slices:
@@ -80,7 +80,7 @@ class GroupTable:
         self.rebalances, self.expiries, self.refusals = Recently(now_s), Recently(now_s), Recently(now_s)
 
     def put(self, group_id: str, snapshot: LightSnapshot | None) -> None:
-        """The group is so now; None: it is gone."""
+        """Store the group as it is now; None removes it."""
         with self._lock:
             before = self._groups.pop(group_id, None)
             self._rebalancing.pop(group_id, None)

@@ -47,15 +47,15 @@ class Health:
         self._written_s = 0.0
 
     def polled(self) -> None:
-        """The app's loop has looked at its queries."""
+        """Note that the application has looked at its queries."""
         self._polled_s = self._now_s()
 
     def batch_ended(self, shard: int) -> None:
-        """A batch of this shard has ended."""
+        """Note that a batch of this shard has ended."""
         self._sign(self._batches_s, shard)
 
     def tick_written(self, shard: int) -> None:
-        """Kafka has taken a tick of this shard."""
+        """Note that Kafka has taken a tick of this shard."""
         self._sign(self._ticks_s, shard)
 
     def stands_still(self, shard: int, why: str | None) -> None:

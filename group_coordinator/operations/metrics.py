@@ -239,7 +239,7 @@ class Metrics:
                 self.begin(metric, *labels)
 
     def begin(self, metric: Metric, *labels: str) -> None:
-        """Have a series at zero before the first occurrence: of a counter or a histogram."""
+        """Start a series of a counter or a histogram at zero, before its first occurrence."""
         if metric.kind == "counter":
             self._counters[metric].labels(*labels)
         else:

@@ -9,8 +9,7 @@ _BEGINNING = 250
 
 
 def kept_name(group_id: str) -> str:
-    """The id, or what stands for one that is very long: its beginning, and what tells it from others in this
-    process."""
+    """Return the id. Of a very long id return its beginning, and a mark that distinguishes it in this process."""
     if len(group_id) <= NAME_CHARACTERS_MAX:
         return group_id
     return f"{group_id[:_BEGINNING]}... ({len(group_id)} characters, {digest(group_id).hex()})"

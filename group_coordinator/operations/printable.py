@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """A text as one line without control characters."""
+    """Return a text as one line without control characters."""
     return (
         text
         if text.isprintable()

@@ -21,7 +21,8 @@ CONNECTIONS_MAX = 64
 
 
 def operations_server(host: str, port: int, registry: CollectorRegistry, health: Probes) -> HttpServer:
-    """The endpoint, which listens but does not serve yet. Port 0: a free one. Raises OSError where it cannot listen.
+    """Return the endpoint, which listens but does not serve yet. Port 0 stands for a free one. Port 0: a free one.
+    Raises OSError where it cannot listen.
 
     Bound to this machine, it answers only requests that name it, so that no page from elsewhere can read it.
     """

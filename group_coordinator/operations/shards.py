@@ -64,12 +64,12 @@ class Shards:
             self._metrics.add(m.FOREIGN_TICKS, str(shard), by=status.foreign_ticks - before.foreign_ticks)
 
     def clock_ms(self, shard: int) -> int:
-        """The shard's time; wall time before its first batch."""
+        """Return the shard's time; wall time before its first batch."""
         last = self._last.get(shard)
         return last.clock_ms if last is not None and last.clock_ms else _wall_ms()
 
     def values(self) -> Iterator[Value]:
-        """The gauges of the shards."""
+        """Yield the gauges of the shards."""
         with self._lock:
             known, tickers = dict(self._last), dict(self._tickers)
         for number, last in known.items():

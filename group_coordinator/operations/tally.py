@@ -56,12 +56,12 @@ class Tally:
         self._counts = _HistoryCounts(metrics, groups)
 
     def event(self, shard: int, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> None:
-        """A record of the events topic."""
+        """Count a record of the events topic."""
         self._appended[shard, offset] = timestamp_ms
         self._metrics.add(m.EVENTS, m.TICK if key is None else _api(value))
 
     def answer(self, partition: int, timestamp_ms: int, value: bytes) -> None:
-        """A record of the responses topic. Raises msgspec.DecodeError."""
+        """Count a record of the responses topic. Raises msgspec.DecodeError."""
         answer = read_answer(value)
         shard = self._shard_of(answer.group_id)
         if shard is None or not self._repeats.is_new("answers", partition, answer.group_id, answer.epoch, answer.seq):
@@ -73,7 +73,8 @@ class Tally:
             self._metrics.observe(m.ANSWER_SECONDS, max(0, timestamp_ms - appended_ms) / 1_000, api)
 
     def history(self, value: bytes) -> History | None:
-        """A record of the history topic; None: it was counted before, or elsewhere. Raises msgspec.DecodeError."""
+        """Count a record of the history topic and return it; None if it was counted before, or elsewhere. Raises
+        msgspec.DecodeError."""
         record = decode_history(value)
         if self._shard_of(record.group_id) is None:
             return None
@@ -83,13 +84,13 @@ class Tally:
         return record
 
     def group(self, key: bytes, value: bytes | None) -> None:
-        """A record of the assignments topic. Raises msgspec.DecodeError."""
+        """Count a record of the assignments topic. Raises msgspec.DecodeError."""
         group_id = key.decode(errors="replace")
         if self._shard_of(group_id) is not None:
             self._groups.put(group_id, None if value is None else read_snapshot(value))
 
     def dead_letter(self, shards: frozenset[int], key: bytes | None, headers: Mapping[str, str]) -> str | None:
-        """A record of the dead-letters topic: its reason. None: it was counted before, or elsewhere."""
+        """Count a record of the dead-letters topic, return its reason; None if it was counted before, or elsewhere."""
         shard = headers.get("partition")
         if shard is not None and int(shard) not in shards:
             return None

@@ -70,7 +70,7 @@ class TopicsReader:
         self._follower.stop()
 
     def end_offset(self, shard: int) -> int | None:
-        """The end of a shard's events, as of the last fetch; None while it is not known."""
+        """Return the end of a shard's events as of the last fetch; None while it is not known."""
         return self._ends.get((self._topics.events, shard))
 
     def values(self) -> Iterator[Value]:

@@ -41,7 +41,7 @@ class Beginning(Struct, frozen=True):
     group: RecordedGroup
 
     def state(self, group_id: str, config: GroupConfig) -> State:
-        """The group right then, as a replay goes on from it."""
+        """Return the group at this time, from which a replay goes on."""
         coordinator, now_ms = GroupCoordinator(group_id, config), self.from_us // 1000
         coordinator.handle(RecordedEvent(-1, now_ms, now_ms, self.group))
         assert coordinator.group is not None
@@ -84,7 +84,7 @@ def _was_known(request: GroupRequest) -> bool:
 def beginning_after(
     after_us: int, requests: Sequence[GroupRequest], records: Sequence[LoggedRecord]
 ) -> Beginning | None:
-    """The end of the first join phase after a time that the log tells completely; None if there is none.
+    """Return the end of the first join phase after a time that the log tells completely; None if there is none.
 
     `records`: those of the offsets log, if it is there.
     """

@@ -43,11 +43,11 @@ class BrokerSettings(Struct, kw_only=True):
     """Given ones that the broker's answers contradict: with them a replay is a *what if*."""
 
     def all(self) -> dict[str, int]:
-        """Those that a replay needs: the broker's, Kafka's defaults where nothing shows another."""
+        """Return the settings that a replay needs: the broker's, and Kafka's defaults for those that nothing shows."""
         return {name: getattr(self.config, name) for name in sorted(SETTINGS)}
 
     def unusual(self) -> dict[str, int]:
-        """Those of them that are not Kafka's defaults."""
+        """Return the settings that are not Kafka's defaults."""
         return {name: value for name, value in self.all().items() if value != getattr(GroupConfig(), name)}
 
 
@@ -67,7 +67,8 @@ SETTINGS = frozenset(setting.name for setting in fields(GroupSettings)) - _OWN
 
 
 def parse_settings(given: Mapping[str, str]) -> dict[str, int]:
-    """Settings by our names, from Kafka's names (`group.max.size`) or ours. Raises ValueError with what is wrong."""
+    """Return settings by our names, from Kafka's names (`group.max.size`) or ours. Raises ValueError that says what is
+    wrong."""
     known = {*SETTINGS, PARTITIONS}
     parsed: dict[str, int] = {}
     for name, text in given.items():

@@ -105,7 +105,7 @@ class Expected(Struct, kw_only=True):
     """Member id -> group instance id, of static members."""
 
     def generation(self, number: int, now_us: int) -> Generation | None:
-        """The next generation of that number: a group may be removed, and count from 1 again."""
+        """Return the next generation of that number: a group may be removed, and count from 1 again."""
         first = bisect_left(self.generations, now_us - LATE_MS * 1000, key=lambda each: each.ready_us)
         return next(
             (generation for generation in islice(self.generations, first, None) if generation.number == number), None
@@ -153,7 +153,7 @@ def answer_disagreement(step: Step, answer: Answer, at_us: int) -> Disagreement 
 
 
 def comparable(request: GroupRequest, response: Json) -> Json:
-    """An answer without what Kafka leaves open: the order of members, prose, authorized operations."""
+    """Return an answer without what Kafka leaves open: the order of members, prose, authorized operations."""
     api = request.logged.api
     if is_of_old_broker(request.logged.connection):
         response = comparable_of_old_broker(response)

@@ -180,7 +180,7 @@ class GroupReplay:
         return max(self._clock_ms, min(clock_ms, deadline_ms - 1)) if step.before_timers else clock_ms
 
     def advance_to(self, clock_ms: int) -> None:
-        """Fire the timers that are due, one after the other; then see what the broker has done long since."""
+        """Fire the timers that are due, one after the other; then compare with what the broker has done by then."""
         moment_ms = self._clock_ms
         while (deadline_ms := self._coordinator.next_deadline_ms()) is not None and deadline_ms <= clock_ms:
             self._prepare_election(moment_ms)
@@ -192,7 +192,7 @@ class GroupReplay:
         self._check_overdue(clock_ms)
 
     def finish(self, clock_ms: int) -> None:
-        """The log ends here."""
+        """End the replay where the log ends."""
         self._at_us = clock_ms * 1000
         self._load_until(self._at_us)
         self.advance_to(clock_ms)

@@ -106,7 +106,7 @@ class GroupRequest(Struct, frozen=True, kw_only=True):
 
 
 def group_requests(logged: LoggedRequest, file_name: str, topic_ids: Mapping[str, str]) -> tuple[GroupRequest, ...]:
-    """The requests to groups that one logged request holds. Raises `KafkaJsonError`.
+    """Return the requests to groups that one logged request holds. Raises `KafkaJsonError`. Raises `KafkaJsonError`.
 
     `topic_ids`: topic name -> id. A commit that names its topic gets the id from there, as the broker adds it.
     """
@@ -275,7 +275,7 @@ def _without_partitions(
 
 
 def with_topic_ids(request: OffsetCommitRequest, topic_ids: Mapping[str, str]) -> OffsetCommitRequest:
-    """From Kafka 4.1 on the broker looks up the ids of the topics that a commit names, and stores them."""
+    """Add the ids of the topics that a commit names: from Kafka 4.1 on the broker looks them up and stores them."""
     topics = tuple(
         replace(topic, topic_id=topic.topic_id or topic_ids.get(topic.name)) for topic in request.topics
     )

@@ -99,7 +99,8 @@ def verify_histories(paths: Iterable[Path], progress: Callable[[HistoryReport], 
 
 
 def history_config(settings: Json) -> GroupConfig:
-    """The settings of a history: broker settings by their Kafka names, and `start_ms`, when the coordinator started."""
+    """Return the settings of a history: broker settings by their Kafka names, and `start_ms`, when the coordinator
+    started."""
     names = {setting.name: setting.name.replace("_", ".") for setting in fields(GroupConfig)}
     config = GroupConfig(**{ours: settings[name] for ours, name in names.items() if name in settings})
     phase_ms = settings["start_ms"] % config.offsets_retention_check_interval_ms
@@ -107,7 +108,7 @@ def history_config(settings: Json) -> GroupConfig:
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7386."""
+    """Apply a JSON merge patch (RFC 7386)."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -306,7 +307,7 @@ def _members_by_number(key: bytes, value: bytes) -> bytes:
 
 
 def group_state(group: Group) -> Json:
-    """A group in the words of a history's `groups`."""
+    """Return a group in the form of a history's `groups`."""
     classic = classic_group(group)
     deadlines: Json = {}
     for name, timer in group.timers.items():

@@ -51,7 +51,7 @@ class KafkaJsonError(ValueError):
 def request_from_kafka(
     api: str, version: int, body: object, topic_names: Mapping[str, str] = _NO_NAMES
 ) -> tuple[tuple[str, Request], ...]:
-    """The groups that a request addresses, each with its own request; one of no group gives nothing.
+    """Return the groups that a request addresses, each with its own request; none if it addresses no group.
 
     Every API of `APIS`; for ListGroups see `list_groups_from_kafka`. Raises `KafkaJsonError`.
     """
@@ -59,7 +59,7 @@ def request_from_kafka(
 
 
 def list_groups_from_kafka(version: int, body: object) -> ListGroupsRequest:
-    """ListGroups, which spans all groups. Raises `KafkaJsonError`."""
+    """Decode a ListGroups request, which spans all groups. Raises `KafkaJsonError`."""
     request = request_of(LIST_GROUPS, version, _values(LIST_GROUPS, "Request", version, body, _NO_NAMES))
     return cast(ListGroupsRequest, request)
 
@@ -77,7 +77,7 @@ def response_from_kafka(
 
 
 def response_to_kafka(api: str, version: int, response: GroupResponse) -> dict[str, Any]:
-    """The JSON that a broker would print for this answer.
+    """Return the JSON that a broker would print for this answer.
 
     Versions that know one group or one key only take a response of one. Raises `KafkaJsonError` for a version that
     is not spoken, ValueError for a response that the version cannot say.
@@ -90,7 +90,7 @@ def response_to_kafka(api: str, version: int, response: GroupResponse) -> dict[s
 
 
 def merge(api: str, responses: Sequence[Response]) -> Response:
-    """One answer of the answers to the requests that `request_from_kafka` gave, in their order.
+    """Merge the answers to the requests that `request_from_kafka` gave, in their order, into one.
 
     ValueError if there is not exactly one where the API addresses one group.
     """
@@ -107,7 +107,7 @@ def merge(api: str, responses: Sequence[Response]) -> Response:
 
 
 def topic_id_from_kafka(text: str) -> str | None:
-    """A topic id as text with hyphens; None for Kafka's zero uuid. Raises `KafkaJsonError`."""
+    """Return a topic id as text with hyphens; None for Kafka's zero uuid. Raises `KafkaJsonError`."""
     try:
         return topic_id_text(uuid_from_json(text))
     except JsonFormError as error:
@@ -115,7 +115,7 @@ def topic_id_from_kafka(text: str) -> str | None:
 
 
 def topic_id_to_kafka(topic_id: str | None) -> str:
-    """The reverse of `topic_id_from_kafka`."""
+    """Return a topic id as Kafka prints it."""
     return uuid_to_json(_topic_id_bytes(topic_id))
 
 

@@ -118,7 +118,7 @@ class RequestLog:
         self.end_us = max((end for _, end in spans), default=None)
 
     def requests(self) -> Iterator[LoggedRequest]:
-        """The group requests in the order of arrival. Once."""
+        """Yield the group requests in the order of arrival, once."""
         self.order = ConnectionOrder(self.contents.resolution_us)
         was_set = any(clock.base_us or clock.end_offset_us or list(clock.steps()) for clock in self.clocks)
         return self.order.arrange(self._sorter.take_sorted(self._shift if was_set else None))
@@ -150,7 +150,7 @@ class RequestLog:
         return self._names[request.file_index]
 
     def refuse(self, request: LoggedRequest, reason: EventProblem, detail: str) -> None:
-        """A request that could be read and is of no use after all becomes a dead letter too."""
+        """Make a dead letter of a request that could be read and cannot be used."""
         text = f"{request.api} v{request.api_version} {request.request.decode(errors='replace')}"
         self._refuse(request.file_index, request.line_number, text, reason, detail)
 

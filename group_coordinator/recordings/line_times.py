@@ -47,8 +47,8 @@ class LineTime(Struct, frozen=True):
 
 
 def line_time(prefix: bytes, time_zone: tzinfo, not_before_us: int = 0) -> LineTime:
-    """The last time in what stands before the request: log collectors put theirs in front of the broker's. Raises
-    `LineError`.
+    """Return the last time in what stands before the request: log collectors put theirs in front of the broker's.
+    Raises `LineError`.
 
     `time_zone`: that of times that do not say theirs. `not_before_us`: of a time that comes twice, where summer time
     ends, the one that is meant does not go back behind this.

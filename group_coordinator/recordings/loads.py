@@ -40,7 +40,7 @@ class Places:
         return self._root(_marks(request)[0])
 
     def last_heard_us(self, before: GroupRequest, after: GroupRequest | None, load_us: int) -> int:
-        """When the old coordinator last answered as one before a load: it may have answered other groups later.
+        """Return when the old coordinator last answered before a load.
 
         One that was started anew answers again, so of it only the group's last answer counts.
         """
@@ -64,7 +64,7 @@ def _marks(request: GroupRequest) -> tuple[object, object]:
 
 
 def loads_of(requests: Sequence[GroupRequest], moves: Sequence[BrokerLine], places: Places) -> list[Load]:
-    """The loads of one group. `requests`: all to it, those that were refused before they reached it included."""
+    """Return the loads of one group. `requests` are all to it, with those that were refused before they reached it."""
     asked = sorted(
         (request for request in requests if request.logged.api != _ANYWHERE),
         key=lambda request: request.logged.handled_us,

@@ -156,7 +156,7 @@ class FileClock:
         self._shown[step.line_number] = step, back
 
     def settle(self) -> None:
-        """All lines are read: find where the clock was set, and by how much."""
+        """Find where the clock was set, and by how much, when all lines are read."""
         offset_us = 0
         for line_number, (step, back) in sorted(self._shown.items()):
             if back and step.witnesses > step.against:
@@ -179,15 +179,15 @@ class FileClock:
         return self.base_us + (self._offsets_us[-1] if self._offsets_us else 0)
 
     def span(self) -> tuple[int, int] | None:
-        """The times of the earliest and the latest line, put right; None without any."""
+        """Return the corrected times of the earliest and the latest line; None if there are no lines."""
         if not self._spans:
             return None
         earliest = min(earliest_us + self.offset_us(line) for line, earliest_us, _ in self._spans)
         return earliest, max(latest_us + self.offset_us(line) for line, _, latest_us in self._spans)
 
     def steps(self) -> Iterator[tuple[int, int]]:
-        """Each line from which on the clock was set, and what was added to the times from there on: below 0, it was
-        set forward."""
+        """Return each line from which on the clock was set, and what was added to the times from there on; below 0
+        where it was set forward."""
         before_us = 0
         for line_number, offset_us in zip(self._lines, self._offsets_us, strict=True):
             yield line_number, offset_us - before_us

@@ -124,7 +124,7 @@ class LogContents:
         return None
 
     def note_request(self, request: GroupRequest) -> None:
-        """Requests come in the order of their arrival."""
+        """Note a request; requests come in the order of their arrival."""
         if request.set_aside is not None:
             _count(self.set_aside, request.set_aside)
         else:
@@ -206,7 +206,7 @@ class LogContents:
             self.not_assigned += 1
 
     def silences_us(self) -> list[int]:
-        """When a member still is one, though the log has nothing of it for longer than its session.
+        """Return when a member still was one, though the log has nothing of it for longer than its session.
 
         A session that began anew when the group was loaded is no such case.
         """
@@ -217,7 +217,7 @@ class LogContents:
         ]
 
     def moved_groups(self) -> Iterator[str]:
-        """Groups whose coordinator was another broker for a while, and nothing tells when."""
+        """Return the groups that another broker coordinated for a while, at times that nothing tells."""
         for group_id, places in self.places.items():
             if (places.moves or places.refused_after) and not self.loads.get(group_id):
                 yield group_id

@@ -194,12 +194,12 @@ def numbered_twice(log: RequestLog) -> list[int]:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 line`, `1,200 lines`."""
+    """Return `1 line`, `1,200 lines`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def duration(microseconds: int) -> str:
-    """A length of time, for people."""
+    """Return a length of time in words."""
     seconds, rest_us = divmod(microseconds, 1_000_000)
     if rest_us or seconds < _MINUTE_S:
         return f"{microseconds / 1_000_000:,.3f}".rstrip("0").rstrip(".") + " s"
@@ -217,14 +217,14 @@ def _moment(us: int) -> str:
 
 
 def names(all_of_them: Iterable[str]) -> str:
-    """Some names, and how many more there are."""
+    """Return some of the names, and how many more there are."""
     found = list(all_of_them)
     rest = len(found) - NAMES_SHOWN
     return ", ".join(map(name, found[:NAMES_SHOWN])) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def name(text: str) -> str:
-    """A name that others gave: nothing in it moves a terminal's cursor or ends the line."""
+    """Return a foreign name in a printable form: nothing in it moves a terminal's cursor or ends the line."""
     return _short(text if text.isprintable() else text.encode("unicode_escape").decode())
 
 

@@ -68,7 +68,7 @@ class OffsetsLog(Struct):
     """The first damaged lines, each with its number and what is wrong."""
 
     def doubts(self) -> Iterator[str]:
-        """The doubts about this dump, in sentences."""
+        """Return the doubts about this dump, in sentences."""
         for what, count in self.left_out.items():
             yield f"{count:,} records of the offsets log {what}: they are not compared."
         if self.damaged:
@@ -161,7 +161,7 @@ def value_version(value: bytes) -> int:
 
 
 def topic_ids_of(records: list[LoggedRecord]) -> dict[str, str]:
-    """Topic name -> id, as the values of version 4 tell."""
+    """Return the topics' ids by name, from the values of version 4."""
     found: dict[str, str] = {}
     for record in records:
         key, value = decode_record(record.key, record.value)
@@ -226,7 +226,7 @@ def _encode(value: Value, version: int) -> bytes:
 
 
 def describe_record(key: bytes, value: bytes | None) -> str:
-    """A record for people, with the times in it."""
+    """Describe a record, with the times in it."""
     decoded_key, decoded_value = decode_record(key, value)
     shown = "tombstone" if value is None else f"v{value_version(value)} {decoded_value}"
     return re.sub(r"\b(OffsetCommit|GroupMetadata)(Key|Value)", r"\1", f"{decoded_key} = {shown}")

@@ -22,7 +22,7 @@ def is_of_old_broker(connection: str) -> bool:
 
 
 def comparable_of_old_broker(answer: Json) -> Json:
-    """An answer without what the old coordinator leaves open, or does not tell."""
+    """Return an answer without what the old coordinator leaves open, or does not tell."""
     changed = dict(answer)
     if "groups" in changed:
         changed["groups"] = [_comparable_group(group) for group in changed["groups"]]
@@ -41,7 +41,7 @@ def _comparable_group(group: Json) -> Json:
 
 
 def sorted_topics(topics: list[Json]) -> list[Json]:
-    """Topics by name (or id), partitions by index."""
+    """Sort topics by name (or id), and partitions by index."""
     ordered = [
         {**topic, "partitions": sorted(topic["partitions"], key=lambda each: int(each["partitionIndex"]))}
         for topic in topics

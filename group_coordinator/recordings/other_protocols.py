@@ -52,7 +52,7 @@ class ProtocolTimes:
         self._classic_us.setdefault(group_id, []).append(us)
 
     def stretches(self, group_id: str) -> tuple[Stretch, ...]:
-        """The stretches of a group in their order; to be asked when all lines were read."""
+        """Return the stretches of a group in their order, when all lines have been read."""
         if group_id not in self._heartbeats_us:
             return ()
         found = self._stretches.get(group_id)

@@ -17,7 +17,7 @@ HAND_OVER_US = 50_000
 
 
 def steps_of(requests: Iterable[GroupRequest]) -> list[Step]:
-    """One step for each request, with the times between which the broker took it up."""
+    """Return one step for each request, with the times between which the broker handled it."""
     return [_step(index, request) for index, request in enumerate(requests)]
 
 
@@ -42,7 +42,7 @@ def expected_of(
     entries: list[LogEntry] | None,
     loads: list[Load],
 ) -> Expected:
-    """The broker's side of one group."""
+    """Return the broker's side of one group."""
     expected = Expected(records=records, entries=entries, loads=loads)
     for request in requests:
         if not isinstance(request.request, JoinGroupRequest):

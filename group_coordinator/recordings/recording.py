@@ -103,7 +103,7 @@ class RecordingReport(Struct, kw_only=True):
         return None
 
     def summary(self) -> str:
-        """`N requests, N equal, N differ, N cannot be compared (why)`."""
+        """Return `N requests, N equal, N differ, N cannot be compared (why)`."""
         aside = sum(self.not_compared.values())
         why = "; ".join(f"{count} {reason}" for reason, count in self.not_compared.items())
         return (

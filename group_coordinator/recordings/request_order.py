@@ -83,7 +83,7 @@ def _shifted(request: LoggedRequest, shift: Shift) -> LoggedRequest:
 
 
 def moved(request: LoggedRequest, by_us: int) -> LoggedRequest:
-    """A request with other times."""
+    """Return a request with other times."""
     return replace(
         request,
         arrival_us=request.arrival_us + by_us,
@@ -126,7 +126,7 @@ class ConnectionOrder:
         self._last: LoggedRequest | None = None
 
     def arrange(self, requests: Iterator[LoggedRequest]) -> Iterator[LoggedRequest]:
-        """`requests` come sorted by their arrival."""
+        """Put requests into order; they come sorted by their arrival."""
         for request in requests:
             if self._is_repeated(request):
                 self.repeated += 1

@@ -18,10 +18,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def unpacked(raw: IO[bytes]) -> ByteStream:
-    """A plain or gzip file, to be read as plain.
-
-    Raises OSError for a pipe: files are looked at before they are read.
-    """
+    """Open a plain or gzip file as plain bytes. Raises OSError for a pipe: files are looked at before they are read."""
     if not raw.seekable():
         raise OSError(errno.ESPIPE, "a pipe cannot be read here; write it to a file first", str(raw.name))
     compressed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
@@ -30,7 +27,7 @@ def unpacked(raw: IO[bytes]) -> ByteStream:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes, int]]:
-    """Number, text and, of a line that is too long, its length: then the text is its beginning.
+    """Yield number and text of each line, and the length of a line that is too long: its text is then the beginning.
 
     Raises ValueError for a gzip file that is damaged, OSError for one that cannot be read.
     """

@@ -36,7 +36,7 @@ class Track(Struct):
     """It is wrong, and will not be right again by itself."""
 
     def disagrees(self, found: Disagreement, steps: Sequence[Step]) -> None:
-        """Something came out otherwise than the broker had it, and no other order mends it."""
+        """Note that something differs from what the broker did, and no other order mends it."""
         is_stalled = found.kind == "time" and abs(found.late_ms) <= LONG_STALL_MS
         if found.kind not in ("answer", "time") or is_stalled or not 0 <= found.step < len(steps):
             return
@@ -47,7 +47,7 @@ class Track(Struct):
             self.is_lost = self.is_lost or (api in _OF_A_GENERATION and _succeeded(step))
 
     def agrees(self, agreed: Agreed, position: int) -> None:
-        """An answer is the broker's. Whoever is told that it is well is so in a group that is as it should be."""
+        """Note that an answer is the broker's. A member that gets no error is in a group that is as it should be."""
         step = agreed.step
         if not self.is_lost and step.request.logged.api in OF_MEMBERS and _is_member(step) and _succeeded(step):
             self.confirmed = Place(position if agreed.by_timer else position + 1, agreed.time_ms)

@@ -24,7 +24,7 @@ _DELTA_NAMES = {"bigint": "long", "date": "date", "timestamp": "timestamp", "str
 
 @cache
 def arrow_schema(table: Table) -> pa.Schema:
-    """The columns of a file: all but the day, which is in the file's path."""
+    """Return the columns of a file: all but the day, which is in the file's path."""
     return pa.schema(
         [pa.field(column.name, _arrow_type(column.sql_type)) for column in columns(table) if column.name != DAY]
     )
@@ -53,7 +53,7 @@ def _arrow_type(sql_type: str) -> pa.DataType:
 
 
 def delta_schema(table: Table) -> dict[str, Any]:
-    """The schema as Delta's transaction log has it."""
+    """Return the schema in the form of Delta's transaction log."""
     fields = [
         {
             "name": column.name,
@@ -88,6 +88,6 @@ def _struct_fields(sql_type: str) -> list[tuple[str, str]]:
 
 
 def day_text(day: int) -> str:
-    """Days since 1970 -> `2026-11-20`."""
+    """Return days since 1970 as `2026-11-20`."""
     return str(pa.scalar(day, pa.int32()).cast(pa.date32()).as_py())
 

@@ -20,7 +20,7 @@ ARROW = " -> "
 
 
 def chain_text(chain: Chain[str], end: str) -> str:
-    """The chain in one line; of a very long one the beginning and how many more."""
+    """Return the chain in one line; of a very long one the beginning and how many more."""
     shown = [fact for _, fact in chain[:LINKS_SHOWN_MAX]]
     if len(chain) > LINKS_SHOWN_MAX:
         shown.append(f"... {len(chain) - LINKS_SHOWN_MAX} more")

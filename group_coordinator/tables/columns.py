@@ -35,7 +35,7 @@ class Column(Struct, frozen=True):
 
 @cache
 def columns(table: Table) -> tuple[Column, ...]:
-    """The columns in order: fields as in the class, after each moment its timestamp, the day last."""
+    """Return the columns in order: fields as in the class, after each moment its timestamp, the day last."""
     found = []
     meanings = _meanings(table.row)
     for name, hint in get_type_hints(table.row, include_extras=True).items():
@@ -50,28 +50,28 @@ def columns(table: Table) -> tuple[Column, ...]:
 
 
 def row_schema(table: Table) -> str:
-    """The fields of a row as a Spark schema: what its JSON holds."""
+    """Return the fields of a row as a Spark schema, which its JSON has."""
     return ", ".join(f"`{column.name}` {column.sql_type}" for column in columns(table) if column.made_of is None)
 
 
 def table_schema(table: Table) -> str:
-    """The columns of the table as a Spark schema, with their meanings as comments."""
+    """Return the columns of the table as a Spark schema, with their meanings as comments."""
     return ", ".join(f"`{column.name}` {column.sql_type} COMMENT {quoted(column.meaning)}" for column in columns(table))
 
 
 def quoted(text: str) -> str:
-    """A string literal of Spark SQL."""
+    """Return a string literal of Spark SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def day_number(table: Table, row: AnyRow) -> int:
-    """The row's day, as days since 1970."""
+    """Return the row's day, as days since 1970."""
     moment_ms: int = getattr(row, table.day_of)
     return moment_ms // MS_PER_DAY
 
 
 def columns_reference() -> str:
-    """Markdown: every table and column with its type and meaning. A moment and its timestamp share a line."""
+    """Return Markdown with every table and column, its type and meaning. A moment and its timestamp share a line."""
     common = [column for column in columns(TABLES["events"]) if column.name in _meanings(Row)]
     changing = [column for column in columns(TABLES["rebalances"]) if column.name == LAST_SEQ]
     parts = [

@@ -109,7 +109,7 @@ class GroupTables(GroupFold):
         return True
 
     def take(self) -> list[AnyRow]:
-        """The rows that are new or have changed since the last call, each in its latest version."""
+        """Return the rows that are new or have changed since the last call, each in its latest version."""
         if self._rebalance_changed and self._rebalance is not None:
             self._change(self._rebalance.row)
         self._rebalance_changed = False
@@ -118,7 +118,7 @@ class GroupTables(GroupFold):
         return rows
 
     def standing(self, group_id: str) -> list[AnyRow]:
-        """The rows that have not ended: members that are there, what they own, the rebalance that runs."""
+        """Return the rows that have not ended: present members, what they own, the running rebalance."""
         running = [] if self._rebalance is None else [self._rebalance.row]
         return [*self._state.members.values(), *self._ownership.rows(group_id, self.epoch), *running]
 
@@ -316,7 +316,7 @@ class GroupTables(GroupFold):
 
 
 def row_key(row: AnyRow) -> tuple[object, ...]:
-    """Table and key of a row."""
+    """Return table and key of a row."""
     table = TABLE_OF[type(row)]
     return (table.name, *[getattr(row, name) for name in table.key])
 

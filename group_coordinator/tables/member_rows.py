@@ -24,11 +24,11 @@ class MemberRows:
     def give_id(
         self, record: HistoryRecord, identity: MemberIdentity, session_timeout_ms: int | None, at_ms: int
     ) -> None:
-        """A client was given an id and has not joined yet."""
+        """Begin the row of a client that was given an id and has not joined yet."""
         self._set(_begin(record, identity, at_ms, session_timeout_ms=session_timeout_ms))
 
     def find(self, record: HistoryRecord, found: JoinedMember, at_ms: int) -> None:
-        """The member is in the group; since when is not known."""
+        """Begin the row of a member that is in the group; since when is not known."""
         member = _begin(record, found.member, at_ms, session_timeout_ms=found.session_timeout_ms)
         self._set(
             replace(
@@ -42,7 +42,7 @@ class MemberRows:
         )
 
     def join(self, record: HistoryRecord, joined: JoinedMember, at_ms: int) -> None:
-        """The member was added to the group."""
+        """Note that the member was added to the group."""
         identity = joined.member
         # An id that was given out before keeps the row that it has had since.
         member = self.members.get(identity.member_id) or _begin(record, identity, at_ms)
@@ -64,12 +64,12 @@ class MemberRows:
     def rejoin(
         self, record: HistoryRecord, identity: MemberIdentity, topics: tuple[str, ...] | None, at_ms: int
     ) -> None:
-        """The member came into a rebalance."""
+        """Note that the member joined a rebalance."""
         member = self._known(record, identity, at_ms)
         self._set(replace(member, rejoins=member.rejoins + 1, subscribed_topics=topics, last_seq=record.seq))
 
     def change(self, record: HistoryRecord, changed: JoinedMember, at_ms: int) -> None:
-        """The member asks for something else."""
+        """Note that the member asks for something else."""
         member = self._known(record, changed.member, at_ms)
         self._set(
             replace(
@@ -82,7 +82,7 @@ class MemberRows:
         )
 
     def take_over(self, record: HistoryRecord, identity: MemberIdentity, old_member_id: str, at_ms: int) -> None:
-        """A static member goes on under a new id."""
+        """Go on with a static member under a new id."""
         old = self.members.get(old_member_id)
         old_identity = replace(identity, member_id=old_member_id)
         self.end(record, old_identity, "replaced", f"by {identity.member_id}", at_ms)
@@ -100,7 +100,7 @@ class MemberRows:
     def end(
         self, record: HistoryRecord, identity: MemberIdentity, ended_by: MemberEnd, reason: str | None, at_ms: int
     ) -> None:
-        """The member is no longer in the group, or its id is no longer valid."""
+        """End the row of a member that is no longer in the group, or whose id is no longer valid."""
         member = self._known(record, identity, at_ms)
         self.members.pop(member.member_id, None)
         lived_ms = at_ms - member.first_seen_ms
@@ -109,7 +109,7 @@ class MemberRows:
         )
 
     def enter_generation(self, record: HistoryRecord, member_ids: Iterable[str]) -> None:
-        """These members are in the record's generation."""
+        """Note that these members are in the record's generation."""
         generation_id = record.generation_id
         for member_id in member_ids:
             member = self.members.get(member_id)
@@ -120,7 +120,7 @@ class MemberRows:
                 )
 
     def end_all(self, at_ms: int) -> None:
-        """The history goes on with another life of the group and did not say how these ended."""
+        """End all rows as unknown: the history goes on with another epoch of the group."""
         for member in list(self.members.values()):
             del self.members[member.member_id]
             lived_ms = at_ms - member.first_seen_ms

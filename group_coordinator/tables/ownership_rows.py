@@ -37,7 +37,7 @@ class OwnershipRows:
     def assign(
         self, record: HistoryRecord, assignments: Sequence[MemberAssignment], at_ms: int, rebalance: int | None
     ) -> int | None:
-        """The assignment is in force. Returns how many partitions it has; None if it cannot be read."""
+        """Put the assignment into force. Returns how many partitions it has; None if it cannot be read."""
         before = dict(self.held)
         self.held.clear()
         count, is_readable = 0, bool(assignments)
@@ -63,7 +63,7 @@ class OwnershipRows:
         at_ms: int,
         rebalance: int | None,
     ) -> None:
-        """This member owns these partitions from now on; others keep theirs."""
+        """Make these partitions the member's from now on; others keep theirs."""
         before = self.held.pop(member_id, {})
         for topic in topics:
             had = before.get(topic.topic, {})
@@ -74,18 +74,18 @@ class OwnershipRows:
     def release(
         self, record: HistoryRecord, member_id: str, ended_by: OwnershipEnd, at_ms: int, rebalance: int | None
     ) -> None:
-        """The member owns nothing any more."""
+        """End the ownership of all that the member owns."""
         topics = self.held.pop(member_id, None)
         if topics:
             self._end(record, member_id, topics, ended_by, at_ms, rebalance)
 
     def release_all(self, record: HistoryRecord, ended_by: OwnershipEnd, at_ms: int) -> None:
-        """All partitions lose their owners."""
+        """End the ownership of all partitions."""
         for member_id in list(self.held):
             self.release(record, member_id, ended_by, at_ms, None)
 
     def hand_over(self, record: HistoryRecord, old_member_id: str, member_id: str, at_ms: int) -> None:
-        """A static member goes on under its new id with what it owned under the old one."""
+        """Pass what a static member owned under its old id to its new id."""
         topics = self.held.get(old_member_id, {})
         places = [(topic, partition) for topic, partitions in topics.items() for partition in partitions]
         self.release(record, old_member_id, "replaced", at_ms, None)
@@ -93,7 +93,7 @@ class OwnershipRows:
             self._hold(record, member_id, topic, partition, at_ms, None)
 
     def forget(self, group_id: str, epoch: int, at_ms: int) -> None:
-        """The history goes on with another life of the group and did not say how these ended."""
+        """End all rows as unknown: the history goes on with another epoch of the group."""
         for row in self.rows(group_id, epoch):
             self._changed(_ended(row, "unknown", at_ms, None, None))
         self.held.clear()

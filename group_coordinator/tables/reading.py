@@ -58,5 +58,5 @@ def _unreadable(raw: RawRecord, problem: Exception) -> Unreadable:
 
 
 def row_json(row: AnyRow) -> str:
-    """A row as JSON, as Spark takes it over."""
+    """Return a row as JSON that Spark reads."""
     return msgspec.json.encode(row).decode()

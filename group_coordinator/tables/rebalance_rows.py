@@ -35,7 +35,7 @@ class Running(Struct):
 
 
 def begin(record: RebalanceStarted, chain: Chain[str], at_ms: int) -> Running:
-    """The rebalance that a record starts. `chain` is what came before it."""
+    """Return the row of the rebalance that a record starts. `chain` is what came before it."""
     links = chain_before(chain, record.caused_by)
     member, cause = record.member, record.cause
     row = Rebalance(
@@ -68,31 +68,31 @@ def begin(record: RebalanceStarted, chain: Chain[str], at_ms: int) -> Running:
 
 
 def rejoin(running: Running, record: HistoryRecord, member_id: str, at_ms: int) -> None:
-    """A member came into the rebalance."""
+    """Note that a member joined the rebalance."""
     if running.start.join_ended_ms is None and running.waiting.get(member_id, at_ms) is None:
         running.waiting[member_id] = record.timestamp_ms
     running.start = replace(running.start, last_seq=record.seq)
 
 
 def rename(running: Running, record: HistoryRecord, old_member_id: str, member_id: str) -> None:
-    """A static member goes on under a new id."""
+    """Go on with a static member under a new id."""
     if old_member_id in running.waiting:
         running.waiting[member_id] = running.waiting.pop(old_member_id)
     running.start = replace(running.start, last_seq=record.seq)
 
 
 def extend(running: Running, record: HistoryRecord) -> None:
-    """The join phase goes on beyond its deadline."""
+    """Note that the join phase goes on beyond its deadline."""
     running.start = replace(running.start, extensions=running.start.extensions + 1, last_seq=record.seq)
 
 
 def choose_protocol(running: Running, record: HistoryRecord, protocol_name: str) -> None:
-    """The members have voted for an assignor."""
+    """Note the assignor that the members have voted for."""
     running.start = replace(running.start, protocol_name=protocol_name, last_seq=record.seq)
 
 
 def settle(running: Running, record: JoinPhaseCompleted, at_ms: int) -> None:
-    """The join phase is over."""
+    """Note that the join phase is over."""
     start = running.start
     running.waiting = {}
     running.start = replace(
@@ -109,12 +109,12 @@ def settle(running: Running, record: JoinPhaseCompleted, at_ms: int) -> None:
 
 
 def assign(running: Running, record: HistoryRecord, leader_id: str | None, partitions: int | None) -> None:
-    """The assignment has come."""
+    """Note that the assignment has come."""
     running.start = replace(running.start, leader_id=leader_id, partitions=partitions, last_seq=record.seq)
 
 
 def end(running: Running, record: RebalanceCompleted, at_ms: int) -> None:
-    """The rebalance is over."""
+    """End the rebalance."""
     start = running.start
     joined_ms = start.join_ended_ms
     running.waiting = {}
@@ -133,7 +133,7 @@ def end(running: Running, record: RebalanceCompleted, at_ms: int) -> None:
 
 
 def abandoned(running: Running, at_ms: int) -> Rebalance:
-    """The history goes on with another life of the group and did not say how this ended."""
+    """Return the row with an unknown end: the history goes on with another epoch of the group."""
     row = running.row
     return replace(
         row, ended_ms=at_ms, outcome="unknown", total_ms=at_ms - row.started_ms, last_seq=row.last_seq + 1

@@ -34,7 +34,7 @@ from schemas.observed_history import (
 
 
 def event_row(record: History, record_json: str) -> Event:
-    """Any record, flattened. `record_json` is what lies on the history topic."""
+    """Return any record as a flat row. `record_json` is its JSON on the history topic."""
     cause = record.cause
     return Event(
         group_id=record.group_id,
@@ -85,7 +85,7 @@ def _member_id(record: History) -> str | None:
 
 
 def commit_rows(record: OffsetsCommitted) -> list[Commit]:
-    """One row for each partition of a commit."""
+    """Return one row for each partition of a commit."""
     cause = record.cause
     rows = []
     for position, change in enumerate(record.offsets):

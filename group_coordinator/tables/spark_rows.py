@@ -27,7 +27,7 @@ _FOLDED = ("key", "value", "partition", "offset", "timestamp_ms")
 
 
 def fold_stream(history: DataFrame) -> DataFrame:
-    """Rows of `HISTORY_SCHEMA`, streaming -> rows of `ROWS_SCHEMA`, each batch those that it added or changed."""
+    """Fold a stream of `HISTORY_SCHEMA` into rows of `ROWS_SCHEMA`; each batch has those that it added or changed."""
     return (
         history.select(*_FOLDED)
         .groupBy("key")
@@ -41,7 +41,7 @@ def fold_batch(history: DataFrame) -> DataFrame:
 
 
 def table_rows(rows: DataFrame, table: Table) -> DataFrame:
-    """The rows of one table, in its columns."""
+    """Return the rows of one table, in its columns."""
     parsed = rows.where(f"table_name = '{table.name}'").selectExpr(
         f"from_json(row, '{row_schema(table)}', map('mode', 'FAILFAST')) row", "day"
     )
@@ -57,7 +57,7 @@ def table_rows(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def history_from_file(spark: SparkSession, path: str) -> DataFrame:
-    """The history that a replay wrote (`history.jsonl` or `history.parquet`) as rows of `HISTORY_SCHEMA`."""
+    """Read the history that a replay wrote (`history.jsonl` or `history.parquet`) as rows of `HISTORY_SCHEMA`."""
     if path.rstrip("/").endswith(".parquet"):
         found = spark.read.parquet(path).select("key", "value")
     else:
@@ -68,7 +68,7 @@ def history_from_file(spark: SparkSession, path: str) -> DataFrame:
 
 
 def without_places(records: DataFrame) -> DataFrame:
-    """Keys and values alone -> rows of `HISTORY_SCHEMA`."""
+    """Make rows of `HISTORY_SCHEMA` of keys and values alone."""
     nowhere = ("cast(null as int) partition", "cast(null as bigint) offset", "cast(null as bigint) timestamp_ms")
     return records.selectExpr("key", "value", *nowhere)
 

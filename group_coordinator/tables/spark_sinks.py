@@ -49,7 +49,7 @@ class Sink(Protocol):
         """Write a whole table, in place of what was there."""
 
     def read(self, table: Table) -> DataFrame:
-        """The table, each row in its latest version."""
+        """Return the table with each row in its latest version."""
 
 
 def open_sink(spark: SparkSession, directory: str, kind: Format) -> Sink:
@@ -127,8 +127,7 @@ class ParquetSink:
         self._directory = directory
 
     def prepare(self) -> None:
-        """Nothing is prepared: the first rows make the directories, and readers give columns that a file lacks as null.
-        """
+        """Do nothing: the first rows make the directories, and readers give columns that a file lacks as null."""
 
     def write(self, table: Table, rows: DataFrame, days: Sequence[int], batch_id: int) -> None:
         (

@@ -30,7 +30,7 @@ def history_stream(
     *,
     records_per_batch_max: int = RECORDS_PER_BATCH_MAX,
 ) -> DataFrame:
-    """The history topic as a stream, from its beginning or from where the checkpoint stands.
+    """Return the history topic as a stream, from its beginning or from the checkpoint on.
 
     Records that the topic deleted before they were read fail the query: the tables would lack them.
     """

@@ -64,11 +64,11 @@ class LogClock:
                 self._clocks.append(clock_ms)
 
     def at(self, time_ms: int) -> int:
-        """The clock at an append time."""
+        """Return the clock at an append time."""
         return _between(self._times, self._clocks, time_ms)
 
     def when(self, clock_ms: int) -> int:
-        """The append time at which the clock has come so far."""
+        """Return the append time at which the clock has come so far."""
         return _between(self._clocks, self._times, clock_ms)
 
 
@@ -182,7 +182,7 @@ class RecordedClients(Struct, frozen=True, kw_only=True):
 
 
 def read_clients(log: GroupLog, config: GroupConfig) -> RecordedClients:
-    """Raises LifeError when nobody joins, or when the members are no consumers."""
+    """Return the clients of a recorded log. Raises LifeError if no client joins, or if the members are no consumers."""
     return _Reader(log, config).read()
 
 

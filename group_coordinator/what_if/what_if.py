@@ -52,7 +52,8 @@ def play(
     static_members: bool = False,
     assignor: str | None = None,
 ) -> list[bytes]:
-    """The history, as it would lie on the topic. None: as it was. Raises LifeError for what cannot be played.
+    """Return the history as it would lie on the topic. Settings that are None stay as they were. None: as it was.
+    Raises LifeError for what cannot be played.
 
     `config` is what the log was coordinated with.
     """
@@ -170,7 +171,7 @@ class _Replay:
         self._actions.enter(max(time_ms, self.now_ms), action)
 
     def send(self, envelope: RequestEnvelope, request: object, sender: _ReplayedClient | None) -> None:
-        """A request reaches the log, and is handled."""
+        """Append a request to the log and handle it."""
         if sender is not None:
             self._senders[envelope.request_id] = sender
         self._offset += 1
