@@ -19,7 +19,6 @@ from group_coordinator.command_line import history_tables
 from group_coordinator.command_line.broker_log_report import given_settings
 from group_coordinator.command_line.dashboard import dashboard_settings
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
-from group_coordinator.command_line.broker_log_report import given_settings
 from group_coordinator.command_line.history_tables import TablesFormat, TablesFormatOption
 from group_coordinator.command_line.import_log import TimeZone, zone
 from group_coordinator.command_line.options import OPERATIONS, Settings, with_settings

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from coordinator_state import GroupConfig
-from group_coordinator.command_line import doubts, broker_log_report
+from group_coordinator.command_line import broker_log_report, doubts
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.evidence import Evidence, read_evidence
 from group_coordinator.command_line.import_log import DeadLetters, nothing_to_tell

@@ -28,7 +28,7 @@ def brokers_of(metadata: ClusterMetadata) -> dict[int, str]:
 
 
 def topic_names(admin: AdminClient, metadata: ClusterMetadata) -> dict[str, str]:
-    """Return the name of each topic by its id, in hexadecimal digits. `metadata` lists the topics. Raises KafkaException."""
+    """Return the names of topics by id, in hexadecimal digits. `metadata` lists the topics. Raises KafkaException."""
     names = [name for name, topic in metadata.topics.items() if topic.error is None]
     found = {}
     futures = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S) if names else {}

@@ -11,9 +11,9 @@ from group_coordinator.tables.fold import fold
 from group_coordinator.tables.layout import CHECKPOINT, Format, TablesError
 from group_coordinator.tables.rows import TABLES, AnyRow
 from group_coordinator.tables.versions import TableVersions
-from tests.tables.story import story
+from tests.tables.example_history import example_history
 
-ROWS = list(fold(story()))
+ROWS = list(fold(example_history()))
 
 
 def counts(directory: Path) -> dict[str, int]:
@@ -33,7 +33,7 @@ def broken_off() -> Iterator[AnyRow]:
 @pytest.mark.parametrize("kind", ["parquet", "delta"])
 def test_the_last_whole_version_is_found(kind: Format, tmp_path: Path) -> None:
     whole, tables = tmp_path / "whole", tmp_path / "tables"
-    write_tables(story(), whole, kind)
+    write_tables(example_history(), whole, kind)
     versions = TableVersions(tables, kind)
     assert not any((tables / name).exists() for name in TABLES)
     versions.write(ROWS[:1])
@@ -51,7 +51,7 @@ def test_the_last_whole_version_is_found(kind: Format, tmp_path: Path) -> None:
 
 
 def test_what_others_wrote_stays(tmp_path: Path) -> None:
-    write_tables(story(), tmp_path / "replayed", "parquet")
+    write_tables(example_history(), tmp_path / "replayed", "parquet")
     with pytest.raises(TablesError, match="no watcher wrote"):
         TableVersions(tmp_path / "replayed", "parquet")
     (tmp_path / "running" / CHECKPOINT).mkdir(parents=True)
@@ -59,4 +59,4 @@ def test_what_others_wrote_stays(tmp_path: Path) -> None:
         TableVersions(tmp_path / "running", "parquet")
     TableVersions(tmp_path / "watched", "parquet").write(ROWS)
     with pytest.raises(TablesError, match="watched cluster"):
-        write_tables(story(), tmp_path / "watched", "parquet")
+        write_tables(example_history(), tmp_path / "watched", "parquet")
