@@ -8,7 +8,8 @@ RUN apt-get update \
 # What changes seldom comes first: the dependencies, then the jars, then our own code.
 WORKDIR /opt/group-coordinator
 COPY pyproject.toml requirements.lock ./
-RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > requirements.txt \
+RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+print(*project['dependencies'], *project['optional-dependencies']['spark'], sep='\n')" > requirements.txt \
  && pip install --no-cache-dir --constraint requirements.lock --requirement requirements.txt
 
 ENV GROUP_COORDINATOR_CACHE=/opt/group-coordinator/cache

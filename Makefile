@@ -19,7 +19,7 @@ $(INSTALLED): pyproject.toml requirements.lock
 	  echo "Python 3.11, 3.12 or 3.13 is needed, and $(PYTHON) is $$($(PYTHON) --version 2>&1 || true)." \
 	       "Name another one: make install PYTHON=/path/to/python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[spark,dev]'
 	touch $@
 
 jars: $(INSTALLED) ## the jars of Spark's connectors and of Kafka, and class archives that make both start quicker (once, two minutes)

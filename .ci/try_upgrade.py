@@ -56,7 +56,8 @@ def install() -> list[str]:
     rmtree(ENVIRONMENT, ignore_errors=True)
     require(run([sys.executable, "-m", "venv", str(ENVIRONMENT)]), "no virtual environment can be made")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["spark"], *extras["dev"]]
     freed = [name if (name := _NAME.match(line)[0]) in UPGRADED else line for line in wanted]  # type: ignore[index]
     require(run(pip("install", "--quiet", "--upgrade", "pip", "setuptools", "wheel")), "pip cannot be upgraded")
     require(run(pip("install", "--quiet", *freed)), "the newest versions do not go together; pip said why")

@@ -6,7 +6,7 @@ JSONL as in `schemas.records_file`, or Parquet with the columns partition, key, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Literal, Protocol
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schemas.records_file import Record, encode_record
+from streaming.config import StreamingConfig
 from streaming.rows import NO_PARTITION, OutputRecord
 from streaming.topics import Topics
 
@@ -33,6 +34,20 @@ class OutputFiles(Protocol):
     """Open files, one for each topic."""
 
     def write(self, record: OutputRecord) -> None: ...
+
+
+def write_files(
+    records: Iterable[OutputRecord],
+    config: StreamingConfig,
+    directory: Path,
+    kind: Format = "jsonl",
+    on_record: Callable[[OutputRecord], None] = lambda record: None,
+) -> None:
+    """Write outputs to files, one for each topic; `on_record` sees each of them (progress, summaries)."""
+    with open_output_files(directory, config.topic_settings.topics, kind) as files:
+        for record in records:
+            files.write(record)
+            on_record(record)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ A log is ordered by partition and offset, and ends with the last tick of each pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -21,7 +21,6 @@ from streaming.config import StreamingConfig
 from streaming.event_log_pieces import lay_out
 from streaming.job import coordinate_batch, coordinate_stream, producer_records
 from streaming.operator import coordinate_rows
-from streaming.output_files import Format, open_output_files
 from streaming.rows import RECORD_SCHEMA, EventRow, OutputRecord
 from streaming.source import with_clock
 
@@ -98,20 +97,6 @@ def _rows_by_group(
         row = EventRow(record.offset or 0, clock_ms, record.timestamp_ms or 0, record.value)
         rows.setdefault((partition, record.key), []).append(row)
     return rows, clocks
-
-
-def write_files(
-    records: Iterable[OutputRecord],
-    config: StreamingConfig,
-    directory: Path,
-    kind: Format = "jsonl",
-    on_record: Callable[[OutputRecord], None] = lambda record: None,
-) -> None:
-    """Write outputs to files, one for each topic; `on_record` sees each of them (progress, summaries)."""
-    with open_output_files(directory, config.topic_settings.topics, kind) as files:
-        for record in records:
-            files.write(record)
-            on_record(record)
 
 
 def write_topics(outputs: DataFrame, config: StreamingConfig) -> None:

@@ -7,10 +7,9 @@ that it comes from, by which a replay sorts. The streaming query and the batch r
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-import pandas as pd
 import pyarrow as pa
 
 from coordinator_state import Answer, AssignmentChange, LogRecord, Output
@@ -27,6 +26,9 @@ from schemas.messages import (
     SyncGroupResponse,
 )
 from streaming.operator_config import OperatorConfig
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RECORD_SCHEMA = "partition int, offset long, timestamp_ms long, key binary, value binary"
 """Records of an events topic, of any partitions."""
@@ -195,6 +197,8 @@ def output_columns(outputs: Iterable[tuple[bytes | None, Iterable[OutputRecord]]
 def output_frame(outputs: Iterable[tuple[bytes | None, Iterable[OutputRecord]]]) -> pd.DataFrame:
     """Return the records of groups as the rows of `OUTPUT_SCHEMA`."""
     group_key, topic, partition, key, value, headers = output_columns(outputs)
+    import pandas as pd  # for Spark alone: files of outputs are written where it is not installed, too
+
     return pd.DataFrame(
         {
             "group_key": pd.Series(group_key, dtype=object),

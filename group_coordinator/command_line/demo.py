@@ -21,13 +21,13 @@ from group_coordinator.command_line.demo_view import DemoView
 from group_coordinator.command_line.explanation import explanation
 from group_coordinator.command_line.live_groups import LiveGroups
 from group_coordinator.command_line.signals import stop_requested
+from group_coordinator.command_line.spark_jvm import require_spark
 from group_coordinator.command_line.status_line import StatusLine
 from group_coordinator.command_line.summary import Summary
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.times import parse_duration_s, shown_zone
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.gateway.config import Address, GatewayConfig
-from group_coordinator.jars.java import require_java
 from group_coordinator.jars.resolving import resolve_jars
 from group_coordinator.members.host import MemberHost
 from group_coordinator.narrative import sentences
@@ -66,7 +66,7 @@ def demo(duration: _Duration = None) -> None:
         group-coordinator demo --duration 90s
     """
     duration_s = None if duration is None else parse_duration_s(duration)
-    require_java()
+    require_spark()
     zone = shown_zone(utc=False)
     with ExitStack() as stack:
         asked = stack.enter_context(stop_requested())

@@ -27,13 +27,12 @@ from group_coordinator.command_line.progress import Advance, count_progress
 from group_coordinator.command_line.replay_output import history_outputs
 from group_coordinator.command_line.replay_source import ReplaySource, replay_source, watched_source
 from group_coordinator.command_line.signals import was_interrupted
-from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, quiet_start, without_values
+from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, quiet_start, require_spark, without_values
 from group_coordinator.command_line.summary import Summary
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.times import parse_moment_ms, shown_zone
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.report import report_of_index
-from group_coordinator.jars.java import require_java
 from group_coordinator.kafka_topics.reader import partition_count
 from group_coordinator.narrative import words
 from schemas.history import History, decode_history
@@ -139,8 +138,8 @@ def replay(
         raise CommandError("Choose one of --streaming and --in-process.", WRONG_USE)
     zone_shown = shown_zone(utc=utc)
     watched = watched_source(sources, broker_log or (), topic_names, zone(time_zone), zone_shown)
-    if not in_process and watched is None:
-        require_java()
+    if watched is None:
+        require_spark(java=not in_process)
     wanted = _Wanted(out=out, kind=kind, to_topics=to_topics, tables=tables, tables_kind=tables_format, report=report)
     job = _Job(settings, wanted, 0 if until is None else parse_moment_ms("--until", until))
     began_s = time.monotonic()
@@ -305,7 +304,7 @@ class _Job:
         return records_of_files(spark, source.files)
 
     def _take(self, records: Iterable[OutputRecord]) -> None:
-        from streaming.replay import write_files
+        from streaming.output_files import write_files
 
         note = partial(self._note, self._config.topic_settings.topics)
         if self._out is not None:

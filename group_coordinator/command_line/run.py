@@ -20,10 +20,10 @@ from group_coordinator.command_line.live_groups import LiveGroups
 from group_coordinator.command_line.options import DryRun, Settings, with_settings
 from group_coordinator.command_line.own_gateway import OwnGateway
 from group_coordinator.command_line.signals import stop_requested
+from group_coordinator.command_line.spark_jvm import require_spark
 from group_coordinator.command_line.status_line import StatusLine
 from group_coordinator.command_line.tables import out, print_line
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.jars.java import require_java
 from group_coordinator.narrative import words
 from group_coordinator.operations.operations import Operations
 from schemas.settings import PORT_MAX
@@ -109,7 +109,7 @@ def run(
         for line in settings.lines():
             print_line(line)
         return
-    require_java()
+    require_spark()
     own_gateway = OwnGateway(gateway, gateway_config_file)
     if dashboard is not None:
         host_and_port(dashboard)  # what is wrong with it is said before anything is started

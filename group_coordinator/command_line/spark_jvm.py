@@ -8,13 +8,26 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 
 from group_coordinator.command_line.errors import CommandError, masked
+from group_coordinator.jars.java import require_java
 
 _LINES_SHOWN = 20
 _STOP_TIMEOUT_S = 20.0
 _SHORTEST_SECRET = 4
 """Shorter values are parts of ordinary words."""
+
+
+def require_spark(*, java: bool = True) -> None:
+    """Raises CommandError where Spark is not installed, and JavaError where its JVM could not start."""
+    if find_spec("pyspark") is None or find_spec("pandas") is None:
+        raise CommandError(
+            "This command runs the coordinator, which needs Spark: pip install 'group-coordinator[spark]'. (To watch a "
+            "cluster, or to replay a dump of its offsets topic, no Spark is needed.)"
+        )
+    if java:
+        require_java()
 
 
 @contextmanager

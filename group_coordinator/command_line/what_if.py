@@ -13,6 +13,7 @@ from confluent_kafka import KafkaException
 from coordinator_state import GroupConfig
 from group_coordinator.assignors import load_assignors
 from group_coordinator.command_line.errors import EXPECTED, CommandError, message_and_exit_code
+from group_coordinator.command_line.spark_jvm import require_spark
 from group_coordinator.dashboard import Change, ReplayFunction
 from group_coordinator.dashboard.sources import NOTE_FILE, Note
 from group_coordinator.kafka_topics.reader import partition_count, read_topic
@@ -97,7 +98,8 @@ def _records(config: StreamingConfig, topic: str, partition: int) -> Iterator[Re
 
 
 def _of_files(files: list[Path]) -> Iterator[Record]:
-    from streaming.event_log import EventLogError, read_records  # imports Spark
+    require_spark(java=False)
+    from streaming.event_log import EventLogError, read_records
 
     try:
         yield from read_records(files)

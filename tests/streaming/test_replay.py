@@ -17,8 +17,9 @@ import pytest
 from group_coordinator.recordings.events_import import EventsImport
 from schemas.records_file import Record, decode_record, encode_record
 from streaming.event_log import EventLogError, read_records, records_of_files
+from streaming.output_files import write_files
 from streaming.packed_outputs import output_records
-from streaming.replay import replay_batch, replay_in_process, replay_streaming, write_files
+from streaming.replay import replay_batch, replay_in_process, replay_streaming
 from streaming.rows import OutputRecord
 from streaming.session import prepare_session
 from tests.recordings.broker_logs import FIXTURES, followed_lines, lines_of
@@ -99,7 +100,8 @@ def test_a_stream_is_the_same_in_any_batches(
 def test_hash_seeds_make_no_difference(log_file: Path, tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from streaming.config import StreamingConfig;"
-        "from streaming.event_log import read_records; from streaming.replay import replay_in_process, write_files;"
+        "from streaming.event_log import read_records; from streaming.replay import replay_in_process;"
+        "from streaming.output_files import write_files;"
         "config = StreamingConfig(group_initial_rebalance_delay_ms=1000);"
         "found = replay_in_process(read_records([Path(sys.argv[1])]), config);"
         "write_files((each for _, group in found for each in group), config, Path(sys.argv[2]))"

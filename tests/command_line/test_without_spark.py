@@ -1,0 +1,52 @@
+"""What is installed without the extra `spark` is enough to watch a cluster, and to replay what it left."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.observed.recorded import CLUSTERS
+
+_ABSENT = ("pyspark", "py4j", "pandas", "numpy")
+_PROGRAM = f"""
+import sys
+sys.modules |= dict.fromkeys({_ABSENT!r})
+from group_coordinator.command_line.main import main
+sys.argv[0] = "group-coordinator"
+main()
+"""
+
+
+def call(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """A command in a process that has none of these."""
+    return subprocess.run([sys.executable, "-c", _PROGRAM, *map(str, arguments)], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("command", ["watch", "replay", "dashboard", "explain", "groups", "tap", "run"])
+def test_every_command_explains_itself(command: str) -> None:
+    done = call(command, "--help")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_dump_is_replayed(tmp_path: Path) -> None:
+    dump = CLUSTERS / "connect.offsets.jsonl.gz"
+    out, report, tables = tmp_path / "out", tmp_path / "report.html", tmp_path / "tables"
+    done = call("replay", dump, "--out", out, "--report", report, "--tables", tables, "--tables-format", "parquet")
+    assert done.returncode == 0, done.stderr
+    assert report.stat().st_size > 0
+    assert (tables / "rebalances").is_dir()
+    assert call("explain", "--from", out, "--group", "letters").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "line", ["run --embedded", "demo", "replay events.jsonl", "replay events.jsonl --in-process"]
+)
+def test_a_command_that_needs_spark_says_so(line: str) -> None:
+    done = call(*line.split())
+    assert done.returncode == 1
+    said = " ".join(done.stderr.split())
+    assert "This command runs the coordinator, which needs Spark: pip install 'group-coordinator[spark]'." in said
+    assert "Traceback" not in said
