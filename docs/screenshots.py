@@ -1,7 +1,8 @@
-"""Pictures of the dashboard's pages, taken from a running demo: `make screenshots` writes docs/images/.
+"""Pictures of the dashboard's pages, taken from a running demo and from recordings: `make screenshots` writes
+docs/images/.
 
 Needs Chromium (`CHROMIUM` names another one) and what the demo needs. It looks when the story has had its crash, its
-deploy and its flapping member.
+deploy and its flapping member. Pictures of watched clusters are of reports on the recordings of real clusters.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 IMAGES = Path(__file__).parent / "images"
+CLUSTERS = Path(__file__).parent.parent / "tests" / "fixtures" / "clusters"
+COMMAND = (sys.executable, "-m", "group_coordinator.command_line.main")
 START_TIMEOUT_S = 300
 STORY_S = 110
 """How long the story is played before the pictures are taken."""
@@ -43,6 +48,8 @@ class Picture(Struct, frozen=True, kw_only=True):
     height: int = 800
     theme: Literal["light", "dark"] = "light"
     act: Callable[[Page], None] = lambda page: None
+    recording: str = ""
+    """Of a cluster, in place of the demo."""
 
 
 def _open_crash(page: Page) -> None:
@@ -64,6 +71,20 @@ PICTURES = (
     Picture(name="what-if", view="/group/payments?compare=yes", ready="form.whatif", act=_play),
     Picture(name="groups-390", view="/groups", ready=".rows .row", width=390, height=844),
     Picture(name="group-390", view="/group/payments", ready="tr[data-key]", width=390, height=844, theme="dark"),
+    Picture(name="watch-groups", view="/groups", ready=".rows .row", height=520, recording="three-brokers"),
+    Picture(
+        name="watch-group",
+        view="/group/mixed",
+        ready="tr[data-key]",
+        act=_open_crash,
+        recording="three-brokers",
+    ),
+    Picture(
+        name="watch-epochs",
+        view="/group/pattern?at=1795371025300",
+        ready=".targets li",
+        recording="consumer-protocol",
+    ),
 )
 
 
@@ -83,6 +104,15 @@ def take(browser: Browser, address: str, picture: Picture) -> None:
     context.close()
 
 
+def report_on(recording: str, directory: Path) -> str:
+    """The address of a report on what a cluster left."""
+    report = directory / f"{recording}.html"
+    logs = [f"--broker-log={each}" for each in sorted(CLUSTERS.glob(f"{recording}.*server.log.gz"))]
+    dump = f"{recording}.offsets.jsonl.gz"
+    subprocess.run([*COMMAND, "replay", dump, *logs, f"--report={report}"], cwd=CLUSTERS, check=True)
+    return report.as_uri()
+
+
 def address_of(demo: subprocess.Popen[str]) -> str:
     """What the demo says that its dashboard's address is."""
     assert demo.stdout is not None
@@ -95,6 +125,19 @@ def address_of(demo: subprocess.Popen[str]) -> str:
         if time.monotonic() > began_s + START_TIMEOUT_S:
             break
     sys.exit("The demo did not start.")
+
+
+@contextmanager
+def running_demo() -> Iterator[str]:
+    """Its dashboard's address, when it has played its story."""
+    demo = subprocess.Popen([*COMMAND, "demo"], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        address = address_of(demo)
+        time.sleep(STORY_S)
+        yield address
+    finally:
+        demo.send_signal(signal.SIGINT)
+        demo.communicate(timeout=120)
 
 
 def main() -> None:
@@ -114,29 +157,16 @@ def main() -> None:
         sys.exit("There is no Chromium here.")
     from playwright.sync_api import sync_playwright
 
-    demo = None
-    if arguments.address is None:
-        demo = subprocess.Popen(
-            [sys.executable, "-m", "group_coordinator.command_line.main", "demo"],
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-    try:
-        address = arguments.address or address_of(demo)  # type: ignore[arg-type]
-        if demo is not None:
-            time.sleep(STORY_S)
-        IMAGES.mkdir(exist_ok=True)
-        with sync_playwright() as playwright:
+    wanted = [picture for picture in PICTURES if arguments.only is None or picture.name in arguments.only]
+    with tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
+        recordings = sorted({picture.recording for picture in wanted if picture.recording})
+        addresses = {recording: report_on(recording, Path(directory)) for recording in recordings}
+        is_needed = arguments.address is None and any(not picture.recording for picture in wanted)
+        with running_demo() if is_needed else nullcontext(arguments.address or "") as address:
             browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-            for picture in PICTURES:
-                if arguments.only is None or picture.name in arguments.only:
-                    take(browser, address, picture)
+            for picture in wanted:
+                take(browser, addresses.get(picture.recording, address), picture)
             browser.close()
-    finally:
-        if demo is not None:
-            demo.send_signal(signal.SIGINT)
-            demo.communicate(timeout=120)
 
 
 if __name__ == "__main__":
