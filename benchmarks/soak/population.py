@@ -55,7 +55,6 @@ class Participant:
         self.hosted: HostedMember = host.add(config, [topic])
         self.poll_at_s = 0.0
         self._owned: set[TopicPartition] = set()
-        self._done = 0
         self._poll_every_s = pace.heartbeat_interval_s
 
     @property
@@ -75,7 +74,6 @@ class Participant:
                     self._owned.difference_update(partitions)
                 case _:
                     pass
-        self._done += 1
         if self.hosted.machine.may_process:
             for partition in sorted(self._owned & self.hosted.machine.positions.keys()):
                 self.hosted.machine.processed(partition, self.hosted.machine.positions[partition] + 1)

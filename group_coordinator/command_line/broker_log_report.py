@@ -53,10 +53,10 @@ def _of_group(group: FollowedGroup, zone: tzinfo) -> Iterator[str]:
         )
     for part, following in zip(group.parts, [*group.parts[1:], None], strict=False):
         if part is group.parts[0] and part.beginning is not None:
-            known = f"{_moment(part.said[0].clock_ms, zone)} (generation {part.beginning.group.generation_id})"
+            known = f"{_moment(part.inputs[0].clock_ms, zone)} (generation {part.beginning.group.generation_id})"
             yield f"group {group.group_id}: it is older than the log; what it was before {known} is not known"
         if part.gap is not None:
-            until = "the end" if following is None else f"{_moment(following.said[0].clock_ms, zone)}"
+            until = "the end" if following is None else f"{_moment(following.inputs[0].clock_ms, zone)}"
             yield (
                 f"group {group.group_id}: what it was from {_moment(part.gap_from_ms, zone)} to {until} is not known: "
                 f"{part.gap.reason}"

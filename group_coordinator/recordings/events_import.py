@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from group_coordinator.recordings.following import FollowedGroup, Following, SaidToGroup
+from group_coordinator.recordings.following import FollowedGroup, Following, GroupInput
 from group_coordinator.recordings.group_requests import GroupRequest
 from schemas.events import encode_json, encode_request_event, encode_tick
 from schemas.java_hash import group_partition
@@ -27,8 +27,6 @@ class ImportCounts(Struct):
     """Requests of the log."""
     inferred: int = 0
     """Requests that are not in the log, and that the broker must have got."""
-    said: int = 0
-    """What the recording says besides requests."""
     ticks: int = 0
     groups: int = 0
     set_aside: int = 0
@@ -51,27 +49,26 @@ class EventsImport:
         self._clock_ms: list[int | None] = [None] * shard_count
 
     def __iter__(self) -> Iterator[Record]:
-        said = [(message, group) for group in self._following.groups for message in group.said()]
-        said.sort(key=lambda each: each[0].clock_ms)  # stable: what is said to one group keeps its order
-        for message, group in said:
-            yield from self._event(group, message)
+        inputs = [(item, group) for group in self._following.groups for item in group.inputs()]
+        inputs.sort(key=lambda pair: pair[0].clock_ms)  # stable: the inputs of one group keep their order
+        for item, group in inputs:
+            yield from self._event(group, item)
         if self._following.end_ms is not None:
             for partition in range(len(self._next_offset)):
                 yield from self._tick(partition, self._following.end_ms)
 
-    def _event(self, group: FollowedGroup, each: SaidToGroup) -> Iterator[Record]:
+    def _event(self, group: FollowedGroup, item: GroupInput) -> Iterator[Record]:
         partition = group_partition(group.group_id, len(self._next_offset))
-        yield from self._tick(partition, each.clock_ms)
-        if isinstance(each.said, GroupRequest):
-            if each.said.is_inferred:
+        yield from self._tick(partition, item.clock_ms)
+        if isinstance(item.value, GroupRequest):
+            if item.value.is_inferred:
                 self.counts.inferred += 1
             else:
                 self.counts.events += 1
-            value = _request(each.said)
+            value = _request(item.value)
         else:
-            self.counts.said += 1
-            value = encode_json(each.said)
-        yield self._record(partition, each.clock_ms, group.group_id.encode(), value)
+            value = encode_json(item.value)
+        yield self._record(partition, item.clock_ms, group.group_id.encode(), value)
 
     def _tick(self, partition: int, clock_ms: int) -> Iterator[Record]:
         """A tick, unless the clock already stands there."""

@@ -1,4 +1,4 @@
-"""The log of one broker followed, group by group: what was said to each group, and how far it is known.
+"""The log of one broker is replayed group by group: the inputs of each group, and how far they are known.
 
 This is what `verify` compares, and what an import writes as events: one way for both. Where a replay has lost what a
 group is, it goes on at the next join phase that the log tells completely; what lies between is not known.
@@ -15,7 +15,7 @@ from group_coordinator.recordings.begun_before import Beginning, beginning_after
 from group_coordinator.recordings.broker_settings import BrokerSettings, settings_of
 from group_coordinator.recordings.coordinator_log import CoordinatorLogs, LogEntry
 from group_coordinator.recordings.expectations import Disagreement, Expected, Load, Step
-from group_coordinator.recordings.group_replay import START, GroupReplay, Said
+from group_coordinator.recordings.group_replay import START, GroupReplay, ReplayInput
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_request_log import RequestLog
 from group_coordinator.recordings.loads import Places, loads_of, waited_for_move
@@ -35,11 +35,11 @@ ANOTHER = "the recording says what cannot follow from what it said before"
 _Timed = TypeVar("_Timed", LoggedRecord, LogEntry)
 
 
-class SaidToGroup(Struct, frozen=True):
-    """What is said to a group at a time of its clock."""
+class GroupInput(Struct, frozen=True):
+    """An input of a group, at a time of its clock."""
 
     clock_ms: int
-    said: GroupRequest | RecordedLeader | RecordedLoad | RecordedGroup | RecordingGap
+    value: GroupRequest | RecordedLeader | RecordedLoad | RecordedGroup | RecordingGap
 
 
 class Part(Struct, kw_only=True):
@@ -49,7 +49,7 @@ class Part(Struct, kw_only=True):
     """None: the group was born in it."""
     expected: Expected
     result: GroupResult
-    said: list[SaidToGroup]
+    inputs: list[GroupInput]
     gap: RecordingGap | None = None
     """What follows is not known."""
     gap_from_ms: int = 0
@@ -68,14 +68,14 @@ class FollowedGroup(Struct, kw_only=True):
     from_ms: int = 0
     """When the log begins."""
 
-    def said(self) -> Iterator[SaidToGroup]:
-        """All that was said to the group, in order: with this it does the same wherever it is replayed."""
+    def inputs(self) -> Iterator[GroupInput]:
+        """Yield all inputs of the group, in order. With these it does the same wherever it is replayed."""
         if not self.parts or self.parts[0].beginning is not None:
-            yield SaidToGroup(self.from_ms, RecordingGap(reason=OLDER))
+            yield GroupInput(self.from_ms, RecordingGap(reason=OLDER))
         for part in self.parts:
-            yield from part.said
+            yield from part.inputs
             if part.gap is not None:
-                yield SaidToGroup(part.gap_from_ms, part.gap)
+                yield GroupInput(part.gap_from_ms, part.gap)
 
     @property
     def compared(self) -> int:
@@ -261,13 +261,13 @@ class _Follower:
             replay.finish(until_ms)
         else:
             replay.advance_to(doubt[0].time_ms)
-        said = [SaidToGroup(message.clock_ms, _said(message)) for message in replay.said]
+        inputs = [GroupInput(item.clock_ms, _input_of(item)) for item in replay.inputs]
         if beginning is not None:
-            said.insert(0, SaidToGroup(from_us // 1000, beginning.group))
-        part = Part(beginning=beginning, expected=expected, result=result, said=said)
+            inputs.insert(0, GroupInput(from_us // 1000, beginning.group))
+        part = Part(beginning=beginning, expected=expected, result=result, inputs=inputs)
         if doubt is not None:
             part.gap = RecordingGap(reason=f"{ANOTHER} ({doubt[1].where})")
-            part.gap_from_ms = max(doubt[0].time_ms, said[-1].clock_ms if said else followed.from_ms)
+            part.gap_from_ms = max(doubt[0].time_ms, inputs[-1].clock_ms if inputs else followed.from_ms)
         taken = set(kept)
         return part, [step.request for step in result.steps if step.index not in taken and step.inferred is None]
 
@@ -299,8 +299,8 @@ def _known_from(
     return known
 
 
-def _said(said: Said) -> GroupRequest | RecordedLeader | RecordedLoad:
-    return said.said.request if isinstance(said.said, Step) else said.said
+def _input_of(item: ReplayInput) -> GroupRequest | RecordedLeader | RecordedLoad:
+    return item.value.request if isinstance(item.value, Step) else item.value
 
 
 def _after_join_phase(entries: list[LogEntry] | None, generation: int) -> list[LogEntry] | None:

@@ -76,11 +76,11 @@ class Agreed(Struct, frozen=True):
     """By a timer on the way to the next request, not by that request."""
 
 
-class Said(Struct, frozen=True):
-    """What is said to the group at a time of its clock: a request, whom the broker elects, or what a broker loads."""
+class ReplayInput(Struct, frozen=True):
+    """An input of the group at a time of its clock: a request, the leader that the broker elects, or a load."""
 
     clock_ms: int
-    said: Step | RecordedLeader | RecordedLoad
+    value: Step | RecordedLeader | RecordedLoad
 
 
 NO_STEP = -1
@@ -119,7 +119,7 @@ class GroupReplay:
         self.elections: set[int] = set()
         """Generations whose leader came from the order of Kafka's hash map."""
         self._last_step = 0
-        self.said: list[Said] = []
+        self.inputs: list[ReplayInput] = []
         """All that the group was told: with this it comes to the same, replayed anywhere."""
         self.agreed: list[Agreed] = []
         """Requests that were answered as the broker answered them."""
@@ -158,7 +158,7 @@ class GroupReplay:
         self._waiting[step.index] = None
         self._by_request[step.request.request_id] = step
         self._prepare_election(self._clock_ms)
-        self.said.append(Said(self._clock_ms, step))
+        self.inputs.append(ReplayInput(self._clock_ms, step))
         self._coordinator.handle(
             RequestEvent(
                 offset=step.index,
@@ -205,11 +205,11 @@ class GroupReplay:
             load = loads[self._next_load]
             self._next_load += 1
             self.advance_to(max(self._clock_ms, load.from_us // 1000))
-            said = RecordedLoad(
+            recorded = RecordedLoad(
                 loaded_ms=load.loaded_us // 1000, group_metadata=self._group_metadata, broker_id=load.broker_id
             )
-            self.said.append(Said(self._clock_ms, said))
-            self._coordinator.handle(RecordedEvent(NO_STEP, self._clock_ms, self._clock_ms, said))
+            self.inputs.append(ReplayInput(self._clock_ms, recorded))
+            self._coordinator.handle(RecordedEvent(NO_STEP, self._clock_ms, self._clock_ms, recorded))
             self._check(self._coordinator.take_outputs())
 
     def _prepare_election(self, moment_ms: int) -> None:
@@ -235,7 +235,7 @@ class GroupReplay:
         )
         if tuple(group.members)[: len(first)] != first:
             put_first(group, first)
-            self.said.append(Said(moment_ms, RecordedLeader(member_ids=first)))
+            self.inputs.append(ReplayInput(moment_ms, RecordedLeader(member_ids=first)))
 
     def _prepare_expiration(self, deadline_ms: int) -> None:
         """Sessions that end in one moment expire in any order: if the coordinator log tells it, that one is taken."""

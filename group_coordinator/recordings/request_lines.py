@@ -66,8 +66,6 @@ class ReadLine(Struct):
     logged_us: int
     arrival_us: int
     api_key: int
-    api_name: str
-    """As Kafka calls it."""
     connection: str
     correlation_id: int
     client_id: str
@@ -159,7 +157,6 @@ def read_line(
         logged_us=time.us,
         arrival_us=time.us - _us(read.totalTimeMs),
         api_key=header.requestApiKey,
-        api_name=header.requestApiKeyName,
         connection=read.connection,
         correlation_id=header.correlationId,
         client_id=header.clientId or "",

@@ -96,8 +96,8 @@ def moved(request: LoggedRequest, by_us: int) -> LoggedRequest:
 # ------------------------------------------------------------------------------------------------------- connections
 
 
-class _Life(Struct):
-    """One connection from its first request to its last; another may have had the same name."""
+class _Connection(Struct):
+    """A connection from its first request to its last; another one may have had the same name."""
 
     name: str
     ready_us: int
@@ -122,7 +122,7 @@ class ConnectionOrder:
         self._tolerance_us = 2 * rounding_us
         self._waiting: list[tuple[tuple[object, ...], LoggedRequest]] = []
         self._waiting_of: Counter[str] = Counter()
-        self._lives: dict[str, list[_Life]] = {}
+        self._connections: dict[str, list[_Connection]] = {}
         self._last: LoggedRequest | None = None
 
     def arrange(self, requests: Iterator[LoggedRequest]) -> Iterator[LoggedRequest]:
@@ -155,15 +155,16 @@ class ConnectionOrder:
         elif (before := self._before(request)) is not None:
             self._push(_delayed(request, max(before.ready_us, before.arrival_us + 1)))
             return
-        life = self._life_of(request)
-        if request.arrival_us < life.ready_us:
-            request = _delayed(request, life.ready_us)
+        connection = self._connection_of(request)
+        if request.arrival_us < connection.ready_us:
+            request = _delayed(request, connection.ready_us)
             if self._waiting and self._waiting[0][0] < _by_arrival(request):
                 self._push(request)
                 return
-        life.ready_us, life.correlation_id = max(life.ready_us, request.ready_us), request.correlation_id
-        self.mixed[request.connection] += life.is_other
-        yield request if life.name == request.connection else replace(request, connection=life.name)
+        connection.ready_us = max(connection.ready_us, request.ready_us)
+        connection.correlation_id = request.correlation_id
+        self.mixed[request.connection] += connection.is_other
+        yield request if connection.name == request.connection else replace(request, connection=connection.name)
 
     def _before(self, request: LoggedRequest) -> LoggedRequest | None:
         """A request of the same connection that came before, though its rounded time is a little later."""
@@ -179,26 +180,28 @@ class ConnectionOrder:
             None,
         )
 
-    def _life_of(self, request: LoggedRequest) -> _Life:
-        lives = self._lives.get(request.connection)
-        if lives is None:
-            lives = self._lives[request.connection] = []
-        over = [life for life in lives if life.ready_us - self._tolerance_us <= request.arrival_us]
-        goes_on = [life for life in over if request.correlation_id - life.correlation_id > 0 or _is_dip(life, request)]
-        if goes_on:
-            return max(goes_on, key=lambda each: each.correlation_id)
-        reused = next((life for life in over if life.ready_us + SAME_TIME_US < request.arrival_us), None)
+    def _connection_of(self, request: LoggedRequest) -> _Connection:
+        connections = self._connections.get(request.connection)
+        if connections is None:
+            connections = self._connections[request.connection] = []
+        idle = [known for known in connections if known.ready_us - self._tolerance_us <= request.arrival_us]
+        continued = [
+            known for known in idle if request.correlation_id > known.correlation_id or _is_dip(known, request)
+        ]
+        if continued:
+            return max(continued, key=lambda known: known.correlation_id)
+        reused = next((known for known in idle if known.ready_us + SAME_TIME_US < request.arrival_us), None)
         if reused is not None:
             self.reopened[request.connection] += 1
-            lives.remove(reused)
-        number = len(lives) + self.reopened[request.connection] + 1
+            connections.remove(reused)
+        number = len(connections) + self.reopened[request.connection] + 1
         name = request.connection if number == 1 else f"{request.connection} ({number})"
-        lives.append(_Life(name, request.arrival_us, request.correlation_id, is_other=bool(lives)))
-        return lives[-1]
+        connections.append(_Connection(name, request.arrival_us, request.correlation_id, is_other=bool(connections)))
+        return connections[-1]
 
 
-def _is_dip(life: _Life, request: LoggedRequest) -> bool:
-    return 0 < life.correlation_id - request.correlation_id <= DIP_MAX
+def _is_dip(connection: _Connection, request: LoggedRequest) -> bool:
+    return 0 < connection.correlation_id - request.correlation_id <= DIP_MAX
 
 
 def _delayed(request: LoggedRequest, until_us: int) -> LoggedRequest:
