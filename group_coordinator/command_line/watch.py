@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,12 +22,15 @@ from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.watch_outputs import WantedOutputs, open_outputs
 from group_coordinator.dashboard import DEFAULT_PORT, RunningServer, Source, SourceError, start_server
 from group_coordinator.observed.evidence import BOUNDED
+from streaming.config import StreamingConfig
 
 if TYPE_CHECKING:
     from group_coordinator.watch.source import WatchSource
     from group_coordinator.watch.writing import Output
 
-_SETTINGS = ("bootstrap_servers", "kafka", "offsets_retention_minutes")
+_SETTINGS = (
+    "bootstrap_servers", "kafka", "offsets_retention_minutes", "metrics_port", "metrics_host", "metrics_groups",
+)  # fmt: skip
 _CLIENT_ID = "group-coordinator-watch"
 _ALL_COMMITS = replace(BOUNDED, commits_max=None)
 
@@ -90,12 +94,28 @@ def watch(
         state=state,
     )
     serve = partial(start_server, host=host, port=port, token=token, settings=dashboard_settings(config, memory_mib))
-    _show(lambda: _start(serve, source, properties, outputs))
+    _show(lambda: _start(serve, source, properties, outputs), config)
 
 
-def _show(start: Callable[[], RunningServer]) -> None:
+def _with_metrics(server: RunningServer, config: StreamingConfig, stack: ExitStack) -> RunningServer:
+    """Open the endpoint with the metrics, where one is wanted. Raises OSError."""
+    from group_coordinator.watch.metrics import watch_endpoint
+
+    if config.metrics_port:
+        host, port, top = config.metrics_host, config.metrics_port, config.metrics_groups
+        try:
+            endpoint = stack.enter_context(watch_endpoint(server.source, server.index, host, port, top))
+        except BaseException:
+            server.stop()
+            raise
+        print_line(f"Metrics and health: {endpoint.url}/metrics, /health/live, /health/ready.")
+    return server
+
+
+def _show(start: Callable[[], RunningServer], config: StreamingConfig) -> None:
     try:
-        show(start)
+        with ExitStack() as stack:
+            show(lambda: _with_metrics(start(), config, stack))
     except SourceError as problem:
         raise CommandError(str(problem)) from problem
 

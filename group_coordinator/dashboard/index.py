@@ -6,7 +6,7 @@ One thread adds records, others read: every method takes the lock for a short ti
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from threading import Lock
 from typing import Any, NamedTuple
@@ -94,6 +94,8 @@ class Index:
         """Clusters whose own brokers coordinate the groups, and from which sources that is known."""
         self.first_ms: int | None = None
         self.last_ms = 0
+        self.on_news: Callable[[History], None] | None = None
+        """Is told each record that is new, at once, in the thread that adds it."""
         self.dead_letters: deque[DeadLetter] = deque(maxlen=self.settings.dead_letters_max)
         self._groups: dict[str, _Group] = {}
         self._feed: deque[Told] = deque(maxlen=self.settings.feed_max)
@@ -283,6 +285,8 @@ class Index:
         if is_news:
             self.records += 1
             self._feed.append(Told(self.records, record))
+            if self.on_news is not None:
+                self.on_news(record)
         self.first_ms = record.timestamp_ms if self.first_ms is None else min(self.first_ms, record.timestamp_ms)
         self.last_ms = max(self.last_ms, record.timestamp_ms)
         self._changed[record.group_id] = None

@@ -28,8 +28,8 @@ class RunningServer:
         self.address = address
         """Where to look, with the token where one is needed."""
         self.index = index
+        self.source = source
         self._server = server
-        self._source = source
 
     @property
     def is_running(self) -> bool:
@@ -41,7 +41,7 @@ class RunningServer:
         try:
             self._server.run()
         finally:
-            self._source.stop()
+            self.source.stop()
 
     def start(self) -> None:
         """Serve in a thread. Raises SourceError when the server does not come up."""
@@ -52,7 +52,7 @@ class RunningServer:
 
     def stop(self) -> None:
         self._server.stop()
-        self._source.stop()
+        self.source.stop()
 
     def __enter__(self) -> RunningServer:
         return self

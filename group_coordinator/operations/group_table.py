@@ -62,7 +62,7 @@ class Recently:
         for begun, counts in self._slices:
             if begun > oldest:
                 total.update(counts)
-        return _largest(total.items(), number)
+        return largest(total.items(), number)
 
 
 class GroupTable:
@@ -115,19 +115,19 @@ class GroupTable:
             (group_id, group.state): max(0, self._clock_ms(group_id) - group.since_ms)
             for group_id, group in self._rebalancing.items()
         }
-        for labels, running_ms in _largest(running.items(), self._top):
+        for labels, running_ms in largest(running.items(), self._top):
             yield Value(GROUP_REBALANCING, labels, running_ms / 1_000)
         for metric, recently in self._recently().items():
             for group_id, number in recently.most(self._top):
                 yield Value(metric, (group_id,), number)
         sizes = ((group_id, group.members) for group_id, group in self._groups.items() if group.members)
-        for group_id, number in _largest(sizes, self._top):
+        for group_id, number in largest(sizes, self._top):
             yield Value(GROUP_MEMBERS, (group_id,), number)
 
     def _recently(self) -> dict[Metric, Recently]:
         return {GROUP_REBALANCES: self.rebalances, GROUP_EXPIRIES: self.expiries, GROUP_REFUSALS: self.refusals}
 
 
-def _largest(pairs: Iterable[tuple[_Key, int]], number: int) -> list[tuple[_Key, int]]:
+def largest(pairs: Iterable[tuple[_Key, int]], number: int) -> list[tuple[_Key, int]]:
     """The largest values; among equal ones by name, so that the choice does not flicker."""
     return heapq.nsmallest(number, pairs, key=lambda pair: (-pair[1], pair[0]))

@@ -10,7 +10,7 @@ for Prometheus a series that appears with the first occurrence has not risen.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from typing import Literal, NamedTuple, get_args, get_type_hints
 
@@ -119,7 +119,8 @@ REBALANCE_SECONDS = _histogram(
 MEMBERS_JOINED = _counter("members_joined_total", "Members that were added to a group.")
 MEMBERS_GONE = _counter(
     "members_gone_total",
-    "Members that are gone by reason: `left`, `session_expired`, `did_not_rejoin`, `did_not_sync`, `group_full`.",
+    "Members that are gone by reason: `left`, `session_expired`, `did_not_rejoin`, `did_not_sync`, `group_full`; of a "
+    "watched group also `unknown` (left or expired, not known which).",
     "reason",
     known=[("left",), ("session_expired",), *_literals(MemberDropped, "reason")],
 )
@@ -128,7 +129,8 @@ MEMBERS_FENCED = _counter(
 )
 OFFSETS = _counter(
     "offsets_total",
-    "Offsets of single partitions by what happened to them: `committed`, `expired`, `deleted`.",
+    "Offsets of single partitions by what happened to them: `committed`, `expired`, `deleted`; of a watched group also "
+    "`unknown` (expired or deleted, not known which).",
     "change",
     known=[("committed",), ("expired",), ("deleted",)],
 )
@@ -212,29 +214,41 @@ GROUP_REFUSALS = _gauge(
 )
 GROUP_MEMBERS = _gauge("group_members", "Members of the group. The largest ones.", "group")
 
+SOURCE_AGE = _gauge(
+    "watched_source_age_seconds",
+    "Of a watcher: how far its knowledge of a source is behind: of the offsets topic, since it was last read to its "
+    "end; of a broker's log, since its last line; of polls, since the last answer.",
+    "source",
+)
+
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
 """All of them."""
+OF_A_WATCHER = (
+    REFUSALS, REBALANCES, REBALANCE_SECONDS, MEMBERS_JOINED, MEMBERS_GONE, MEMBERS_FENCED, OFFSETS, COMMITS, GROUPS,
+    MEMBERS, READY, GROUP_REBALANCING, GROUP_REBALANCES, GROUP_EXPIRIES, GROUP_MEMBERS, SOURCE_AGE,
+)  # fmt: skip
+"""What a watched cluster tells of its groups, under the names that the coordinator's own groups have."""
 
 
 class Metrics:
     """The registry, and how it is written to. Safe for several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: Sequence[Metric] = METRICS) -> None:
         self.registry = CollectorRegistry()
         self._counters = {
-            metric: _make_counter(metric, self.registry) for metric in METRICS if metric.kind == "counter"
+            metric: _make_counter(metric, self.registry) for metric in metrics if metric.kind == "counter"
         }
         self._histograms = {
             metric: Histogram(
                 metric.name, metric.meaning, metric.labels, buckets=metric.buckets, registry=self.registry
             )
-            for metric in METRICS
+            for metric in metrics
             if metric.kind == "histogram"
         }
         self._gauges = _Gauges()
         self.registry.register(self._gauges)
         ProcessCollector(registry=self.registry)
-        for metric in METRICS:
+        for metric in metrics:
             for labels in metric.known:
                 self.begin(metric, *labels)
 

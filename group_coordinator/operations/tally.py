@@ -53,7 +53,7 @@ class Tally:
         self._appended = Remembered(_EVENTS_REMEMBERED)
         """When the last requests were appended, by (shard, offset)."""
         self._letters = Remembered(_LETTERS_REMEMBERED)
-        self._counts = _HistoryCounts(metrics, groups)
+        self._counts = HistoryCounts(metrics, groups)
 
     def event(self, shard: int, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> None:
         """Count a record of the events topic."""
@@ -103,8 +103,8 @@ class Tally:
         return reason
 
 
-class _HistoryCounts(HistoryView):
-    """The counts of changes in groups."""
+class HistoryCounts(HistoryView):
+    """The counts of changes in groups. It is told each record once."""
 
     def __init__(self, metrics: m.Metrics, groups: GroupTable) -> None:
         self._metrics, self._groups = metrics, groups
@@ -124,6 +124,8 @@ class _HistoryCounts(HistoryView):
                 self._groups.happened(self._groups.expiries, record.group_id)
             case "dropped":
                 self._metrics.add(m.MEMBERS_GONE, reason or "")
+            case "unknown":
+                self._metrics.add(m.MEMBERS_GONE, "unknown")
 
     def member_fenced(self, record: HistoryRecord) -> None:
         self._metrics.add(m.MEMBERS_FENCED)

@@ -156,6 +156,9 @@ def test_compose_mounts_what_there_is_and_prometheus_scrapes_the_endpoint() -> N
     (job,) = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
     assert job["job_name"] == "group-coordinator"
     assert job["static_configs"] == [{"targets": [f"coordinator:{port}"]}]
+    assert services["watcher"]["environment"]["GROUP_COORDINATOR_METRICS_PORT"] == port
+    (found,) = job["dns_sd_configs"]
+    assert (found["names"], str(found["port"])) == (["watcher"], port)
     provisioning = DEPLOY / "grafana" / "provisioning"
     assert (
         yaml.safe_load((provisioning / "datasources" / "prometheus.yml").read_text())["datasources"][0]["type"]

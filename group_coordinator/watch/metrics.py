@@ -1,0 +1,109 @@
+"""Metrics of a watcher: its groups under the names that the coordinator's own groups have, and its sources' ages."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.rows import GroupRow
+from group_coordinator.dashboard.sources import Source
+from group_coordinator.history.fold import tell
+from group_coordinator.http_server.server import HttpServer
+from group_coordinator.operations import metrics as m
+from group_coordinator.operations.group_table import STATES, GroupTable, largest
+from group_coordinator.operations.metrics import Metric, Metrics, Value
+from group_coordinator.operations.server import operations_server
+from group_coordinator.operations.tally import HistoryCounts
+from schemas.group_states import ASSIGNING, NO_GROUP, REBALANCING, RECONCILING, UNKNOWN, GroupState
+from schemas.history import History
+
+_STATES = (*STATES, ASSIGNING, RECONCILING, UNKNOWN)
+_REBALANCING = frozenset({*REBALANCING, ASSIGNING, RECONCILING})
+
+
+def watch_endpoint(source: Source, index: Index, host: str, port: int, top: int) -> HttpServer:
+    """Return the endpoint, which does not serve yet. `top`: how many groups have series of their own. Raises OSError.
+
+    Counters count what happens from now on.
+    """
+    metrics = Metrics(m.OF_A_WATCHER)
+    groups = WatchedGroups(index, top)
+    began_ms = now_ms()
+    counts = HistoryCounts(metrics, groups)
+
+    def count(record: History) -> None:
+        if record.timestamp_ms >= began_ms:
+            tell(record, counts)
+
+    probes = WatchProbes(source)
+    metrics.gauges_from(groups.values)
+    metrics.gauges_from(lambda: source_ages(index))
+    metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if probes.not_ready() else 1.0)])
+    server = operations_server(host, port, metrics.registry, probes)
+    index.on_news = count
+    return server
+
+
+class WatchedGroups(GroupTable):
+    """The groups as gauges, as the index has them."""
+
+    def __init__(self, index: Index, top: int, clock: Callable[[], int] | None = None) -> None:
+        super().__init__(top, lambda _: 0, time.monotonic)
+        self._index = index
+        self._named_groups = top
+        self._now_ms = clock or now_ms
+
+    def values(self) -> Iterator[Value]:
+        time_ms = self._now_ms()
+        rows = [row for row in self._index.rows(time_ms) if row.state not in (NO_GROUP, GroupState.DEAD)]
+        states = Counter(row.state for row in rows)
+        yield from [Value(m.GROUPS, (state,), states[state]) for state in _STATES]
+        yield Value(m.MEMBERS, (), sum(row.members for row in rows))
+        if self._named_groups:
+            yield from self._of_rows(rows, time_ms)
+
+    def _of_rows(self, rows: list[GroupRow], time_ms: int) -> Iterator[Value]:
+        running = (
+            ((row.id, row.state), max(0, time_ms - (row.rebalanced or row.since)))
+            for row in rows
+            if row.state in _REBALANCING
+        )
+        for labels, running_ms in largest(running, self._named_groups):
+            yield Value(m.GROUP_REBALANCING, labels, running_ms / 1_000)
+        sizes = ((row.id, row.members) for row in rows if row.members)
+        found_of: dict[Metric, list[tuple[str, int]]] = {m.GROUP_MEMBERS: largest(sizes, self._named_groups)}
+        with self._lock:
+            found_of[m.GROUP_REBALANCES] = self.rebalances.most(self._named_groups)
+            found_of[m.GROUP_EXPIRIES] = self.expiries.most(self._named_groups)
+        for metric, found in found_of.items():
+            for group_id, number in found:
+                yield Value(metric, (group_id,), number)
+
+
+def source_ages(index: Index) -> Iterator[Value]:
+    """How old the last word of each source is."""
+    time_ms = now_ms()
+    for cluster in index.watched:
+        for each in cluster.sources:
+            if each.to_ms is not None:
+                yield Value(m.SOURCE_AGE, (each.name,), max(0, time_ms - each.to_ms) / 1_000)
+
+
+class WatchProbes:
+    """*Ready*: all that was there at the start is read, and what comes is."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def not_live(self) -> list[str]:
+        return []
+
+    def not_ready(self) -> list[str]:
+        progress = self._source.progress()
+        return [] if progress["caught_up"] else [progress["detail"]]
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
