@@ -15,6 +15,9 @@ _HEAD = struct.Struct(">hhih")
 _NO_CLIENT_ID, _NO_TAGS = -1, b"\x00"
 MEMBER_ID_REQUIRED = 79
 REBALANCE_IN_PROGRESS = 27
+_NOT_READY = (14, 15, 16)
+"""The coordinator is just being made."""
+_RETRY_S = 0.2
 _APIS = {
     "OffsetCommit": (8, 8), "FindCoordinator": (10, 4), "JoinGroup": (11, 9), "Heartbeat": (12, 4),
     "LeaveGroup": (13, 5),
@@ -50,10 +53,19 @@ class WireClient:
 
 
 class WireMember:
-    """A member of a group that subscribes to nothing: joins, syncs, heartbeats, leaves."""
+    """A member of a group: joins, syncs, heartbeats, leaves. What it subscribes to and assigns is up to the caller."""
 
-    def __init__(self, client: WireClient, group_id: str, session_timeout_ms: int = 45_000) -> None:
+    def __init__(
+        self,
+        client: WireClient,
+        group_id: str,
+        session_timeout_ms: int = 45_000,
+        *,
+        metadata: bytes = b"",
+        assignment: bytes = b"a",
+    ) -> None:
         self._client, self._group_id, self._session_timeout_ms = client, group_id, session_timeout_ms
+        self._metadata, self._assignment = metadata, assignment
         self.member_id = ""
         self.generation_id = -1
         self.rejoins = 0
@@ -90,13 +102,16 @@ class WireMember:
 
     async def _join(self) -> dict[str, Any]:
         while True:
-            protocol = SimpleNamespace(name="range", metadata=b"")
+            protocol = SimpleNamespace(name="range", metadata=self._metadata)
             answer = await self._client.ask(
                 "JoinGroup", group_id=self._group_id, session_timeout_ms=self._session_timeout_ms,
                 rebalance_timeout_ms=300_000,
                 member_id=self.member_id, group_instance_id=None, protocol_type="consumer", protocols=[protocol],
                 reason=None,
             )  # fmt: skip
+            if answer["error_code"] in _NOT_READY:
+                await asyncio.sleep(_RETRY_S)
+                continue
             if answer["error_code"] not in (0, MEMBER_ID_REQUIRED):
                 raise AssertionError(answer)
             self.member_id = answer["member_id"]
@@ -107,7 +122,7 @@ class WireMember:
     async def _sync(self, joined: dict[str, Any]) -> dict[str, Any]:
         is_leader = joined["leader"] == self.member_id
         assignments = (
-            [SimpleNamespace(member_id=member["member_id"], assignment=b"a") for member in joined["members"]]
+            [SimpleNamespace(member_id=member["member_id"], assignment=self._assignment) for member in joined["members"]]
             if is_leader
             else []
         )

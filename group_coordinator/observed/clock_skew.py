@@ -16,7 +16,15 @@ from group_coordinator.recordings.broker_lines import AssignmentTaken, BrokerLin
 TOLERANCE_MS = 250
 """What a busy broker needs between a record and its line."""
 
+_GENERATIONS_MAX = 4_096
+"""So many are compared, the newest."""
+
 Generation = tuple[str, int]
+Times = dict[Generation, tuple[int, bool]]
+"""When each was recorded or told, and whether it was so once only: else the last time."""
+
+
+_NEVER = 0, False
 
 
 class Skew(Struct, frozen=True, kw_only=True):
@@ -34,9 +42,8 @@ class Skews:
     """The skews of all brokers' logs. Only generations count that were recorded once and told once."""
 
     def __init__(self) -> None:
-        self._recorded: dict[Generation, int | None] = {}
-        """When; None where it was more than once."""
-        self._told: dict[int | None, dict[Generation, int | None]] = {}
+        self._recorded: Times = {}
+        self._told: dict[int | None, Times] = {}
 
     def record(self, record: LogRecord) -> None:
         """Take a record of the offsets topic."""
@@ -53,11 +60,13 @@ class Skews:
     def estimate(self) -> dict[int | None, Skew]:
         """The skew of each broker whose lines have records."""
         found = {}
+        _keep_newest(self._recorded)
         for broker, told in self._told.items():
+            _keep_newest(told)
             differences = [
-                told_ms - recorded_ms
-                for generation, told_ms in told.items()
-                if told_ms is not None and (recorded_ms := self._recorded.get(generation)) is not None
+                told_ms - self._recorded[generation][0]
+                for generation, (told_ms, is_single) in told.items()
+                if is_single and self._recorded.get(generation, _NEVER)[1]
             ]
             if differences:
                 skew_ms = median_low(differences)
@@ -69,8 +78,19 @@ class Skews:
         return found
 
 
-def _note(times: dict[Generation, int | None], generation: Generation, time_ms: int) -> None:
-    times[generation] = time_ms if times.get(generation, time_ms) == time_ms else None
+def _note(times: Times, generation: Generation, time_ms: int) -> None:
+    before_ms, is_single = times.get(generation, (time_ms, True))
+    times[generation] = max(before_ms, time_ms), is_single and before_ms == time_ms
+    if len(times) > 2 * _GENERATIONS_MAX:
+        _keep_newest(times)
+
+
+def _keep_newest(times: Times) -> None:
+    """What is kept follows from what came, in whatever order."""
+    if len(times) > _GENERATIONS_MAX:
+        by_time = sorted(times, key=lambda each: (times[each][0], each))
+        for generation in by_time[:-_GENERATIONS_MAX]:
+            del times[generation]
 
 
 def _generation(record: LogRecord) -> Generation | None:

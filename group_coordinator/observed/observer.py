@@ -233,10 +233,13 @@ class Observer:
     # --------------------------------------------------------------------------------------------------------- history
 
     def take(self) -> Iterator[Told]:
-        """What is new of each group about which something has come since the last call."""
+        """What is new of each group about which something has come since it was last told, the longest waiting first.
+
+        Groups that are not taken wait for the next call.
+        """
         self._estimate_skews()
-        touched, self._touched = self._touched, {}
-        for group_id in touched:
+        for group_id in list(self._touched):
+            del self._touched[group_id]
             group = self._groups[group_id]
             more = group.go_on()
             history = self._follow(group) if more is None else more

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from random import Random
 
 import pytest
@@ -121,3 +122,18 @@ def test_commits_take_the_memory_of_their_points() -> None:
     (only,) = observer.whole()
     assert isinstance(only, OffsetsCommitted)
     assert only.offsets[0].offset == 999
+
+
+def test_groups_that_are_not_taken_wait() -> None:
+    """A watcher tells what it can in a short time, and the rest later."""
+    observer, teller = Observer(bounds=ALL), Teller()
+    observer.add_records(entries("three-brokers"))
+    while observer_has_more(observer, teller):
+        pass
+    assert teller.history == observe(entries("three-brokers"), (), {}).history
+
+
+def observer_has_more(observer: Observer, teller: Teller) -> bool:
+    one = list(islice(observer.take(), 1))
+    teller.take(one)
+    return bool(one)
