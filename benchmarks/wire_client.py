@@ -122,7 +122,10 @@ class WireMember:
     async def _sync(self, joined: dict[str, Any]) -> dict[str, Any]:
         is_leader = joined["leader"] == self.member_id
         assignments = (
-            [SimpleNamespace(member_id=member["member_id"], assignment=self._assignment) for member in joined["members"]]
+            [
+                SimpleNamespace(member_id=member["member_id"], assignment=self._assignment)
+                for member in joined["members"]
+            ]
             if is_leader
             else []
         )

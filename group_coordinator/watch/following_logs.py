@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from glob import glob
@@ -14,6 +15,8 @@ from group_coordinator.recordings.line_times import LineError
 from group_coordinator.recordings.text_files import GZIP_ERRORS, unpacked
 from schemas.bounded_lines import LINE_MAX_BYTES, ByteStream
 
+_ROTATED = re.compile(r"(?<=\.log)[.\-_].*$|(\.\d+)?(\.gz)?$")
+"""What rotation adds to a name."""
 _PIECE_BYTES = 4 * 1024 * 1024
 
 FileId = tuple[int, int]
@@ -66,14 +69,17 @@ class FollowedLogs:
 
 
 class _File:
-    """One file, held open: it is read to its end even after it was renamed."""
+    """One file, held open: it is read to its end even after it was renamed.
+
+    Its lines are those of the name that it had before it was rotated: when it was found tells nothing.
+    """
 
     def __init__(self, path: Path, time_zone: tzinfo) -> None:
         self.name = str(path)
         self.without_time = 0
         self.is_read = False
         """Whether all that was there at first has been read."""
-        self._reader = LineReader(path.name, time_zone)
+        self._reader = LineReader(_ROTATED.sub("", path.name, count=1), time_zone)
         self._raw: IO[bytes] = path.open("rb")
         self._size = _size(self._raw)
         """At first."""
@@ -90,7 +96,7 @@ class _File:
         """The lines of the next piece."""
         if self._stream is self._raw and self._raw.tell() > _size(self._raw):
             self._raw.seek(0)  # it was emptied, and is written anew
-            self._rest = b""
+            self._rest, self._number = b"", 0
         data = self._stream.read(_PIECE_BYTES)
         self.is_read = not data or (self._stream is self._raw and self._raw.tell() >= self._size)
         *lines, self._rest = (self._rest + data).split(b"\n")

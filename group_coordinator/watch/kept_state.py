@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from group_coordinator.observed.observer import Observer
@@ -10,6 +11,9 @@ from group_coordinator.observed.state import StateError, encode_state, restore_s
 
 _NAME = "watch.state"
 _UNFINISHED = ".unfinished"
+_SAVE_S = 5.0
+_SAVING_SHARE = 0.02
+"""So much of the time may go into saving."""
 
 
 class KeptState:
@@ -20,6 +24,9 @@ class KeptState:
         directory.mkdir(parents=True, exist_ok=True)
         self._path = directory / _NAME
         self._cluster_id = cluster_id
+        self._changes = 0
+        """How many had been read when it was saved."""
+        self._due_at_s = time.monotonic() + _SAVE_S
 
     def restore(self, observer: Observer) -> str | None:
         """Give an observer that knows nothing what was kept. Returns why it was not used; None: it was, or none is."""
@@ -31,11 +38,26 @@ class KeptState:
             return f"What was kept in {self._path} is not used: {problem}"
         return None
 
-    def save(self, observer: Observer) -> None:
-        """Keep all that the observer keeps. Raises OSError."""
+    @property
+    def is_due(self) -> bool:
+        """Whether it is to be saved again."""
+        return time.monotonic() >= self._due_at_s
+
+    def save(self, observer: Observer, changes: int) -> None:
+        """Keep all that the observer keeps. `changes`: how many it has read. Raises OSError."""
+        begun_s = time.monotonic()
+        try:
+            if changes != self._changes:
+                self._write(encode_state(observer, self._cluster_id))
+                self._changes = changes
+        finally:
+            ended_s = time.monotonic()
+            self._due_at_s = ended_s + max(_SAVE_S, (ended_s - begun_s) / _SAVING_SHARE)
+
+    def _write(self, data: bytes) -> None:
         unfinished = self._path.with_name(_NAME + _UNFINISHED)
         with unfinished.open("wb") as file:
-            file.write(encode_state(observer, self._cluster_id))
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(self._path)

@@ -22,7 +22,7 @@ from group_coordinator.kafka_topics.errors import TIMEOUT_S
 from group_coordinator.narrative import words
 from group_coordinator.observed.doubts import doubts
 from group_coordinator.observed.evidence import BOUNDED, Bounds
-from group_coordinator.observed.observer import Observer
+from group_coordinator.observed.observer import Observer, Told
 from group_coordinator.observed.offsets_log import Entry, UnknownRecord, read_raw
 from group_coordinator.observed.transactions import OpenTransaction
 from group_coordinator.watch.following_logs import FollowedLogs
@@ -40,13 +40,14 @@ from schemas.kafka.record_batches import RawRecord
 from schemas.wire import DecodeError
 
 _POLL_S = 0.2
-_FIRST_POLL_S = 1.0
+_FIRST_POLL_S = 2.0
 _RETRY_S = 5.0
 _READING_SHARE = 3.0
-"""For each second that telling takes, so many are left for reading."""
+"""For each second that telling takes, so many are left for reading until all is read that was there at the start."""
 _TELL_S = 0.5
+_TELLING_MAX_S = 0.5
+"""What cannot be told in so long is told after the next look at the topic."""
 _NAMES_S = 60.0
-_SAVE_S = 60.0
 _HANGS_MS = 60_000
 """A transaction that has been open for so long is a finding. (Clients' default for one is a minute.)"""
 _log = logging.getLogger(__name__)
@@ -194,7 +195,7 @@ class WatchSource:
         if self._state is None:
             return
         try:
-            self._state.save(self._observer)
+            self._state.save(self._observer, self.changes)
             self._state_problem = None
         except OSError as problem:
             self._state_problem = f"What is known cannot be kept: {problem}"
@@ -210,7 +211,7 @@ class WatchSource:
 
     def _follow_all(self, reader: OffsetsTopicReader, index: Index) -> None:
         telling = Telling(index)
-        tell_at_s, save_at_s = 0.0, time.monotonic() + _SAVE_S
+        tell_at_s, is_live = 0.0, False
         while not self._stopping.is_set():
             self._read_topic(reader)
             with self._lock:
@@ -218,14 +219,15 @@ class WatchSource:
                 self._read_logs()
                 begun_s = time.monotonic()
                 if begun_s >= tell_at_s:
-                    telling.tell(self._observer.take())
+                    telling.tell(self._told(is_live=is_live))
+                    is_live = self._caught_up.is_set()
                     index.doubts = tuple(self._doubts(reader))
                     sources = tuple(self._sources())
                     index.watched = (watched(self._cluster, sources, not_known(sources, follow=self._follow)),)
-                    tell_at_s = begun_s + max(_TELL_S, (time.monotonic() - begun_s) * (1 + _READING_SHARE))
-                if begun_s >= save_at_s:
+                    share = 1.0 if is_live else _READING_SHARE
+                    tell_at_s = begun_s + max(_TELL_S, (time.monotonic() - begun_s) * (1 + share))
+                if self._state is not None and self._state.is_due:
                     self._save()
-                    save_at_s = time.monotonic() + _SAVE_S
         with self._lock:
             self._save()
 
@@ -243,6 +245,15 @@ class WatchSource:
             self.changes += bool(lines)
             if self._logs.are_read:
                 self._logs_read.set()
+
+    def _told(self, *, is_live: bool) -> Iterator[Told]:
+        """What is new. `is_live`: all has been told that was there at the start; then as much as a short time allows.
+        """
+        give_up_s = time.monotonic() + _TELLING_MAX_S
+        for each in self._observer.take():
+            yield each
+            if is_live and time.monotonic() > give_up_s:
+                return
 
     def _read_topic(self, reader: OffsetsTopicReader) -> None:
         try:

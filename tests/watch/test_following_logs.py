@@ -6,6 +6,8 @@ import gzip
 from datetime import UTC
 from pathlib import Path
 
+import pytest
+
 from group_coordinator.recordings.broker_lines import MemberAdded, MemberFailed
 from group_coordinator.watch.following_logs import FollowedLogs
 from tests.watch.broker_lines import line
@@ -67,3 +69,13 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     members(logs)
     (name,) = logs.problems
     assert name.endswith("server.log.gz")
+
+
+@pytest.mark.parametrize(
+    "name", ["server.log", "server.log.1", "server.log.12.gz", "server.log.2026-11-22-14", "server.log-20261122.gz"]
+)
+def test_lines_are_those_of_one_name(tmp_path: Path, name: str) -> None:
+    """A watcher that was started after a rotation tells what one tells that saw it."""
+    (tmp_path / name).write_bytes(gzip.compress(line(1)) if name.endswith("gz") else line(1))
+    (found,) = FollowedLogs([str(tmp_path / "*")], UTC).look()
+    assert (found.file, found.number) == ("server.log", 1)
