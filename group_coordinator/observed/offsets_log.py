@@ -16,18 +16,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
-from group_coordinator.recordings.text_files import lines_of
-from schemas.bounded_lines import too_long
+from group_coordinator.recordings.text_files import Damage, read_lines
 from schemas.commit_reading import read_commit_key, read_commit_value
 from schemas.kafka.record_batches import RawRecord
 from schemas.kafka.records import decode_record
 from schemas.records import OFFSET_COMMIT_TYPE, OffsetCommitKey, OffsetCommitValue
-from schemas.wire import DecodeError
-
-DAMAGE_SHOWN = 3
-_DAMAGE_TEXT_MAX = 200
-_BLANK = b" \t\r\n\xef\xbb\xbf"
-"""At both ends of a line, a byte order mark included."""
 
 _COMMIT_TYPES = tuple(each.to_bytes(2) for each in range(OFFSET_COMMIT_TYPE + 1))
 _NO_PRODUCER = (None, -1)
@@ -124,15 +117,13 @@ class OffsetsDump(Struct):
     """Lines that came again."""
     contradicted: int = 0
     """Lines that lie where another record lies: dumps of several clusters are mixed."""
-    damaged: int = 0
-    damage: list[str] = field(default_factory=list)
-    """The first damaged lines, each with its number and what is wrong."""
+    damage: Damage = field(default_factory=Damage)
 
-    def add(self, read: Entry | UnknownRecord | None) -> None:
+    def add(self, read: Entry | UnknownRecord) -> None:
         """Take what a line says."""
         if isinstance(read, UnknownRecord):
             self.unknown_types[read.type] = self.unknown_types.get(read.type, 0) + 1
-        elif read is not None:
+        else:
             before = self.places.setdefault((read.partition, read.offset), read)
             if before is not read:
                 self.repeated += before == read
@@ -148,30 +139,19 @@ class OffsetsDump(Struct):
             yield f"{count:,} records are of type {number}, which is not known: they are left out."
         if self.contradicted:
             yield f"{self.contradicted:,} records lie where another one lies: dumps of several clusters are mixed."
-        if self.damaged:
-            rest = f"; and {self.damaged - len(self.damage)} more" if self.damaged > len(self.damage) else ""
-            yield f"{self.damaged:,} lines cannot be read and are left out: {'; '.join(self.damage)}{rest}."
+        if self.damage.lines:
+            yield f"{self.damage.lines:,} lines cannot be read and are left out: {self.damage}."
 
 
 def read_dump(path: Path, dump: OffsetsDump) -> None:
     """Read a dump, plain or gzip. Raises ValueError for a gzip file that breaks off, OSError."""
-    for number, line, length in lines_of(path):
-        try:
-            if length:
-                raise DecodeError(too_long(length), 0)
-            dump.add(read_line(line))
-        except (DecodeError, msgspec.DecodeError, ValueError, RecursionError) as error:
-            dump.damaged += 1
-            if len(dump.damage) < DAMAGE_SHOWN:
-                dump.damage.append(f"line {number}: {str(error)[:_DAMAGE_TEXT_MAX]}")
+    for record in read_lines(path, read_line, dump.damage):
+        dump.add(record)
 
 
-def read_line(line: bytes) -> Entry | UnknownRecord | None:
-    """One line of a dump; None for an empty one. Raises `DecodeError`, ValueError."""
-    text = line.strip(_BLANK)
-    if not text:
-        return None
-    read = _decode(text)
+def read_line(line: bytes) -> Entry | UnknownRecord:
+    """Return the record of a line of a dump. Raises msgspec.DecodeError, ValueError."""
+    read = _decode(line)
     if read.control:
         return _marker(read)
     key = b64decode(read.key or "", validate=True)

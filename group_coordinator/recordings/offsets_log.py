@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from group_coordinator.recordings.text_files import lines_of
-from schemas.bounded_lines import too_long
+from group_coordinator.recordings.text_files import Damage, read_lines
 from schemas.records import (
     GroupMetadataValue,
     OffsetCommitValue,
@@ -27,10 +26,6 @@ from schemas.records import (
     encode_offset_commit_value,
 )
 
-DAMAGE_SHOWN = 3
-DAMAGE_TEXT_MAX = 200
-_BLANK = b" \t\r\n\xef\xbb\xbf"
-"""At both ends of a line, a byte order mark included."""
 _CONTROL_KEY_BYTES = 4
 _KINDS = {
     range(3, 9): "KIP-848 consumer groups",
@@ -39,10 +34,6 @@ _KINDS = {
     range(17, 24): "streams groups",
 }
 _VALUE_VERSION_BYTES = 2
-
-
-class OffsetsLogError(ValueError):
-    """The file is not what it should be."""
 
 
 class LoggedRecord(Struct, frozen=True, kw_only=True):
@@ -63,18 +54,14 @@ class OffsetsLog(Struct):
     """The records by group, in the order of their offsets, whatever the order of the lines."""
     left_out: dict[str, int] = field(default_factory=dict)
     """What cannot be compared -> how many records."""
-    damaged: int = 0
-    damage: list[str] = field(default_factory=list)
-    """The first damaged lines, each with its number and what is wrong."""
+    damage: Damage = field(default_factory=Damage)
 
     def doubts(self) -> Iterator[str]:
         """Return the doubts about this dump, in sentences."""
         for what, count in self.left_out.items():
             yield f"{count:,} records of the offsets log {what}: they are not compared."
-        if self.damaged:
-            shown = "; ".join(self.damage)
-            rest = f"; and {self.damaged - len(self.damage)} more" if self.damaged > len(self.damage) else ""
-            yield f"{self.damaged} lines of the offsets log cannot be read and are left out: {shown}{rest}."
+        if self.damage.lines:
+            yield f"{self.damage.lines} lines of the offsets log cannot be read and are left out: {self.damage}."
 
 
 class _Line(Struct):
@@ -94,19 +81,10 @@ def read_offsets_log(path: Path) -> OffsetsLog:
     """Read a dump, plain or gzip. Raises ValueError for a gzip file that breaks off, OSError."""
     log = OffsetsLog()
     places: dict[tuple[int, int], LoggedRecord] = {}
-    for number, line, length in lines_of(path):
-        try:
-            if length:
-                raise OffsetsLogError(too_long(length))
-            record = read_offsets_line(line) if line.strip(_BLANK) else None
-        except OffsetsLogError as error:
-            log.damaged += 1
-            if len(log.damage) < DAMAGE_SHOWN:
-                log.damage.append(f"line {number}: {str(error)[:DAMAGE_TEXT_MAX]}")
-            continue
+    for record in read_lines(path, read_offsets_line, log.damage):
         if isinstance(record, str):
             _leave_out(log, record)
-        elif record is not None:
+        else:
             before = places.setdefault((record.partition, record.offset), record)
             if before is not record:
                 _leave_out(
@@ -122,16 +100,14 @@ def _leave_out(log: OffsetsLog, what: str) -> None:
 
 
 def read_offsets_line(line: bytes) -> LoggedRecord | str:
-    """One line; text: what a record is that is no plain record of a classic group. Raises `OffsetsLogError`."""
-    try:
-        read = _decode(line.strip(_BLANK))
-        key = b64decode(read.key or "", validate=True)
-        value = None if read.value is None else b64decode(read.value, validate=True)
-        if read.control or _is_control_key(key):
-            return "are markers of transactions (COMMIT, ABORT)"
-        decoded_key, _ = decode_record(key, value)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:  # text that is no UTF-8, base64 or record
-        raise OffsetsLogError(str(error)) from None
+    """Return the record of a line, or what the record is if it is no plain record of a classic group. Raises
+    msgspec.DecodeError, ValueError, RecursionError."""
+    read = _decode(line)
+    key = b64decode(read.key or "", validate=True)
+    value = None if read.value is None else b64decode(read.value, validate=True)
+    if read.control or _is_control_key(key):
+        return "are markers of transactions (COMMIT, ABORT)"
+    decoded_key, _ = decode_record(key, value)
     if isinstance(decoded_key, UnknownKey):
         return f"are of {_kind(decoded_key.type)}, whose records are not understood yet"
     if read.is_transactional:

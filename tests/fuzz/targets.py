@@ -27,7 +27,7 @@ from group_coordinator.operations.tally import Tally
 from group_coordinator.recordings.group_requests import group_requests
 from group_coordinator.recordings.kafka_json import KafkaJsonError
 from group_coordinator.recordings.line_times import LineError
-from group_coordinator.recordings.offsets_log import OffsetsLogError, read_offsets_line
+from group_coordinator.recordings.offsets_log import read_offsets_line
 from group_coordinator.recordings.request_lines import MARK, read_line
 from schemas import consumer_protocol
 from schemas.events import EventError, decode_group_event, decode_response_event, encode_json
@@ -375,7 +375,8 @@ TARGETS = {
         Target("metrics", _of_all_topics, _count, ()),
         Target("dashboard", _requests, request_of_event, ()),
         Target("offsets", _offsets_records, _decode_offsets_record, (DecodeError,)),
-        Target("offsets_lines", _offsets_lines, read_offsets_line, (OffsetsLogError,)),
+        Target("offsets_lines", _offsets_lines, read_offsets_line,
+               (msgspec.DecodeError, ValueError, RecursionError)),
         Target("records_file", lambda: [encode_record(record) for record in LOG if len(record.value or b"") < 5_000],
                decode_event_record, (RecordsFileError,)),
         Target("request_log", _request_lines, _decode_request_line, (LineError, KafkaJsonError)),
