@@ -1,4 +1,4 @@
-"""What a join costs with 1, 20 and 200 members: `python -m benchmarks.gateway_joins [--members 1 20 200] [--door]`.
+"""What a join costs with 1, 20 and 200 members: `python -m benchmarks.gateway_joins [--members 1 20 200]`.
 
 `group-coordinator run --embedded --gateway` in a process of its own, as anybody would start it, and members that speak
 Kafka's protocol over a connection each. Heartbeats are 3 s apart, as clients have them: so long it takes a member to
@@ -31,9 +31,12 @@ def main() -> None:
     """Run the benchmark and print what came out."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway_joins", description="What a join costs.")
     parser.add_argument("--members", type=int, nargs="+", default=[1, 20, 200])
-    parser.add_argument("--door", action="store_true", help="heartbeats are answered at the door")
+    parser.add_argument("--answers-heartbeats", action="store_true", help="the gateway answers heartbeats")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory, _running(Path(directory), options.door) as (address, metrics_url):
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        _running(Path(directory), options.answers_heartbeats) as (address, metrics_url),
+    ):
         asyncio.run(_measure(address, 1, quiet=True))  # whatever is done for the first time
         print("members  empty group  one more  the others stop for")
         for members in options.members:
@@ -43,9 +46,9 @@ def main() -> None:
 
 
 @contextmanager
-def _running(directory: Path, door: bool) -> Iterator[tuple[str, str]]:
+def _running(directory: Path, answers_heartbeats: bool) -> Iterator[tuple[str, str]]:
     port, metrics_port = free_port(), free_port()
-    (directory / "gateway.toml").write_text(f"answers_heartbeats = {str(door).lower()}\n")
+    (directory / "gateway.toml").write_text(f"answers_heartbeats = {str(answers_heartbeats).lower()}\n")
     with (directory / "out").open("w") as out:
         app = subprocess.Popen(
             [

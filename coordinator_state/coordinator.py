@@ -1,4 +1,4 @@
-"""The door of the core: `GroupCoordinator` lives one group, `Coordinator` many. Events go in, outputs come out.
+"""The entry points of the core: `GroupCoordinator` runs one group, `Coordinator` many. Events go in, outputs come out.
 
 Nothing else comes in: no clock, no chance, no I/O. The same log and settings give the same outputs, whatever the
 batches in which the log is fed.

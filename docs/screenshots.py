@@ -107,7 +107,7 @@ def take(browser: Browser, address: str, picture: Picture) -> None:
 def report_on(recording: str, directory: Path) -> str:
     """The address of a report on what a cluster left."""
     report = directory / f"{recording}.html"
-    logs = [f"--broker-log={each}" for each in sorted(CLUSTERS.glob(f"{recording}.*server.log.gz"))]
+    logs = [f"--broker-log={path}" for path in sorted(CLUSTERS.glob(f"{recording}.*server.log.gz"))]
     dump = f"{recording}.offsets.jsonl.gz"
     subprocess.run([*COMMAND, "replay", dump, *logs, f"--report={report}"], cwd=CLUSTERS, check=True)
     return report.as_uri()

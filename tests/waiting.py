@@ -30,7 +30,7 @@ def wait_until_still(look: Callable[[], Answer], looks: int = 10, timeout_s: flo
 
     def is_still() -> bool:
         answers.append(look())
-        return len(answers) >= looks and all(each == answers[-1] for each in answers[-looks:])
+        return len(answers) >= looks and all(answer == answers[-1] for answer in answers[-looks:])
 
     wait_until(is_still, timeout_s, lambda: f"it goes on: {answers[-looks:]}")
     return answers[-1]

@@ -82,13 +82,13 @@ class Answers:
         25_000, "How long an answer of the coordinator is waited for: less than clients wait (30 s), so that they hear "
         "of it.")
     hands_out_member_ids: bool = setting(
-        True, "Answer a new member's first JoinGroup at the door: it only asks for a member id.")
+        True, "Answer a new member's first JoinGroup in the gateway: it only asks for a member id.")
     answers_heartbeats: bool = setting(
-        False, "Answer heartbeats at the door from the group as last published; they go to the coordinator all the "
+        False, "Answer heartbeats in the gateway from the group as last published; they go to the coordinator all the "
         "same.")
     heartbeat_patience_ms: int = setting(
-        5_000, "So long the coordinator may take to answer a member's heartbeat before the door leaves the answer to "
-        "it.")
+        5_000, "How long the coordinator may take to answer a member's heartbeat before the gateway leaves the answer "
+        "to it.")
 
 
 class Route(Struct, frozen=True):

@@ -10,12 +10,12 @@ CERTAINTIES = {"told": "", "inferred": "inferred", "not_known": "not known"}
 
 def places(cause: Cause) -> str:
     """The records and lines: `log of broker 1, server.log, line 123`."""
-    return "; ".join(_place(each) for each in cause.evidence)
+    return "; ".join(_place(fact) for fact in cause.evidence)
 
 
 def sources(cause: Cause) -> str:
     """The sources alone: `log of broker 1`."""
-    return "; ".join(dict.fromkeys(_source(each) for each in cause.evidence))
+    return "; ".join(dict.fromkeys(_source(fact) for fact in cause.evidence))
 
 
 def _place(evidence: Evidence) -> str:

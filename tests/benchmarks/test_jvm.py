@@ -34,7 +34,7 @@ def test_kafka_comes_to_the_same_assignment() -> None:
         if "no Java compiler" in str(problem):
             pytest.skip(str(problem))
         raise
-    assert all(each.factors is not None for each in with_times)
+    assert all(time.factors is not None for time in with_times)
 
 
 def test_other_records_fail_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,4 +58,4 @@ def test_what_kafka_does_not_finish_is_stopped(monkeypatch: pytest.MonkeyPatch) 
     first = " ".join(map(str, figures[0].checksums))
     monkeypatch.setattr(assignors, "run_driver", lambda *_: [f"1.0 1.0 {first}"])
     assert [each.stopped for each in with_kafka(figures, sizes, 1)] == [False, True]
-    assert not any(each.stopped for each in figures)
+    assert not any(figure.stopped for figure in figures)

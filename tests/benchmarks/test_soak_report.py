@@ -47,7 +47,7 @@ def test_a_leak_of_half_the_memory_is_growth() -> None:
 
 @pytest.mark.parametrize("name", NEVER_NOTHING)
 def test_nothing_is_not_flat(name: str) -> None:
-    run = [{**each, name: 0.0} for each in samples()]
+    run = [{**sample, name: 0.0} for sample in samples()]
     assert problems(curves(run, WARM_UP_S)) == [f"{name}: NOT MEASURED"]
 
 

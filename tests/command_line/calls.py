@@ -15,7 +15,7 @@ REQUEST_LOG = FIXTURES / "recordings" / "chaos-a.request.log.gz"
 
 def call(*arguments: str | Path) -> Result:
     environment = {"COLUMNS": "200", "TERM": "dumb", "TZ": "UTC"}
-    return CliRunner().invoke(app, [str(each) for each in arguments], env=environment)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env=environment)
 
 
 def text_of(result: Result) -> str:

@@ -97,7 +97,7 @@ def test_lag_reaches_no_further_back_than_the_log(kafka: EmbeddedKafka, admin: A
     _, stdout, _ = call(kafka, "groups", "--topic-prefix", prefix, "--group", "billing")
     assert ["billing", topic, "0", "3", "10", "2"] in [line.split()[:6] for line in stdout.splitlines()]
     _, stdout, _ = call(kafka, "groups", "--topic-prefix", prefix, "--group", "billing", "--json")
-    (found,) = [each for each in json.loads(stdout)["offsets"] if (each["topic"], each["partition"]) == (topic, 0)]
+    (found,) = [row for row in json.loads(stdout)["offsets"] if (row["topic"], row["partition"]) == (topic, 0)]
     assert (found["current_offset"], found["log_start_offset"], found["log_end_offset"], found["lag"]) == (3, 8, 10, 2)
 
 
@@ -113,7 +113,7 @@ def test_a_group_as_json(kafka: EmbeddedKafka, prefix: str) -> None:
     _, stdout, _ = call(kafka, "groups", "--topic-prefix", prefix, "--group", "billing", "--json")
     group = json.loads(stdout)
     assert (group["group_id"], group["state"], group["generation_id"]) == ("billing", "Stable", 3)
-    lags = {(each["topic"], each["partition"]): each["lag"] for each in group["offsets"]}
+    lags = {(offset["topic"], offset["partition"]): offset["lag"] for offset in group["offsets"]}
     assert lags[f"{prefix}-consumed", 0] == 7
 
 

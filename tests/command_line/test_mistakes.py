@@ -127,7 +127,7 @@ def test_a_place_that_cannot_be_used(
     (tmp_path / "events.jsonl").write_text(EVENT)
     (tmp_path / "history.jsonl").touch()
     named: dict[str, str | Path] = {"EVENTS": tmp_path / "events.jsonl", "HERE": tmp_path, "TAKEN": taken_port}
-    found = [named.get(str(each), each) for each in arguments]
+    found = [named.get(str(argument), argument) for argument in arguments]
     assert_told(*found)
     result = call(*found)
     assert result.exit_code in (1, 2)

@@ -32,7 +32,9 @@ def test_who_was_waited_for_in_vain_is_named() -> None:
 def test_what_is_written_twice_is_told_once() -> None:
     records = crash()
     twice = [*records[:25], *records[10:]]
-    assert [headline(each) for each in rebalances(twice)] == [headline(each) for each in rebalances(records)]
+    assert [headline(rebalance) for rebalance in rebalances(twice)] == [
+        headline(rebalance) for rebalance in rebalances(records)
+    ]
 
 
 def test_an_interrupted_rebalance_and_the_one_that_interrupts_it() -> None:
@@ -128,5 +130,5 @@ def test_causes_add_up() -> None:
     summary = Summary()
     for record in everything():
         summary.add(record)
-    started = sum(each.rebalances.total() for each in summary.groups.values())
+    started = sum(group.rebalances.total() for group in summary.groups.values())
     assert summary.by_cause.total() == started > 5

@@ -26,7 +26,7 @@ def test_what_happened_and_why(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "Read 408 records of the offsets topic, and" in text_of(done)
     rebalances = pq.read_table(tables / "rebalances").to_pylist()
-    assert {each["trigger"] for each in rebalances} > {"member_expired", "member_left", "member_joined"}
+    assert {rebalance["trigger"] for rebalance in rebalances} > {"member_expired", "member_left", "member_joined"}
     assert {each["topic"] for each in pq.read_table(tables / "ownership").to_pylist()} == {"orders", "payments"}
     assert "<html" in report.read_text()
     explained = text_of(call("explain", "--from", out, "--group", "web", "--utc"))
@@ -69,16 +69,16 @@ def test_topics_have_the_names_that_are_given(tmp_path: Path) -> None:
 
 def _topics(out: Path, groups: set[str]) -> set[str]:
     records = [json.loads(json.loads(line)["value"]) for line in (out / "history.jsonl").read_text().splitlines()]
-    targets = [each for each in records if each["type"] == "member_reconciled" and each["group_id"] in groups]
-    return {topic["topic"] for each in targets for topic in each["assigned"]}
+    targets = [record for record in records if record["type"] == "member_reconciled" and record["group_id"] in groups]
+    return {topic["topic"] for target in targets for topic in target["assigned"]}
 
 
 def _topic_ids(out: Path) -> set[str]:
     """Of the dump's topics, as Kafka prints them."""
 
     found = set()
-    for each in entries("transactions"):
-        value = each.value if isinstance(each, LogRecord) else None
+    for entry in entries("transactions"):
+        value = entry.value if isinstance(entry, LogRecord) else None
         topics = value.get("topic_partitions") if value else None
         found |= {uuid_to_json(topic["topic_id"]) for topic in (topics if isinstance(topics, tuple) else ())}
     return found
@@ -103,10 +103,10 @@ def test_request_logs_dump_and_broker_logs_complete_each_other(tmp_path: Path) -
     assert "0 differ" in told
     history = (tmp_path / "out" / "history.jsonl").read_text().splitlines()
     records = [json.loads(json.loads(line)["value"]) for line in history]
-    moves = [each for each in records if each["type"] == "coordinator_changed"]
-    assert {(each["group_id"], each["broker_id"]) for each in moves} >= {("mail", 1), ("mail", 2), ("billing", 3)}
+    moves = [record for record in records if record["type"] == "coordinator_changed"]
+    assert {(move["group_id"], move["broker_id"]) for move in moves} >= {("mail", 1), ("mail", 2), ("billing", 3)}
     assert len(moves) == 10
-    expired = {each["member"]["client_id"] for each in records if each["type"] == "member_expired"}
+    expired = {record["member"]["client_id"] for record in records if record["type"] == "member_expired"}
     assert not expired & {"mail-a", "mail-b"}
 
 
@@ -120,4 +120,4 @@ def test_an_import_takes_brokers_logs_too(tmp_path: Path) -> None:
     assert "0 differ" in text_of(done)
     values = [json.loads(line)["value"] for line in events.read_text().splitlines()]
     loads = [json.loads(value) for value in values if "recorded_load" in value]
-    assert sorted(each["broker_id"] for each in loads) == [1, 1, 2, 2, 2, 2, 2, 3, 3, 3]
+    assert sorted(row["broker_id"] for row in loads) == [1, 1, 2, 2, 2, 2, 2, 3, 3, 3]

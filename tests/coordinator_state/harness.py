@@ -171,7 +171,7 @@ class GroupHarness:
 
     def answers(self, outputs: list[Output]) -> dict[str, Any]:
         """request id -> response."""
-        return {each.request_id: each.response for each in outputs if isinstance(each, Answer)}
+        return {output.request_id: output.response for output in outputs if isinstance(output, Answer)}
 
     def answer(self, outputs: list[Output]) -> Any:
         """The answer to the last request."""
@@ -223,7 +223,8 @@ class GroupHarness:
 
     def leave(self, *members: str | LeaveGroupMember, version: int = 5) -> list[Output]:
         entries = tuple(
-            LeaveGroupMember(member_id=each, reason="done") if isinstance(each, str) else each for each in members
+            LeaveGroupMember(member_id=member, reason="done") if isinstance(member, str) else member
+            for member in members
         )
         return self.send("LeaveGroup", LeaveGroupRequest(group_id=self.group_id, members=entries), version)
 
@@ -296,11 +297,11 @@ class GroupHarness:
             else:
                 outputs += self.sleep(0)
             generation_id = next(
-                each.response.generation_id
-                for each in outputs
-                if isinstance(each, Answer)
-                and isinstance(each.response, JoinGroupResponse)
-                and not each.response.error_code
+                output.response.generation_id
+                for output in outputs
+                if isinstance(output, Answer)
+                and isinstance(output.response, JoinGroupResponse)
+                and not output.response.error_code
             )
             joined = member_ids[: member_ids.index(member_id) + 1]
             plan = {each: assignment("t", number) for number, each in enumerate(joined)}
@@ -318,7 +319,7 @@ def _by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
 
 
 def of_type(outputs: list[Output], kind: type[T]) -> list[T]:
-    return [each for each in outputs if isinstance(each, kind)]
+    return [output for output in outputs if isinstance(output, kind)]
 
 
 __all__ = [

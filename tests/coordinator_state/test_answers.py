@@ -200,7 +200,7 @@ def test_the_matrix_has_every_request_in_every_state_once() -> None:
 def test_answer(request_name: str, state: str, expected: str) -> None:
     group = group_in(state)
     outputs = REQUESTS[request_name](group)
-    answers = [each for each in outputs if isinstance(each, Answer) and each.request_id == f"r{group.offset}"]
+    answers = [output for output in outputs if isinstance(output, Answer) and output.request_id == f"r{group.offset}"]
     if expected == "parked":
         assert answers == []
     else:

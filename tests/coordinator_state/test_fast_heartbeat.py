@@ -26,7 +26,7 @@ def random_group(chance: random.Random) -> GroupHarness:
             case 1 | 2:
                 group.join(member_id, session_timeout_ms=chance.choice([6_000, 10_000, 30_000]))
             case 3:
-                group.sync(member_id, generation_id, {each: assignment("t", 0) for each in MEMBERS})
+                group.sync(member_id, generation_id, {member: assignment("t", 0) for member in MEMBERS})
             case 4:
                 group.sleep(chance.choice([0, 500, 3_000, 6_000]))
             case _:

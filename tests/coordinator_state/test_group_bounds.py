@@ -43,7 +43,7 @@ def commit(group: GroupHarness, *offsets: tuple[int, str], topic: str = "t") -> 
     )
     request = OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name=topic, partitions=partitions),))
     answer = group.answer(group.send("OffsetCommit", request))
-    return [each.error_code for each in answer.topics[0].partitions]
+    return [partition.error_code for partition in answer.topics[0].partitions]
 
 
 def counted(group: GroupHarness) -> int:
@@ -158,7 +158,7 @@ def test_whatever_names_a_member_counts(grows: str) -> None:
         named = {grows: "x" * 30_000 + str(number)}
         outputs = group.join(version=3, new_member_id=f"m{number}", **named)
         codes.append(group.answers(outputs).get(f"r{group.offset}"))
-    refused = [each.error_code for each in codes if each is not None]
+    refused = [response.error_code for response in codes if response is not None]
     assert refused
     assert set(refused) == {ErrorCode.GROUP_MAX_SIZE_REACHED}
     found = group.classic
@@ -196,7 +196,7 @@ def test_a_commit_makes_only_so_many_bytes_of_records() -> None:
     topic = OffsetCommitRequestTopic(name="t", partitions=partitions)
     outputs = group.send("OffsetCommit", OffsetCommitRequest(group_id="g" * 30_000, topics=(topic,)))
     (answered,) = group.answer(outputs).topics
-    assert {each.error_code for each in answered.partitions} == {FULL}
+    assert {partition.error_code for partition in answered.partitions} == {FULL}
     assert len(answered.partitions) == 200
     assert of_type(outputs, LogRecord) == []
     few = OffsetCommitRequestTopic(name="t", partitions=partitions[:100])

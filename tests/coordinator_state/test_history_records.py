@@ -36,7 +36,7 @@ def one(outputs: list[Output], kind: type[T]) -> T:
 
 def chain(group: GroupHarness, record: HistoryRecord) -> list[str]:
     """Names of the records from this one back to the first cause."""
-    by_seq = {(each.epoch, each.seq): each for each in of_type(group.outputs, HistoryRecord)}
+    by_seq = {(record.epoch, record.seq): record for record in of_type(group.outputs, HistoryRecord)}
     names = []
     current: HistoryRecord | None = record
     while current is not None:
@@ -174,7 +174,7 @@ def test_commits_tell_what_they_replace() -> None:
     group.stable("a")
     group.commit("a", 1, {("t", 0): 10})
     committed = one(group.commit("a", 1, {("t", 0): 7, ("t", 1): 3}), OffsetsCommitted)
-    assert [(each.partition, each.offset, each.previous_offset) for each in committed.offsets] == [
+    assert [(offset.partition, offset.offset, offset.previous_offset) for offset in committed.offsets] == [
         (0, 7, 10),
         (1, 3, None),
     ]
@@ -188,7 +188,7 @@ def test_the_end_of_a_group_is_told_with_its_reason() -> None:
     outputs = group.sleep(8 * DAY_MS)
     assert one(outputs, OffsetsExpired).offsets[0].previous_offset == 1
     assert one(outputs, GroupDead).reason == "expired"
-    assert [each.value for each in of_type(outputs, LogRecord)] == [None, None]
+    assert [output.value for output in of_type(outputs, LogRecord)] == [None, None]
     assert group.state == "none"
 
 
@@ -200,11 +200,11 @@ def test_every_output_is_numbered_and_no_rebalance_is_without_a_cause() -> None:
     group.add("d")
     group.sleep(400_000)
     by_epoch: dict[int, list[int]] = {}
-    for each in group.outputs:
-        by_epoch.setdefault(each.epoch, []).append(each.seq)
+    for output in group.outputs:
+        by_epoch.setdefault(output.epoch, []).append(output.seq)
     for numbers in by_epoch.values():
         assert numbers == list(range(1, len(numbers) + 1))
     starts = of_type(group.outputs, RebalanceStarted)
     assert len(starts) > 3
-    seqs = {(each.epoch, each.seq) for each in of_type(group.outputs, HistoryRecord)}
-    assert all((each.epoch, each.caused_by) in seqs for each in starts)
+    seqs = {(record.epoch, record.seq) for record in of_type(group.outputs, HistoryRecord)}
+    assert all((start.epoch, start.caused_by) in seqs for start in starts)

@@ -101,9 +101,9 @@ class ToyGroup(Struct, array_like=True, tag="toy"):
     def describe(self, group_id: str) -> DescribedGroup:
         members = tuple(
             DescribedGroupMember(
-                member_id=each, client_id="", client_host="", member_metadata=b"", member_assignment=b""
+                member_id=member, client_id="", client_host="", member_metadata=b"", member_assignment=b""
             )
-            for each in self.members
+            for member in self.members
         )
         return DescribedGroup(group_id=group_id, group_state=self.state_name, protocol_type="toy", members=members)
 

@@ -56,7 +56,7 @@ def test_a_group_that_is_known_goes_on_from_its_join_phase() -> None:
     assert group.retention["t"].count == 1
     coordinator.take_outputs()
     coordinator.advance_to(NOW_MS + 6_000)  # nobody is heard: both expire, and the group is written as empty
-    assert [type(each).__name__ for each in of_type(coordinator.outputs, history.MemberExpired)] == [
+    assert [type(record).__name__ for record in of_type(coordinator.outputs, history.MemberExpired)] == [
         "MemberExpired"
     ] * 2
     assert of_type(coordinator.outputs, LogRecord)
@@ -136,7 +136,7 @@ def test_what_no_group_can_be_is_a_dead_letter(wrong: RecordedGroup | RecordedLe
 
 def stored(harness: GroupHarness) -> bytes | None:
     """The value of the group's last record."""
-    values = [each.value for each in of_type(harness.outputs, LogRecord) if each.key[:2] == b"\x00\x02"]
+    values = [output.value for output in of_type(harness.outputs, LogRecord) if output.key[:2] == b"\x00\x02"]
     return values[-1]
 
 
@@ -154,7 +154,7 @@ def test_sessions_begin_anew_when_the_group_is_loaded() -> None:
     group.sleep(loaded_ms + timeout_ms - 1 - group.now_ms)
     assert not of_type(group.outputs, history.MemberExpired)
     group.sleep(1)
-    assert {each.member.member_id for each in of_type(group.outputs, history.MemberExpired)} == {"a", "b"}
+    assert {record.member.member_id for record in of_type(group.outputs, history.MemberExpired)} == {"a", "b"}
 
 
 def test_what_was_not_stored_is_forgotten() -> None:
@@ -169,10 +169,10 @@ def test_what_was_not_stored_is_forgotten() -> None:
     assert set(group.classic.members) == {"a", "b"}
     (interrupted,) = of_type(group.outputs, history.RebalanceCompleted)[-1:]
     assert interrupted.outcome == "interrupted"
-    gone = [each.member.member_id for each in of_type(group.outputs, history.MemberDropped)]
-    gone += [each.member_id for each in of_type(group.outputs, history.PendingMemberRemoved)]
+    gone = [record.member.member_id for record in of_type(group.outputs, history.MemberDropped)]
+    gone += [record.member_id for record in of_type(group.outputs, history.PendingMemberRemoved)]
     assert gone == ["c"]
-    assert [each.leader_id for each in of_type(group.outputs, history.GroupRecorded)] == ["a"]
+    assert [record.leader_id for record in of_type(group.outputs, history.GroupRecorded)] == ["a"]
 
 
 def test_a_load_of_a_group_that_was_never_stored() -> None:

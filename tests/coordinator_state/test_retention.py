@@ -14,7 +14,7 @@ def test_in_a_group_without_members_each_offset_expires_by_its_commit() -> None:
     group.sleep(30 * MINUTE_MS)
     group.commit(offsets={("t", 1): 1})
     (expired,) = of_type(group.sleep(31 * MINUTE_MS), OffsetsExpired)
-    assert [each.partition for each in expired.offsets] == [0]
+    assert [offset.partition for offset in expired.offsets] == [0]
     assert group.state == "Empty"
 
 
@@ -27,7 +27,7 @@ def test_in_a_group_that_had_members_all_offsets_count_from_its_end() -> None:
     assert of_type(group.sleep(59 * MINUTE_MS), OffsetsExpired) == []
     outputs = group.sleep(2 * MINUTE_MS)
     assert len(of_type(outputs, OffsetsExpired)) == 1
-    assert [each.reason for each in of_type(outputs, GroupDead)] == ["expired"]
+    assert [record.reason for record in of_type(outputs, GroupDead)] == ["expired"]
 
 
 def test_while_members_are_subscribed_their_topics_keep_their_offsets() -> None:
@@ -38,7 +38,7 @@ def test_while_members_are_subscribed_their_topics_keep_their_offsets() -> None:
         group.sleep(20 * MINUTE_MS)
         group.heartbeat("a", 1)
     expired = of_type(group.outputs, OffsetsExpired)
-    assert [each.topic for record in expired for each in record.offsets] == ["other"]
+    assert [offset.topic for record in expired for offset in record.offsets] == ["other"]
 
 
 def test_an_early_look_of_the_retention_check_says_nothing() -> None:

@@ -14,7 +14,7 @@ SESSION_MS = 10_000
 
 
 def expired(outputs: Sequence[object]) -> list[str]:
-    return [each.member.member_id for each in outputs if isinstance(each, MemberExpired)]
+    return [output.member.member_id for output in outputs if isinstance(output, MemberExpired)]
 
 
 @pytest.mark.parametrize("silent_ms", [0, 1, SESSION_MS - 1])
@@ -27,7 +27,7 @@ def test_every_member_has_its_whole_session_from_the_renewal(silent_ms: int) -> 
     assert group.renew_sessions() == []
     assert group.sleep(SESSION_MS - 1) == []
     outputs = group.sleep(1)
-    (gone,) = [each for each in outputs if isinstance(each, MemberExpired)]
+    (gone,) = [output for output in outputs if isinstance(output, MemberExpired)]
     assert gone.last_heard_ms == heard_ms, "a renewal is no sign of life"
     assert gone.time_ms == group.now_ms
 
@@ -115,7 +115,7 @@ def test_a_renewal_that_moves_time_leaves_nobody_out_and_expires_nothing() -> No
     assert [each for each in group.sleep(9_000) if isinstance(each, OffsetsExpired)] == []
     assert group.group is not None
     outputs = group.sleep(700_000)
-    assert [each.time_ms for each in outputs if isinstance(each, OffsetsExpired)] == [
+    assert [output.time_ms for output in outputs if isinstance(output, OffsetsExpired)] == [
         -(-(present_ms + 10_000) // 600_000) * 600_000
     ], "at the first check after its retention, which had ten seconds to go"
 

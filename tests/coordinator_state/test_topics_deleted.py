@@ -31,7 +31,7 @@ def stored(group: GroupHarness) -> dict[tuple[str, int], int]:
 
 
 def tombstones(outputs: list[Output]) -> list[object]:
-    return [decode_key(each.key) for each in of_type(outputs, LogRecord) if each.value is None]
+    return [decode_key(output.key) for output in of_type(outputs, LogRecord) if output.value is None]
 
 
 def test_offsets_of_the_deleted_topic_go_whether_stored_with_its_id_or_without_one() -> None:
@@ -44,7 +44,7 @@ def test_offsets_of_the_deleted_topic_go_whether_stored_with_its_id_or_without_o
     assert stored(group) == {("u", 0): 9}
     assert tombstones(outputs) == [OffsetCommitKey("g", "t", partition) for partition in (0, 1, 2)]
     (told,) = of_type(outputs, OffsetsDeleted)
-    assert [(each.topic, each.partition, each.offset, each.previous_offset) for each in told.offsets] == [
+    assert [(offset.topic, offset.partition, offset.offset, offset.previous_offset) for offset in told.offsets] == [
         ("t", 0, None, 5),
         ("t", 1, None, 6),
         ("t", 2, None, 7),
@@ -55,7 +55,9 @@ def test_offsets_of_the_deleted_topic_go_whether_stored_with_its_id_or_without_o
         None,
         None,
     )
-    assert [each.seq for each in outputs] == list(range(outputs[0].seq, outputs[0].seq + len(outputs))), "without gaps"
+    assert [output.seq for output in outputs] == list(range(outputs[0].seq, outputs[0].seq + len(outputs))), (
+        "without gaps"
+    )
 
 
 def test_offsets_of_a_topic_that_was_made_again_stay() -> None:
@@ -145,7 +147,7 @@ def test_many_offsets_are_told_in_several_records() -> None:
     group = GroupHarness()
     group.commit(offsets={("t", partition): 1 for partition in range(2_500)})
     outputs = group.delete_topics(("t", OLD))
-    assert [len(each.offsets) for each in of_type(outputs, OffsetsDeleted)] == [1_000, 1_000, 500]
+    assert [len(record.offsets) for record in of_type(outputs, OffsetsDeleted)] == [1_000, 1_000, 500]
 
 
 def test_the_event_as_it_lies_in_the_log() -> None:

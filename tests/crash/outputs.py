@@ -63,8 +63,8 @@ def expected_of(config: StreamingConfig, log: Iterable[Record]) -> Outputs:
     for _, records in replay_in_process(log, config):
         for record in records:
             outputs[_stream(record, config)].append((_name(record), record))
-    for each in outputs.values():
-        each.sort(key=lambda named: named[0])
+    for output in outputs.values():
+        output.sort(key=lambda named: named[0])
     return dict(outputs)
 
 
@@ -91,8 +91,8 @@ def written_of(config: StreamingConfig) -> Written:
                 continue
             last[stream, partition] = name
             outputs[stream].append((name, record))
-    for each in outputs.values():
-        each.sort(key=lambda named: named[0])  # over the partitions of a topic there is no order
+    for output in outputs.values():
+        output.sort(key=lambda named: named[0])  # over the partitions of a topic there is no order
     return Written(dict(outputs), repeated)
 
 

@@ -42,13 +42,13 @@ def command_of(pid: int) -> str:
 
 def driver_of(pid: int) -> int | None:
     """The JVM of Spark below a `group-coordinator run`."""
-    return next((each for each in descendants(pid) if "SparkSubmit" in command_of(each)), None)
+    return next((descendant for descendant in descendants(pid) if "SparkSubmit" in command_of(descendant)), None)
 
 
 def workers_of(pid: int) -> list[int]:
     """The Python workers below it: forks of Spark's Python daemon, or the daemon where it has none yet."""
-    daemons = [each for each in descendants(pid) if is_worker(each)]
-    return [each for each in daemons if parent_of(each) in daemons] or daemons
+    daemons = [descendant for descendant in descendants(pid) if is_worker(descendant)]
+    return [daemon for daemon in daemons if parent_of(daemon) in daemons] or daemons
 
 
 def is_worker(pid: int) -> bool:
@@ -61,6 +61,6 @@ def kill_all(pid: int) -> None:
     """A process and all below it, at once: SIGSTOP first, so that nobody sees another's end."""
     everybody = [pid, *descendants(pid)]
     for number in (signal.SIGSTOP, signal.SIGKILL):
-        for each in everybody:
+        for process in everybody:
             with suppress(ProcessLookupError):
-                os.kill(each, number)
+                os.kill(process, number)

@@ -28,7 +28,7 @@ def require_promises(log: list[Record], outputs: Outputs, config: StreamingConfi
 
 
 def _records(outputs: Outputs, topic: str) -> list[Any]:
-    return [record for stream, each in outputs.items() if stream.topic == topic for _, record in each]
+    return [record for stream, output in outputs.items() if stream.topic == topic for _, record in output]
 
 
 def _requests(log: list[Record]) -> dict[int, tuple[int, dict[str, Any]]]:
@@ -59,9 +59,9 @@ def _require_commits(requests: dict[int, Any], answers: list[Any], outputs: Outp
         offset = answer["answers_offset"]
         body = requests[offset][1]["body"]
         wanted = {
-            (each["name"], part["partition_index"]): part["committed_offset"]
-            for each in body["topics"]
-            for part in each["partitions"]
+            (topic["name"], part["partition_index"]): part["committed_offset"]
+            for topic in body["topics"]
+            for part in topic["partitions"]
         }
         for each in answer["body"]["topics"]:
             for part in each["partitions"]:

@@ -68,7 +68,7 @@ class Report:
     @property
     def kills(self) -> Counter[str]:
         """How many of each kind really died."""
-        return Counter(each.kind for each in self.killed)
+        return Counter(kill.kind for kill in self.killed)
 
     def __str__(self) -> str:
         kills = ", ".join(f"{number} {kind}" for kind, number in sorted(self.kills.items()))
@@ -292,7 +292,7 @@ class CrashRun:
     def _settle(self) -> None:
         """Until all that an undisturbed run writes is there; then look at all of it."""
         log = events_of(self._config)
-        assert [(each.key, each.value) for each in log] == [(each.key, each.value) for each in self._log]
+        assert [(each.key, each.value) for each in log] == [(record.key, record.value) for record in self._log]
         expected = expected_of(self._config, log)
 
         def complete() -> bool:

@@ -53,7 +53,7 @@ def in_words(group: Group) -> dict[str, Any]:
     fields["pending_join"] = {each: msgspec.structs.asdict(identity) for each, identity in body.pending_join.items()}
     fields["rebalance"] = body.rebalance and msgspec.structs.asdict(body.rebalance)
     fields["retention"] = {topic: msgspec.structs.asdict(each) for topic, each in group.retention.items()}
-    fields["timers"] = {name: msgspec.structs.asdict(each) for name, each in group.timers.items()}
+    fields["timers"] = {name: msgspec.structs.asdict(timer) for name, timer in group.timers.items()}
     fields["offsets"] = [
         {"topic": topic, "partition": partition, **msgspec.structs.asdict(each)}
         for topic, partition, each in group.offsets

@@ -109,7 +109,7 @@ def fill(config: StreamingConfig) -> int:
 
 
 def batches(log: Path) -> int:
-    return sum(each.name.isdecimal() for each in log.iterdir()) if log.is_dir() else 0
+    return sum(path.name.isdecimal() for path in log.iterdir()) if log.is_dir() else 0
 
 
 def resident_mb(pid: int) -> int:

@@ -18,7 +18,7 @@ SEED = 3
 def test_crashes_leave_no_trace(tmp_path: Path) -> None:
     report = CrashRun(tmp_path, kills=3, seed=SEED).run()
     assert set(report.kills) == {"driver", "worker", "broker"}, report.killed
-    commands = {each.kind: each.command for each in report.killed}
+    commands = {kill.kind: kill.command for kill in report.killed}
     assert "SparkSubmit" in commands["driver"]
     assert any(daemon in commands["worker"] for daemon in WORKER_DAEMONS)
     assert "kafka.Kafka" in commands["broker"]

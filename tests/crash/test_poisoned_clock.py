@@ -52,8 +52,8 @@ class TickerWatcher(Watcher):
 def reasons(outputs: Outputs) -> list[str]:
     return [
         record.headers["reason"]
-        for each in outputs.values()
-        for _, record in each
+        for output in outputs.values()
+        for _, record in output
         if record.topic.endswith("dead-letters")
     ]
 
@@ -62,8 +62,8 @@ def histories(outputs: Outputs, kind: str) -> int:
     word = f'"type":"{kind}"'.encode()
     return sum(
         word in (record.value or b"")
-        for each in outputs.values()
-        for _, record in each
+        for output in outputs.values()
+        for _, record in output
         if record.topic.endswith("history")
     )
 

@@ -101,7 +101,7 @@ def test_a_kept_checkpoint_opens_and_goes_on(
     )
 
     log = events_of(config)
-    assert [each.timestamp_ms for each in log] == [each.timestamp_ms for each in checkpoint_fixture.log()]
+    assert [each.timestamp_ms for each in log] == [record.timestamp_ms for record in checkpoint_fixture.log()]
     done = names_of(expected_of(config, log[: len(checkpoint_fixture.first_half())]))
     missing: Outputs = {}
     for stream, outputs in expected_of(config, log).items():
@@ -117,7 +117,7 @@ def test_a_kept_checkpoint_opens_and_goes_on(
 
 
 def names_of(outputs: Outputs) -> set[Any]:
-    return {(stream, name) for stream, each in outputs.items() for name, _ in each}
+    return {(stream, name) for stream, output in outputs.items() for name, _ in output}
 
 
 def bytes_of(outputs: Outputs) -> list[Any]:

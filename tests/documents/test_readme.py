@@ -51,7 +51,7 @@ def test_a_command_that_is_printed_is_one(line: str, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.end_to_end
 def test_the_story_of_a_request_log_as_printed(tmp_path: Path, kafka_jars: Path) -> None:
-    (block,) = (each for each in blocks(README) if "verify recording" in each)
+    (block,) = (block for block in blocks(README) if "verify recording" in block)
     log = subprocess.run(["gunzip", "-c", str(REQUEST_LOG)], capture_output=True, check=True).stdout
     (tmp_path / "kafka-request.log").write_bytes(log.replace(b'"g1-0"', b'"payments"'))
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

@@ -45,7 +45,7 @@ def test_the_driver_gets_the_archive(archive: Path) -> None:
 
 
 def test_one_that_was_named_stays(archive: Path) -> None:
-    assert [each for each in options_of("-XX:SharedArchiveFile=mine.jsa") if "SharedArchiveFile" in each] == [
+    assert [option for option in options_of("-XX:SharedArchiveFile=mine.jsa") if "SharedArchiveFile" in option] == [
         "-XX:SharedArchiveFile=mine.jsa"
     ]
 

@@ -165,7 +165,7 @@ def _request_lines() -> list[bytes]:
 @cache
 def _offsets_records() -> list[bytes]:
     """Keys and values in one: two bytes of the key's length, the key, the value."""
-    found = [each for each in _outputs() if each.topic == TOPICS.offsets]
+    found = [output for output in _outputs() if output.topic == TOPICS.offsets]
     return [len(each.key or b"").to_bytes(2) + (each.key or b"") + (each.value or b"") for each in found]
 
 
@@ -173,10 +173,10 @@ def _offsets_records() -> list[bytes]:
 def _offsets_lines() -> list[bytes]:
     return [
         msgspec.json.encode({
-            "partition": 1, "offset": 7, "timestamp_ms": START_MS, "key": b64encode(each.key or b"").decode(),
-            "value": None if each.value is None else b64encode(each.value).decode(),
+            "partition": 1, "offset": 7, "timestamp_ms": START_MS, "key": b64encode(output.key or b"").decode(),
+            "value": None if output.value is None else b64encode(output.value).decode(),
         })
-        for each in _outputs() if each.topic == TOPICS.offsets
+        for output in _outputs() if output.topic == TOPICS.offsets
     ]  # fmt: skip
 
 
@@ -221,12 +221,12 @@ def _state_examples() -> list[bytes]:
 def _bucket_examples() -> list[bytes]:
     """Buckets of no group, of one and of several, with deadlines and without."""
     groups = [
-        StoredGroup(None if number % 3 == 0 else START_MS + number, *each) for number, each in enumerate(_states())
+        StoredGroup(None if number % 3 == 0 else START_MS + number, *state) for number, state in enumerate(_states())
     ]
     sizes = (0, 1, 2, 5)
     return [
         encode_bucket(
-            {b"group-%d" % (first + number): each for number, each in enumerate(groups[first : first + size])}
+            {b"group-%d" % (first + number): group for number, group in enumerate(groups[first : first + size])}
         )
         for first in range(0, len(groups), 7)
         for size in sizes

@@ -1,4 +1,4 @@
-"""A door without a coordinator: requests in, answers and events out."""
+"""A request router without a coordinator: requests go in, answers and events come out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Groups:
 
 
 class Bench:
-    """A door with all sides open."""
+    """A request router, its inputs and its outputs."""
 
     def __init__(self, rules: str | None = None, *listed: ListedGroup, hands_out: bool = True) -> None:
         self.coordinator = Coordinator()

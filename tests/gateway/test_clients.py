@@ -263,7 +263,7 @@ def test_heartbeats_answered_at_the_door(
     with Gateway(config) as gateway, consumers_of(gateway.bootstrap_servers, topic, java_classes) as consumers:
         members = []
         for library in LIBRARIES:
-            members.append(consumers.start(library, "door"))
+            members.append(consumers.start(library, "cached"))
             share(members, PARTITIONS, timeout_s=60)
         produce_to(gateway.bootstrap_servers, topic)(0, 60)
         reads(60, *members)
@@ -274,5 +274,5 @@ def test_heartbeats_answered_at_the_door(
         share(members[1:], PARTITIONS, timeout_s=60)
         assert gateway.metrics.answer_ms["Heartbeat"].quantile(0.7) <= 50
         assert gateway.metrics.answer_ms["OffsetCommit"].quantile(0.5) >= 500
-        assert [record.member.client_id for record in pump.told(MemberExpired, "door")] == [members[0].name]
-        assert pump.told(RebalanceCompleted, "door")[-1].outcome == "stable"
+        assert [record.member.client_id for record in pump.told(MemberExpired, "cached")] == [members[0].name]
+        assert pump.told(RebalanceCompleted, "cached")[-1].outcome == "stable"

@@ -1,4 +1,4 @@
-"""Heartbeats at the door: each rule, and a coordinator in batches against which every answer is judged."""
+"""Heartbeats answered in the gateway: each rule, and a coordinator in batches against which every answer is judged."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_who_was_told_to_rejoin_in_a_generation_stays_told() -> None:
 
 
 class World:
-    """Members with heartbeats at the door, a log that is handled a batch at a time,
+    """Members whose heartbeats the gateway answers, a log that is handled a batch at a time,
     outputs that come after the batch."""
 
     def __init__(self, random: Random) -> None:
@@ -135,7 +135,7 @@ class World:
         """Answers on their way to their members."""
         self.silent_until_ms: dict[str, int] = {}
         self.refused_ms: dict[tuple[str, int], int] = {}
-        """(member, generation) -> when the answer that it is out came to the door."""
+        """(member, generation) -> when the gateway received the answer that it is out."""
         self.said_well = self.said_rejoin = 0
 
     def send(self, request: Request, api: str, new_member_id: str | None = None) -> None:
@@ -149,7 +149,7 @@ class World:
         self.send(request, "Heartbeat")
         if told is None:
             return
-        assert told in (WELL, REJOIN), "nobody is fenced at the door"
+        assert told in (WELL, REJOIN), "the gateway fences no member"
         assert (member_id, request.generation_id) not in self.refused_ms, "the coordinator has said that it is out"
         # The coordinator's state is that after the last batch, all of which has been delivered: all is well must be
         # true of it. To rejoin is right as well for one who is out, and for whom another generation has begun.

@@ -1,4 +1,4 @@
-"""The door: what it answers itself, how it splits requests over groups and puts answers together."""
+"""The request router: what it answers itself, how it splits requests over groups and puts answers together."""
 
 from __future__ import annotations
 

@@ -46,7 +46,9 @@ def inputs() -> dict[str, Callable[[Path], Lines]]:
     """Every input by its name, with the function that runs it. The function may write to the directory that it gets."""
     recordings = sorted([*FIXTURES.glob("recordings/*.request.log.gz"), *FIXTURES.glob("clusters/*.request.log.gz")])
     families = sorted(FIXTURES.glob("histories/*.jsonl.gz"))
-    workloads = {f"workload: {each.name}": partial(_of_workload, each) for each in all_workloads(quick=True)}
+    workloads = {
+        f"workload: {workload.name}": partial(_of_workload, workload) for workload in all_workloads(quick=True)
+    }
     return (
         {f"recording: {_name(path)}": partial(_of_recording, path) for path in recordings}
         | {f"histories: {_name(path)}": partial(_of_histories, path) for path in families}
@@ -68,7 +70,7 @@ def _of_recording(path: Path, directory: Path) -> Lines:
     The events that it was made into are a topic, too."""
     result = CliRunner().invoke(app, ["replay", str(path), "--in-process", "--utc", "--out", str(directory)])
     assert result.exit_code == 0, result.output
-    files = {each.name.removesuffix(".jsonl"): each.read_bytes() for each in directory.glob("*.jsonl")}
+    files = {path.name.removesuffix(".jsonl"): path.read_bytes() for path in directory.glob("*.jsonl")}
     files["events"] = gzip.decompress((directory / "events.jsonl.gz").read_bytes())
     return {topic: content.splitlines() for topic, content in files.items()}
 
@@ -143,7 +145,7 @@ def _of_heartbeats(directory: Path) -> Lines:
 def _of_outputs(outputs: Iterable[Output]) -> Lines:
     config = StreamingConfig.load({})
     operator_config = config.operator_config(partition=0)
-    return _by_topic((output_record(each, operator_config) for each in outputs), config)
+    return _by_topic((output_record(output, operator_config) for output in outputs), config)
 
 
 def _replayed(records: Iterable[Record], config: StreamingConfig) -> Lines:

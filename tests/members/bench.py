@@ -160,12 +160,12 @@ class Bench:
                 name=topic.name,
                 partitions=tuple(
                     OffsetCommitResponsePartition(
-                        partition_index=each.partition_index,
+                        partition_index=partition.partition_index,
                         error_code=error_code
-                        if only in (None, TopicPartition(topic.name, each.partition_index))
+                        if only in (None, TopicPartition(topic.name, partition.partition_index))
                         else ErrorCode.NONE,
                     )
-                    for each in topic.partitions
+                    for partition in topic.partitions
                 ),
             )
             for topic in request.topics

@@ -45,7 +45,7 @@ class Place:
 
     def committed(self) -> dict[int, int]:
         group = self.coordinator.coordinator.groups["readers"]
-        return {partition: each.offset for partition, each in group.offsets.topics.get(self.topic, {}).items()}
+        return {partition: topic.offset for partition, topic in group.offsets.topics.get(self.topic, {}).items()}
 
 
 @pytest.fixture

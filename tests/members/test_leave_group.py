@@ -71,7 +71,7 @@ def test_who_unsubscribes_leaves_again_where_nobody_listened_and_may_join_meanwh
     bench.poll()
     bench.join(2, member_id="c-2")
     bench.wait(100)
-    assert [each.member_id for each in bench.asked(LeaveGroupRequest).members] == ["c-1"]
+    assert [member.member_id for member in bench.asked(LeaveGroupRequest).members] == ["c-1"]
     bench.answer("LeaveGroup", LeaveGroupResponse())
     assert bench.member.member_id == "c-2"
 

@@ -22,9 +22,9 @@ from tests.members.world import World
 def committed_by(request: object) -> dict[TopicPartition, int]:
     assert isinstance(request, OffsetCommitRequest)
     return {
-        TopicPartition(topic.name, each.partition_index): each.committed_offset
+        TopicPartition(topic.name, partition.partition_index): partition.committed_offset
         for topic in request.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }
 
 

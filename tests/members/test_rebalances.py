@@ -285,7 +285,7 @@ def test_members_that_prefer_different_assignors_agree_on_a_common_one() -> None
     world.start("a", partition_assignment_strategy=("range", "roundrobin"))
     world.start("b", partition_assignment_strategy=("roundrobin",))
     world.run_until(lambda: world.is_shared() and len(set(world.owners().values())) == 2)
-    assert {each.member.protocol_name for each in world.applications.values()} == {"roundrobin"}
+    assert {application.member.protocol_name for application in world.applications.values()} == {"roundrobin"}
 
 
 def test_a_member_without_a_common_assignor_is_refused_for_good() -> None:
@@ -300,11 +300,17 @@ def test_a_group_moves_from_eager_to_cooperative_by_two_rolling_restarts() -> No
     world = started(3, partition_assignment_strategy=("range",))
     for strategy in (("cooperative-sticky", "range"), ("cooperative-sticky",)):
         for name in ("m0", "m1", "m2"):
-            running = [each for each in world.applications.values() if each.alive and each.name.startswith(name)]
+            running = [
+                application
+                for application in world.applications.values()
+                if application.alive and application.name.startswith(name)
+            ]
             world.close(running[0])
             world.start(name, partition_assignment_strategy=strategy)
             world.run_until(lambda: world.is_shared() and len(set(world.owners().values())) == 3)
-    assert {each.member.protocol_name for each in world.applications.values() if each.alive} == {"cooperative-sticky"}
+    assert {application.member.protocol_name for application in world.applications.values() if application.alive} == {
+        "cooperative-sticky"
+    }
 
 
 def test_the_leader_rebalances_when_a_topic_of_any_member_grows() -> None:

@@ -43,7 +43,10 @@ def test_the_leader_shares_the_partitions_of_all_topics() -> None:
     bench.member.partitions_changed({"payments": 1})
     bench.poll()
     request = bench.asked(SyncGroupRequest)
-    shares = {each.member_id: set(decode_assignment(each.assignment).partitions) for each in request.assignments}
+    shares = {
+        assignment.member_id: set(decode_assignment(assignment.assignment).partitions)
+        for assignment in request.assignments
+    }
     assert shares == {"a": {P0}, "b": {P1, TopicPartition("payments", 0)}}
     assert bench.member.topics_of_interest == ("orders", "payments")
 
@@ -66,7 +69,9 @@ def test_a_member_whose_subscription_cannot_be_read_gets_nothing_and_hurts_nobod
     good = JoinGroupResponseMember(member_id="a", metadata=encode_subscription(Subscription(topics=("orders",))))
     bench.join(member_id="a", leader="a", members=(broken, good))
     request = bench.asked(SyncGroupRequest)
-    shares = {each.member_id: decode_assignment(each.assignment).partitions for each in request.assignments}
+    shares = {
+        assignment.member_id: decode_assignment(assignment.assignment).partitions for assignment in request.assignments
+    }
     assert shares == {"a": (P0, P1), "b": ()}
 
 

@@ -112,7 +112,9 @@ class Application:
             case PartitionCountsNeeded(topics=topics):
                 self.member.partitions_changed({topic: self.world.topics.get(topic, 0) for topic in topics})
             case LogBoundsNeeded(partitions=partitions):
-                self.member.log_bounds({each: (0, self.world.log_ends.get(each, 0)) for each in partitions})
+                self.member.log_bounds(
+                    {partition: (0, self.world.log_ends.get(partition, 0)) for partition in partitions}
+                )
             case _:
                 pass
 
@@ -203,7 +205,7 @@ class World:
     ) -> Application:
         """Start an application with one member; a name may come back after it has ended."""
         config = MemberConfig(**({"group_id": GROUP, "client_id": name, "auto_offset_reset": "earliest"} | settings))
-        run = sum(1 for each in self.applications if each.split("#")[0] == name)
+        run = sum(1 for application in self.applications if application.split("#")[0] == name)
         application = Application(self, f"{name}#{run}" if run else name, config, topics, poll_every_ms)
         self.applications[application.name] = application
         self._poll(application)
@@ -231,7 +233,7 @@ class World:
 
     def is_shared(self) -> bool:
         """Whether every partition has an owner, and nobody means to change that."""
-        alive = [each for each in self.applications.values() if each.alive]
+        alive = [application for application in self.applications.values() if application.alive]
         settled = all(each.member.state == "stable" and not each.member.is_rejoining for each in alive)
         return settled and len(self.owners()) == sum(self.topics.values())
 

@@ -44,8 +44,8 @@ def outputs_of(log: Iterable[Record], config: StreamingConfig) -> Iterator[Outpu
 def write(config: StreamingConfig, outputs: Iterable[OutputRecord]) -> None:
     """As the sink does it."""
     producer = Producer({"enable.idempotence": True, "log_level": 0, "linger.ms": 20, **config.client_properties})
-    for each in outputs:
-        producer.produce(each.topic, each.value, each.key, each.partition, headers=dict(each.headers))
+    for output in outputs:
+        producer.produce(output.topic, output.value, output.key, output.partition, headers=dict(output.headers))
     assert producer.flush(30) == 0
 
 
@@ -76,4 +76,5 @@ def every_kind_of_record(config: StreamingConfig) -> list[OutputRecord]:
     harness.send("DeleteGroups", DeleteGroupsRequest(groups_names=(harness.group_id,)), 2)
     partition = group_partition(harness.group_id, config.offsets_partitions)
     topic = config.topic_settings.topics.offsets
-    return [OutputRecord(topic, partition, each.key, each.value, {}) for each in of_type(harness.outputs, LogRecord)]
+    records = of_type(harness.outputs, LogRecord)
+    return [OutputRecord(topic, partition, record.key, record.value, {}) for record in records]

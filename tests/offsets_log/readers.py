@@ -28,7 +28,9 @@ def require_kafka_reads_as_we_do(config: StreamingConfig) -> list[Json]:
     expected = [as_printed(key, value) for key, value in read(config, topic)]
     for key_type, formatter in FORMATTERS.items():
         lines = console_consumer(config.bootstrap_servers, topic, formatter, records=len(expected))
-        assert in_order(printed(lines)) == in_order([each for each in expected if each["key"]["type"] == key_type])
+        assert in_order(printed(lines)) == in_order(
+            [record for record in expected if record["key"]["type"] == key_type]
+        )
     return expected
 
 
@@ -36,9 +38,9 @@ def require_the_log_tells_the_groups(config: StreamingConfig) -> dict[str, Store
     """Who knows the offsets topic only, knows every group that the assignments topic has, and its offsets.
     Returns them."""
     found = replay_offsets_log(read(config, config.topic_settings.topics.offsets))
-    snapshots = {each.group_id: each for each in read_snapshots(config)}
+    snapshots = {snapshot.group_id: snapshot for snapshot in read_snapshots(config)}
     assert found.keys() == snapshots.keys()
-    steady = [each for each in snapshots.values() if each.state in ("Stable", "Empty")]
+    steady = [snapshot for snapshot in snapshots.values() if snapshot.state in ("Stable", "Empty")]
     assert steady
     for snapshot in steady:
         assert agrees(found[snapshot.group_id], snapshot), snapshot.group_id
@@ -50,9 +52,12 @@ def require_the_log_tells_the_groups(config: StreamingConfig) -> dict[str, Store
 def agrees(stored: StoredGroup, snapshot: GroupSnapshot) -> bool:
     """Whether the log tells the same of a group that is not rebalancing as the assignments topic."""
     members = [
-        (each.member_id, each.group_instance_id, each.subscription, each.assignment) for each in stored.members.values()
+        (member.member_id, member.group_instance_id, member.subscription, member.assignment)
+        for member in stored.members.values()
     ]
-    shown = [(each.member_id, each.group_instance_id, each.metadata, each.assignment) for each in snapshot.members]
+    shown = [
+        (member.member_id, member.group_instance_id, member.metadata, member.assignment) for member in snapshot.members
+    ]
     return (stored.state.value, stored.generation_id, stored.leader_id, stored.protocol_name, members) == (
         snapshot.state, snapshot.generation_id, snapshot.leader_id, snapshot.protocol_name, shown,
     )  # fmt: skip
@@ -117,4 +122,4 @@ def _value_as_printed(value: Value, version: int) -> Json:
 
 def in_order(records: Iterator[Json] | list[Json]) -> list[str]:
     """Four partitions are read in no order."""
-    return sorted(json.dumps(each, sort_keys=True) for each in records)
+    return sorted(json.dumps(record, sort_keys=True) for record in records)

@@ -29,7 +29,7 @@ def history(outputs: list[Output]) -> list[Any]:
 
 
 def now_of(outputs: list[Output]) -> CommittedOffsets:
-    stored = replay_offsets_log((each.key, each.value) for each in of_type(outputs, LogRecord))
+    stored = replay_offsets_log((output.key, output.value) for output in of_type(outputs, LogRecord))
     return {
         group_id: {place: value.offset for place, value in each.offsets.items()} for group_id, each in stored.items()
     }
@@ -110,9 +110,9 @@ OFFSETS = st.dictionaries(PARTITIONS, st.integers(0, 2**63 - 1), min_size=1, max
 @given(st.dictionaries(GROUP_IDS, OFFSETS, min_size=1, max_size=4))
 def test_csv_goes_there_and_back(offsets: CommittedOffsets) -> None:
     assert from_csv(to_csv(offsets, with_group=True)) == offsets
-    for group_id, each in offsets.items():
-        assert from_csv(to_csv({group_id: each}, with_group=False), [group_id]) == {group_id: each}
-        assert from_csv(to_csv(offsets, with_group=True), [group_id]) == {group_id: each}
+    for group_id, offset in offsets.items():
+        assert from_csv(to_csv({group_id: offset}, with_group=False), [group_id]) == {group_id: offset}
+        assert from_csv(to_csv(offsets, with_group=True), [group_id]) == {group_id: offset}
 
 
 @pytest.mark.parametrize(

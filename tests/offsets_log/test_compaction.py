@@ -90,7 +90,7 @@ def require_the_command_shows(config: StreamingConfig, found: dict[str, StoredGr
         "groups", "--json", "--bootstrap-servers", config.bootstrap_servers, "--topic-prefix", config.topic_prefix,
     ]  # fmt: skip
     listed = [json.loads(line) for line in CliRunner().invoke(app, arguments).stdout.splitlines()]
-    assert [each["group_id"] for each in listed] == sorted(found)
+    assert [group["group_id"] for group in listed] == sorted(found)
     for group in listed:
         stored = found[group["group_id"]]
         shown = json.loads(CliRunner().invoke(app, [*arguments, "--group", stored.group_id]).stdout)
@@ -98,7 +98,8 @@ def require_the_command_shows(config: StreamingConfig, found: dict[str, StoredGr
         if group["state"] in ("Stable", "Empty"):  # of the others the log has what they last were
             assert in_short(shown) == (stored.state.value, stored.generation_id, list(stored.members))
         committed = {
-            (each["topic"], each["partition"]): (each["current_offset"], each["metadata"]) for each in shown["offsets"]
+            (offset["topic"], offset["partition"]): (offset["current_offset"], offset["metadata"])
+            for offset in shown["offsets"]
         }
         assert {place: each for place, each in committed.items() if each[0] is not None} == {
             place: (value.offset, value.metadata) for place, value in stored.offsets.items()
@@ -118,19 +119,19 @@ def test_after_compaction_every_group_and_offset_is_there(
     small = {"segment.ms": str(SEGMENT_MS), "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "0"}
     alter(admin, ResourceType.TOPIC, topics.offsets, dict(small))
     outputs = list(outputs_of(make_log(5, groups=12, requests=700, poisons=False, renewals=False), config))
-    records = [each for each in outputs if each.topic == topics.offsets] + every_kind_of_record(config)
+    records = [output for output in outputs if output.topic == topics.offsets] + every_kind_of_record(config)
     write_in_segments(config, records)
-    write(config, (each for each in outputs if each.topic == topics.assignments))
+    write(config, (output for output in outputs if output.topic == topics.assignments))
 
-    latest = {each.key: each.value for each in records}
+    latest = {record.key: record.value for record in records}
     tombstones = {key for key, value in latest.items() if key is not None and value is None}
     left = wait_for_compaction(config, topics.offsets, tombstones)
     assert tombstones
     assert len(left) < len(records) / 2
 
     found = replay_offsets_log(left)
-    assert found == replay_offsets_log((each.key or b"", each.value) for each in records)
+    assert found == replay_offsets_log((record.key or b"", record.value) for record in records)
 
     assert require_the_log_tells_the_groups(config) == found
-    assert {each.state.value for each in found.values()} == {"Stable", "Empty"}
+    assert {group.state.value for group in found.values()} == {"Stable", "Empty"}
     require_the_command_shows(config, found)

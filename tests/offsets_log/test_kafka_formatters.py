@@ -17,10 +17,10 @@ def test_kafkas_formatters_print_our_topic_as_we_read_it(
     config = make_topics(kafka.bootstrap_servers, topic_prefix)
     config = config.changed(offset_commit_value_version=value_version)
     topic = config.topic_settings.topics.offsets
-    written = [each for each in outputs_of(make_log(3, groups=5, requests=250), config) if each.topic == topic]
+    written = [output for output in outputs_of(make_log(3, groups=5, requests=250), config) if output.topic == topic]
     written += every_kind_of_record(config)
     write(config, written)
     expected = require_kafka_reads_as_we_do(config)
     assert len(expected) == len(written)
-    types = {(each["key"]["type"], each["value"] and each["value"]["version"]) for each in expected}
+    types = {(record["key"]["type"], record["value"] and record["value"]["version"]) for record in expected}
     assert types == {(1, 1), (1, value_version), (1, None), (2, 3), (2, None)}

@@ -167,7 +167,7 @@ def export(config: StreamingConfig, directory: Path, group_id: str, then_ms: int
 def write_as_replayed(directory: Path, outputs: list[OutputRecord]) -> None:
     """The files of a replay that the commands read."""
     for name in ("offsets", "history"):
-        written = [each for each in outputs if each.topic.endswith(f".{name}")]
+        written = [output for output in outputs if output.topic.endswith(f".{name}")]
         lines = [encode_record(Record(partition=None, key=each.key, value=each.value)) for each in written]
         (directory / f"{name}.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
 
@@ -175,8 +175,8 @@ def write_as_replayed(directory: Path, outputs: list[OutputRecord]) -> None:
 def first_offsets(messages: list[Message]) -> dict[int | None, int]:
     """Partition -> the smallest offset that was read."""
     found: dict[int | None, int] = {}
-    for each in messages:
-        found[each.partition()] = min(found.get(each.partition(), RECORDS), each.offset() or 0)
+    for message in messages:
+        found[message.partition()] = min(found.get(message.partition(), RECORDS), message.offset() or 0)
     return found
 
 

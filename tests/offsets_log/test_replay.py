@@ -119,7 +119,7 @@ def test_static_members_keep_their_instance_id() -> None:
     harness.sync("i1-a", 1, {"i1-a": assignment("t", 0)}, group_instance_id="i1")
     harness.join(group_instance_id="i1", new_member_id="i1-b")
     found = replay_offsets_log(records(harness))["g"]
-    assert [(each.member_id, each.group_instance_id, each.assignment) for each in found.members.values()] == [
+    assert [(member.member_id, member.group_instance_id, member.assignment) for member in found.members.values()] == [
         ("i1-b", "i1", assignment("t", 0))
     ]
     assert found.leader_id == "i1-b"

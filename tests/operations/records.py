@@ -38,7 +38,7 @@ def log(group_id: str = "g", client_id: str = "c") -> list[Record]:
         protocol_type="consumer",
         protocols=(JoinGroupProtocol(name="range", metadata=encode_subscription(Subscription(topics=("t",)))),),
     )
-    partitions = tuple(OffsetCommitRequestPartition(partition_index=each, committed_offset=9) for each in range(3))
+    partitions = tuple(OffsetCommitRequestPartition(partition_index=index, committed_offset=9) for index in range(3))
     commit = OffsetCommitRequest(
         group_id=group_id,
         generation_id_or_member_epoch=1,

@@ -73,7 +73,7 @@ def test_the_check_finds_mistakes() -> None:
     assert series('sum by (le, api) (rate(x_bucket{api="Heartbeat"}[5m])) > 5') == [
         Series("x_bucket", frozenset({"api", "le"}), True)
     ]
-    assert [each.is_new for each in series("x_total unless x_total offset 10m or y_total unless x_total")] == [
+    assert [selector.is_new for selector in series("x_total unless x_total offset 10m or y_total unless x_total")] == [
         True,
         True,
         False,
@@ -108,13 +108,16 @@ def literals(kind: type, field: str) -> set[str]:
 def test_legends_and_annotations_use_labels_that_are_there() -> None:
     for panel in panels():
         for target in panel["targets"]:
-            labels = {label for each in series(target["expr"]) for label in each.labels | exposed()[each.name]}
+            labels = {
+                label for selector in series(target["expr"]) for label in selector.labels | exposed()[selector.name]
+            }
             assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= labels, panel["title"]
     for rule in rules():
         used = set(re.findall(r"\$labels\.(\w+)", json.dumps(rule["annotations"])))
         assert (
             used
-            <= {label for each in series(rule["expr"]) for label in each.labels | exposed()[each.name]} | OF_PROMETHEUS
+            <= {label for selector in series(rule["expr"]) for label in selector.labels | exposed()[selector.name]}
+            | OF_PROMETHEUS
         )
 
 
@@ -173,12 +176,12 @@ def test_settings_in_environments_are_settings(tmp_path: Path) -> None:
     documents = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "coordinator.yaml").read_text()))
     secret, _, workload = documents
     container = workload["spec"]["template"]["spec"]["containers"][0]
-    named = [*services["coordinator"]["environment"], *(each["name"] for each in container["env"])]
+    named = [*services["coordinator"]["environment"], *(variable["name"] for variable in container["env"])]
     assert {name.removeprefix("GROUP_COORDINATOR_").lower() for name in named} <= settings_of(StreamingConfig).keys()
     file = tmp_path / "coordinator.toml"
     file.write_text(secret["stringData"]["coordinator.toml"])
     config = StreamingConfig.load({}, file)
-    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert config.metrics_port == ports["metrics"]
     assert {container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "liveness", "readiness")} == {
         "/health/live", "/health/ready",

@@ -15,7 +15,7 @@ from group_coordinator.operations.gateway_metrics import (
 def test_series_begin_at_zero_and_count_on() -> None:
     metrics = GatewayMetrics()
     registry = gateway_registry(metrics)
-    for metric in (each for each in GATEWAY_METRICS if each.labels):
+    for metric in (metric for metric in GATEWAY_METRICS if metric.labels):
         assert metric.known
         for values in metric.known:
             labels = dict(zip(metric.labels, values, strict=True))

@@ -80,7 +80,7 @@ def coordinate(config: StreamingConfig, *requests: tuple[str, int, Request, str]
     counted = bench()
     counted.count(log, outputs)
     answers = [json.loads(record.value or b"") for record in outputs if record.topic.endswith(".responses")]
-    return [each["body"] for each in sorted(answers, key=lambda each: int(each["request_id"]))], counted
+    return [answer["body"] for answer in sorted(answers, key=lambda each: int(each["request_id"]))], counted
 
 
 def config(**group: Any) -> StreamingConfig:
@@ -107,7 +107,7 @@ def test_ids_of_members() -> None:
 def test_protocols() -> None:
     many = [(f"p{number}", b"") for number in range(GroupConfig().member_max_protocols + 1)]
     answers, counted = coordinate(config(), join(*many), join(*many[1:]))
-    assert [each["error_code"] for each in answers] == [ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.NONE]
+    assert [answer["error_code"] for answer in answers] == [ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.NONE]
     assert (
         counted.value(m.REFUSALS, api="JoinGroup", rule="too_many_protocols", error="INCONSISTENT_GROUP_PROTOCOL") == 1
     )
@@ -135,7 +135,7 @@ def test_offsets_of_a_group() -> None:
     answers, counted = coordinate(config(group_offsets_max_bytes=310), commit(5))
     (topic,) = answers[-1]["topics"]
     refused = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-    assert [each["error_code"] for each in topic["partitions"]] == [0, 0, 0, refused, refused]
+    assert [partition["error_code"] for partition in topic["partitions"]] == [0, 0, 0, refused, refused]
     assert (
         counted.value(m.REFUSALS, api="OffsetCommit", rule="too_many_offsets", error="INVALID_COMMIT_OFFSET_SIZE") or 0
     ) >= 1

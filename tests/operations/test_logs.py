@@ -27,7 +27,9 @@ def _leave_no_trace() -> Iterator[None]:
 
 def history() -> list[bytes]:
     return [
-        each.value or b"" for each in outputs(log("payments")) if each.topic == CONFIG.topic_settings.topics.history
+        output.value or b""
+        for output in outputs(log("payments"))
+        if output.topic == CONFIG.topic_settings.topics.history
     ]
 
 

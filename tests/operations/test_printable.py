@@ -21,7 +21,7 @@ def test_nothing_of_it_reaches_the_terminal(text: str) -> None:
     assert printable(text).isprintable()
     assert printable(f"group {text} is here").startswith("group ")
     first, *others = printable_lines(f"first\n{text}").split("\n")
-    assert (first, all(each.startswith("  ") and each.isprintable() for each in others)) == ("first", True)
+    assert (first, all(line.startswith("  ") and line.isprintable() for line in others)) == ("first", True)
 
 
 def test_what_is_printable_stays() -> None:

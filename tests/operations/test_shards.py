@@ -48,7 +48,7 @@ def test_batches_and_ticks_show_at_the_endpoint(tmp_path: Path) -> None:
     with Operations(config) as operations:
         first = scrape(operations)
         assert first[m.READY.name] == {frozenset(): 0.0}
-        for metric in (each for each in m.METRICS if each.kind == "counter" and each.labels == ("shard",)):
+        for metric in (metric for metric in m.METRICS if metric.kind == "counter" and metric.labels == ("shard",)):
             assert first[metric.name] == {frozenset({("shard", shard)}): 0.0 for shard in "01"}
         assert len(first[f"{m.BATCH_SECONDS.name}_count"]) == 2 * len(PHASES)
         operations.polled()

@@ -122,7 +122,7 @@ def test_memory_for_repeats_is_bounded() -> None:
 def test_a_series_is_there_before_its_first_occurrence() -> None:
     """Or Prometheus sees no rise when there is one."""
     found = bench()
-    for metric in (each for each in m.METRICS if each.labels and each.kind != "gauge"):
+    for metric in (metric for metric in m.METRICS if metric.labels and metric.kind != "gauge"):
         assert metric.known or metric is m.REFUSALS or "shard" in metric.labels, (
             metric.name
         )  # shards: see test_shards.py

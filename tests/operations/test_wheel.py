@@ -37,7 +37,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_only_four_packages_are_installed(installed: Path) -> None:
-    assert sorted(each.name for each in installed.iterdir() if each.suffix != ".dist-info") == list(PACKAGES)
+    assert sorted(path.name for path in installed.iterdir() if path.suffix != ".dist-info") == list(PACKAGES)
 
 
 def test_all_files_of_the_packages_are_installed(installed: Path) -> None:

@@ -68,7 +68,7 @@ def outputs_of(following: Following) -> list[Output]:
 
 
 def owners_told(outputs: Iterable[Output]) -> Owners:
-    return owners_of((each.key, each.value) for each in outputs if isinstance(each, LogRecord))
+    return owners_of((output.key, output.value) for output in outputs if isinstance(output, LogRecord))
 
 
 def owners_of_broker(request_log: Path) -> Owners:

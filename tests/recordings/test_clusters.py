@@ -48,10 +48,10 @@ def test_agrees_by_the_answers_of_brokers_before_kafka_4_alone(name: str) -> Non
 def test_a_commit_of_an_old_broker_must_be_written_whole(tmp_path: Path) -> None:
     dump = gzip.decompress((CLUSTERS / "old-2.8.offsets.jsonl.gz").read_bytes())
     records = [json.loads(line) for line in dump.splitlines()]
-    times = [each["timestamp_ms"] for each in records]
+    times = [record["timestamp_ms"] for record in records]
     batch = next(place for place in range(1, len(times)) if times[place - 1] == times[place])
     offsets = tmp_path / "offsets.jsonl"
-    offsets.write_text("\n".join(json.dumps(each) for place, each in enumerate(records) if place != batch))
+    offsets.write_text("\n".join(json.dumps(record) for place, record in enumerate(records) if place != batch))
     report = verify_recording(CLUSTERS / "old-2.8.request.log.gz", offsets=offsets)
     assert report.records is not None
     assert report.records.differ > 0

@@ -148,7 +148,7 @@ def test_the_log_of_one_broker_that_ends_before_another_s_is_doubted(
     assert log.doubts() == ()
     heartbeats = [number for number, line in enumerate(other, 1) if b'"HEARTBEAT"' in line]
     _, log = read(tmp_path / "ends", [whole, b"".join(other[: heartbeats[int(len(heartbeats) * place)]])])
-    (doubt,) = [each for each in log.doubts() if "go on" in each]
+    (doubt,) = [doubt for doubt in log.doubts() if "go on" in doubt]
     assert re.search(r"request.log.1 ends at .* of \d groups? \(copy-1-", doubt)
     half = len(other) // 2
     _, log = read(tmp_path / "rotated", [whole, b"".join(other[half:]), b"".join(other[:half])])

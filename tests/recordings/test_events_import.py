@@ -141,12 +141,16 @@ def test_partitions_that_the_broker_refused_are_left_out(tmp_path: Path) -> None
 
 def asked(commit: GroupRequest) -> list[tuple[str, int]]:
     assert isinstance(commit.request, OffsetCommitRequest)
-    return [(topic.name, each.partition_index) for topic in commit.request.topics for each in topic.partitions]
+    return [
+        (topic.name, partition.partition_index) for topic in commit.request.topics for partition in topic.partitions
+    ]
 
 
 def answered(commit: GroupRequest) -> list[tuple[str, int]]:
     return [
-        (topic["name"], each["partitionIndex"]) for topic in commit.response["topics"] for each in topic["partitions"]
+        (topic["name"], partition["partitionIndex"])
+        for topic in commit.response["topics"]
+        for partition in topic["partitions"]
     ]
 
 

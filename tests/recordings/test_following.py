@@ -71,7 +71,7 @@ def _stored(owners: Owners) -> Owners:
 @pytest.mark.parametrize("path", RECORDINGS, ids=name_of)
 def test_nothing_is_doubted_in_a_whole_log(path: Path) -> None:
     outputs = outputs_of(followed(path))
-    assert not [each for each in outputs if isinstance(each, RecordingGap | GroupRecorded)]
+    assert not [output for output in outputs if isinstance(output, RecordingGap | GroupRecorded)]
 
 
 # ------------------------------------------------------------------------------------------- logs that are less clean
@@ -118,7 +118,7 @@ def assert_tells_nothing_wrong(following: Following, broker: Owners) -> None:
 
 
 @pytest.mark.parametrize("path", LESS_CLEAN, ids=name_of)
-@pytest.mark.parametrize(("what", "change"), [pytest.param(*each, id=each[0]) for each in cuts()])
+@pytest.mark.parametrize(("what", "change"), [pytest.param(*cut, id=cut[0]) for cut in cuts()])
 def test_a_log_with_lines_missing_tells_nothing_wrong(path: Path, what: str, change: Change, tmp_path: Path) -> None:
     assert_tells_nothing_wrong(followed_lines(tmp_path, change(lines_of(path))), owners_of_broker(path))
 

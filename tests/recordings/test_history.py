@@ -28,7 +28,7 @@ def test_history_reproduces(path: Path) -> None:
     report = verify_histories([path])
     assert report.steps > 100
     assert report.answers > 50
-    assert [line for each in report.differences[:3] for line in each.lines()] == []
+    assert [line for difference in report.differences[:3] for line in difference.lines()] == []
 
 
 class ForgetfulCoordinator(Coordinator):
@@ -42,9 +42,9 @@ class ForgetfulCoordinator(Coordinator):
 
     def _reload(self) -> None:
         self._groups = {
-            group_id: GroupCoordinator(group_id, self.config, group=decode_group(*encode_group(each.group)))
-            for group_id, each in self._groups.items()
-            if each.group is not None
+            group_id: GroupCoordinator(group_id, self.config, group=decode_group(*encode_group(group.group)))
+            for group_id, group in self._groups.items()
+            if group.group is not None
         }
 
 
@@ -52,13 +52,13 @@ class ForgetfulCoordinator(Coordinator):
 def test_nothing_but_the_blobs_is_needed_between_steps(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "Coordinator", ForgetfulCoordinator)
     report = verify_histories([FOLDER / f"{family}.jsonl.gz"])
-    assert [line for each in report.differences[:3] for line in each.lines()] == []
+    assert [line for difference in report.differences[:3] for line in difference.lines()] == []
 
 
 def test_a_difference_is_found_and_told(tmp_path: Path) -> None:
     with gzip.open(FOLDER / "single_member.jsonl.gz", "rt") as file:
         recorded = json.loads(file.readline())
-    step = next(each for each in recorded["steps"] if each.get("answers"))
+    step = next(step for step in recorded["steps"] if step.get("answers"))
     step["answers"][0]["response"]["errorCode"] = 99
     path = tmp_path / "changed.jsonl"
     path.write_text(json.dumps(recorded) + "\n")
@@ -105,7 +105,7 @@ def test_a_topic_that_goes_and_comes_back_with_another_id(tmp_path: Path) -> Non
     old, new = str(UUID(int=1)), str(UUID(int=2))
 
     def cluster(step: int, at_ms: int, *topics: str) -> dict[str, object]:
-        named = [{"name": "t", "topic_id": topic_id_to_kafka(each), "partitions": 1} for each in topics]
+        named = [{"name": "t", "topic_id": topic_id_to_kafka(topic), "partitions": 1} for topic in topics]
         return {"id": step, "at_ms": at_ms, "cluster": {"version": step, "topics": named}, "answers": []}
 
     steps = [
@@ -119,5 +119,5 @@ def test_a_topic_that_goes_and_comes_back_with_another_id(tmp_path: Path) -> Non
     path = tmp_path / "topics.jsonl"
     path.write_text(json.dumps({"name": "topics", "config": {"start_ms": 0}, "steps": steps}) + "\n")
     report = verify_histories([path])
-    assert [line for each in report.differences for line in each.lines()] == []
+    assert [line for difference in report.differences for line in difference.lines()] == []
     assert (report.steps, report.records) == (6, 4)

@@ -123,18 +123,20 @@ def _part(part: Struct) -> str:
 
 
 def _partitions(topics: tuple[AssignedTopic, ...] | None) -> str:
-    return "+".join(f"{each.topic}-{partition}" for each in topics or () for partition in each.partitions) or "nothing"
+    return (
+        "+".join(f"{topic.topic}-{partition}" for topic in topics or () for partition in topic.partitions) or "nothing"
+    )
 
 
 def _blob(assignment: bytes) -> str:
     partitions = decode_assignment(assignment).partitions if assignment else ()
-    return "+".join(f"{each.topic}-{each.partition}" for each in partitions) or "nothing"
+    return "+".join(f"{partition.topic}-{partition.partition}" for partition in partitions) or "nothing"
 
 
 def _group(snapshot: GroupSnapshot | None) -> str:
     if snapshot is None:
         return "gone"
-    members = [f"{each.member_id}:{_partitions(each.partitions)}" for each in snapshot.members]
+    members = [f"{member.member_id}:{_partitions(member.partitions)}" for member in snapshot.members]
     return " ".join([snapshot.state, f"generation={snapshot.generation_id}", *members])
 
 
@@ -142,7 +144,7 @@ def _log_record(record: LogRecord) -> str:
     key, value = decode_record(record.key, record.value)
     match value:
         case GroupMetadataValue():
-            members = [f"{each.member_id}:{_blob(each.assignment)}" for each in value.members]
+            members = [f"{member.member_id}:{_blob(member.assignment)}" for member in value.members]
             leader = [f"leader={value.leader}"] if value.leader else []
             return " ".join(["group", f"generation={value.generation}", *leader, *members])
         case OffsetCommitValue():
@@ -159,7 +161,7 @@ def _response(response: Response) -> str:
     words = [_error(response)] if hasattr(response, "error_code") else []
     match response:
         case JoinGroupResponse(error_code=ErrorCode.NONE):
-            members = [each.member_id for each in response.members]
+            members = [member.member_id for member in response.members]
             words += [
                 f"generation={response.generation_id}",
                 f"protocol={response.protocol_name}",
@@ -172,23 +174,23 @@ def _response(response: Response) -> str:
         case SyncGroupResponse(error_code=ErrorCode.NONE):
             words.append(_blob(response.assignment))
         case LeaveGroupResponse():
-            words += [f"{each.group_instance_id or each.member_id}:{_error(each)}" for each in response.members]
+            words += [f"{member.group_instance_id or member.member_id}:{_error(member)}" for member in response.members]
         case OffsetCommitResponse() | OffsetDeleteResponse():
             words += [
-                f"{topic.name}-{each.partition_index}:{_error(each)}"
+                f"{topic.name}-{partition.partition_index}:{_error(partition)}"
                 for topic in response.topics
-                for each in topic.partitions
+                for partition in topic.partitions
             ]
         case OffsetFetchResponse():
             words += [
-                f"{topic.name}-{each.partition_index}={each.committed_offset}"
+                f"{topic.name}-{partition.partition_index}={partition.committed_offset}"
                 for group in response.groups
                 for topic in group.topics
-                for each in topic.partitions
+                for partition in topic.partitions
             ] or ["no offsets"]
         case DescribeGroupsResponse(groups=(group,)):
             words += [_error(group), group.group_state]
-            words += [f"{each.member_id}:{_blob(each.member_assignment)}" for each in group.members]
+            words += [f"{member.member_id}:{_blob(member.member_assignment)}" for member in group.members]
         case DeleteGroupsResponse(results=(result,)):
             words.append(_error(result))
         case FindCoordinatorResponse(coordinators=(found,)):

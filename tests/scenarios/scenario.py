@@ -117,7 +117,7 @@ class Scenario:
     def _stable(self, command: Command) -> list[Output]:
         """The named clients join a new group, the first one leads, and get these partitions.
         Shows how the group is then."""
-        members = tuple(each.partition("=")[0] for each in command.arguments)
+        members = tuple(argument.partition("=")[0] for argument in command.arguments)
         outputs: list[Output] = []
         for name in members:
             outputs += self._join_group(Command("JoinGroup", (name,), {}))
@@ -149,7 +149,7 @@ class Scenario:
 
     def _renew_sessions(self, command: Command) -> list[Output]:
         """The clock had stood still, and goes on: here, or so much later."""
-        later = [duration_ms(each) for each in command.arguments]
+        later = [duration_ms(argument) for argument in command.arguments]
         return self._group.renew_sessions(self._group.now_ms + later[0] if later else None)
 
     # --------------------------------------------------------------------------------------------------- requests
@@ -177,7 +177,7 @@ class Scenario:
     def _sync_group(self, command: Command) -> list[Output]:
         """A leader says who gets which partitions: `A=orders-0,orders-1`."""
         client = self._client(command)
-        assignments = dict(self._assignment(*each.split("=")) for each in command.arguments[1:])
+        assignments = dict(self._assignment(*argument.split("=")) for argument in command.arguments[1:])
         generation_id = int(command.options.get("generation", client.generation_id))
         protocol_name = command.options.get("protocol", client.protocol_name)
         instance = client.settings.get("group_instance_id")
@@ -187,7 +187,7 @@ class Scenario:
         return self._sent(client, outputs)
 
     def _assignment(self, name: str, partitions: str) -> tuple[str, bytes]:
-        assigned = tuple(TopicPartition(*_partition(each)) for each in partitions.split(","))
+        assigned = tuple(TopicPartition(*_partition(part)) for part in partitions.split(","))
         return self._clients[name].member_id, encode_assignment(Assignment(partitions=assigned))
 
     def _heartbeat(self, command: Command) -> list[Output]:
@@ -210,7 +210,8 @@ class Scenario:
         """A client without membership commits as a consumer that assigns itself partitions does."""
         client = self._client(command)
         offsets = {
-            _partition(left): int(right) for left, _, right in (each.partition("=") for each in command.arguments[1:])
+            _partition(left): int(right)
+            for left, _, right in (argument.partition("=") for argument in command.arguments[1:])
         }
         outputs = self._group.commit(
             client.member_id,

@@ -40,7 +40,7 @@ def two_owners(monkeypatch: pytest.MonkeyPatch) -> None:
     real = ClassicGroup.set_assignment
 
     def set_assignment(self: ClassicGroup, member: Any, assignment: bytes) -> None:
-        first = next((each.assignment for each in self.members.values() if each.assignment), assignment)
+        first = next((member.assignment for member in self.members.values() if member.assignment), assignment)
         real(self, member, first if assignment else assignment)
 
     monkeypatch.setattr(ClassicGroup, "set_assignment", set_assignment)

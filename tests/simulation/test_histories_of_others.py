@@ -75,7 +75,7 @@ def test_a_static_rejoin_during_completing_rebalance_rebalances() -> None:
     assert harness.state == "CompletingRebalance"
     generation = generation_of(harness)
     started = of_type(harness.join(new_member_id="s2", group_instance_id="is"), RebalanceStarted)
-    assert [each.trigger for each in started] == ["static_member_replaced"]
+    assert [record.trigger for record in started] == ["static_member_replaced"]
     refused = harness.answer(harness.sync("l", generation, {"l": b"", "s1": assignment("t", 0)}))
     assert refused.error_code is ErrorCode.REBALANCE_IN_PROGRESS
     harness.join("l", group_instance_id="il")
@@ -220,7 +220,7 @@ class Conversation:
                 outputs = shard.send(send.api, send.request, request_id=send.request_id)
                 outputs += shard.sleep(0)
                 for answer in of_type(outputs, Answer):
-                    asked = next(each for each in bench.sent if each.request_id == answer.request_id)
+                    asked = next(request for request in bench.sent if request.request_id == answer.request_id)
                     bench.deliver(asked, answer.response)
             bench.poll()
 
@@ -256,8 +256,8 @@ def test_empty_is_not_skipped_on_the_way_to_dead() -> None:
     assert of_type(left, GroupEmpty)
     assert harness.state == "Empty"
     deleted = harness.send("DeleteGroups", delete, 2)
-    assert [each.reason for each in of_type(deleted, GroupDead)] == ["deleted"]
-    order = [type(each) for each in harness.outputs if isinstance(each, GroupEmpty | GroupDead)]
+    assert [output.reason for output in of_type(deleted, GroupDead)] == ["deleted"]
+    order = [type(output) for output in harness.outputs if isinstance(output, GroupEmpty | GroupDead)]
     assert order == [GroupEmpty, GroupDead]
 
 
@@ -333,4 +333,4 @@ def acknowledged_unstored(world: World) -> Iterator[str]:
 def test_a_member_whose_answers_are_lost_comes_back_and_the_group_settles() -> None:
     outcome = run_world(one_member(BadNetwork(member="only", at_ms=0, for_ms=9_000, lose_answers=70)))
     assert outcome.violations == []
-    assert any("is lost on its way" in each.text for each in outcome.trace)
+    assert any("is lost on its way" in line.text for line in outcome.trace)

@@ -83,4 +83,4 @@ def test_the_model_does_what_kafka_does(path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(history, "group_state", lambda view: view.snapshot)
     report = verify_histories([path])
     assert report.answers > 50
-    assert [line for each in report.differences[:3] for line in each.lines()] == []
+    assert [line for difference in report.differences[:3] for line in difference.lines()] == []

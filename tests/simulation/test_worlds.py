@@ -69,7 +69,7 @@ def test_a_seed_is_the_same_world_in_every_process() -> None:
 def test_everything_that_can_go_wrong_does() -> None:
     told: list[str] = []
     for seed in range(0, 150, 3):
-        told += [each.text for each in run_case(case_of(seed)).trace]
+        told += [line.text for line in run_case(case_of(seed)).trace]
     for words in (
         "crashes",
         "closes",
@@ -151,7 +151,7 @@ def test_topics_with_which_a_static_member_comes_back_wait_for_the_next_rebalanc
     )
     outcome = run_case(scenario)
     assert outcome.violations == []
-    assert any("readers-0: gets orders-0, orders-1" in f"{each.who}: {each.text}" for each in outcome.trace[-3:])
+    assert any("readers-0: gets orders-0, orders-1" in f"{line.who}: {line.text}" for line in outcome.trace[-3:])
 
 
 def test_the_command_counts_and_succeeds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,7 +80,9 @@ def heartbeat(key: bytes, offset: int) -> tuple[bytes, int, int, bytes]:
 
 def rows_of(outputs: Iterable[pd.DataFrame]) -> list[dict[str, Any]]:
     """The rows of an operator's frames, by the names of the columns."""
-    return [{str(name): value for name, value in row.items()} for each in outputs for row in each.to_dict("records")]
+    return [
+        {str(name): value for name, value in row.items()} for output in outputs for row in output.to_dict("records")
+    ]
 
 
 def timeout_ms(state: GroupState) -> int:

@@ -173,7 +173,7 @@ def _hear(member: Member, answer: Answer) -> None:
         if code is ErrorCode.NONE:
             member.member_id, member.generation_id, member.must_sync = response.member_id, response.generation_id, True
             member.assignments = tuple(
-                SyncGroupAssignment(member_id=each.member_id, assignment=b"\x00\x01") for each in response.members
+                SyncGroupAssignment(member_id=member.member_id, assignment=b"\x00\x01") for member in response.members
             )
         elif code is ErrorCode.MEMBER_ID_REQUIRED:
             member.member_id = response.member_id

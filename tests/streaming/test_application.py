@@ -149,7 +149,7 @@ def read_outputs(config: StreamingConfig) -> Iterator[OutputRecord]:
 
 def history(life: Life) -> list[dict[str, Any]]:
     topic = life.config.topic_settings.topics.history
-    records = [json.loads(each.value or b"") for each in life.outputs if each.topic == topic]
+    records = [json.loads(output.value or b"") for output in life.outputs if output.topic == topic]
     return [record for record in records if record["group_id"] == GROUP]
 
 
@@ -177,7 +177,7 @@ def test_no_batch_is_without_an_event(life: Life) -> None:
 
     Spark's first one is of the log as it lies: it may be empty.
     """
-    assert [each for each in life.progress if not each.events and each.batch_id] == []
+    assert [progress for progress in life.progress if not progress.events and progress.batch_id] == []
 
 
 def test_that_nothing_was_found_is_no_batch(
@@ -195,9 +195,9 @@ def test_that_nothing_was_found_is_no_batch(
         with RunningApp(config, spark) as app:
             wait_until(lambda: any(query.lastProgress is not None for query in spark.streams.active), TIMEOUT_S)
             client.write(b"poison", b"no event")
-            wait_until(lambda: any(each.events for each in app.progress), TIMEOUT_S)
+            wait_until(lambda: any(progress.events for progress in app.progress), TIMEOUT_S)
         assert app.failure is None
-    assert [(each.batch_id, each.events) for each in app.progress] == [(2, 1)]
+    assert [(progress.batch_id, progress.events) for progress in app.progress] == [(2, 1)]
 
 
 def _is_tick(event: Record) -> bool:
@@ -208,8 +208,8 @@ def _is_tick(event: Record) -> bool:
 def test_poison_becomes_dead_letters_and_the_query_lives(life: Life) -> None:
     assert getattr(life.described, "groups")[0].group_state == "Stable"  # noqa: B009
     topic = life.config.topic_settings.topics.dead_letters
-    letters = {each.headers["offset"]: each for each in life.outputs if each.topic == topic}
-    reasons = Counter(each.headers["reason"] for each in letters.values())
+    letters = {output.headers["offset"]: output for output in life.outputs if output.topic == topic}
+    reasons = Counter(letter.headers["reason"] for letter in letters.values())
     assert reasons == {
         "key_not_utf8": 1, "no_key": 2, "malformed_tick": 3, "not_an_envelope": 7, "no_value": 1,
         "no_such_reply_partition": 1,
@@ -220,7 +220,7 @@ def test_poison_becomes_dead_letters_and_the_query_lives(life: Life) -> None:
         for offset, each in list(letters.items())
         if each.headers["reason"] == "no_such_reply_partition"
     ]
-    assert [(each.key, json.loads(each.value or b"")["body"]["error_code"]) for each in undelivered] == [
+    assert [(record.key, json.loads(record.value or b"")["body"]["error_code"]) for record in undelivered] == [
         (b"nowhere", 0)
     ]
     for offset, letter in letters.items():
@@ -232,10 +232,10 @@ def test_poison_becomes_dead_letters_and_the_query_lives(life: Life) -> None:
 def test_a_replay_of_the_log_gives_the_same_bytes(life: Life) -> None:
     # Timers that only the last ticks of all have reached are for the next start to fire: the log up to its last
     # request.
-    last = max(each.offset or 0 for each in life.events if each.key is not None)
-    log = [each for each in life.events if (each.offset or 0) <= last]
+    last = max(event.offset or 0 for event in life.events if event.key is not None)
+    log = [event for event in life.events if (event.offset or 0) <= last]
     replayed = [output for _, found in replay_in_process(log, life.config) for output in found]
-    assert {_frozen(each) for each in life.outputs} == {_frozen(each) for each in replayed}
+    assert {_frozen(output) for output in life.outputs} == {_frozen(record) for record in replayed}
     assert len(life.outputs) == len(replayed), "a clean stop writes nothing twice"
 
 
@@ -245,15 +245,19 @@ def _frozen(output: OutputRecord) -> Any:
 
 def test_outputs_of_a_group_lie_in_order(life: Life) -> None:
     for topic in set(life.config.topic_settings.topics.outputs) - {life.config.topic_settings.topics.dead_letters}:
-        seqs = [int(each.headers["seq"]) for each in life.outputs if each.topic == topic and GROUP in str(each.value)]
+        seqs = [
+            int(output.headers["seq"])
+            for output in life.outputs
+            if output.topic == topic and GROUP in str(output.value)
+        ]
         assert seqs == sorted(seqs)
 
 
 def test_progress_is_told(life: Life) -> None:
-    assert max(each.groups for each in life.progress) == 1
-    assert sum(each.events for each in life.progress) >= len(life.heartbeats)
-    assert all(each.batch_ms > 0 for each in life.progress)
-    assert [each.clock_ms for each in life.progress] == sorted(each.clock_ms for each in life.progress)
+    assert max(progress.groups for progress in life.progress) == 1
+    assert sum(progress.events for progress in life.progress) >= len(life.heartbeats)
+    assert all(progress.batch_ms > 0 for progress in life.progress)
+    assert [progress.clock_ms for progress in life.progress] == sorted(progress.clock_ms for progress in life.progress)
 
 
 @pytest.mark.kafka

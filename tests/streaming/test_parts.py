@@ -111,8 +111,8 @@ def event_rows(groups: int, heartbeats: int) -> list[EventRow]:
 def by_group(outputs: list[tuple[Any, ...]]) -> dict[Any, list[tuple[Any, ...]]]:
     """Each group's in each topic, where alone there is an order."""
     found: dict[Any, list[tuple[Any, ...]]] = {}
-    for each in outputs:
-        found.setdefault(each[:2], []).append(each)
+    for output in outputs:
+        found.setdefault(output[:2], []).append(output)
     return found
 
 

@@ -49,10 +49,12 @@ def expected(log: list[Record]) -> list[OutputRecord]:
 
 
 def test_the_log_is_worth_replaying(expected: list[OutputRecord]) -> None:
-    history = Counter(json.loads(each.value or b"")["type"] for each in expected if each.topic.endswith("history"))
+    history = Counter(
+        json.loads(record.value or b"")["type"] for record in expected if record.topic.endswith("history")
+    )
     for kind in ("group_stable", "member_expired", "member_left", "offsets_committed", "rebalance_completed"):
         assert history[kind] > 0, history
-    letters = Counter(each.headers["reason"] for each in expected if each.topic.endswith("dead-letters"))
+    letters = Counter(record.headers["reason"] for record in expected if record.topic.endswith("dead-letters"))
     assert sum(letters.values()) == len(random_log.POISONS) - 1  # a tick that goes back is no dead letter
     assert letters["malformed_tick"] == 3
 
@@ -74,7 +76,7 @@ def test_a_recording_is_followed_alike(spark: SparkSession, tmp_path: Path) -> N
     file = write_log(tmp_path / "events.jsonl", EventsImport(following))
     config = CONFIG.changed(**following.settings.all(), max_events_per_batch=100)
     expected = in_process(read_records([file]), config)
-    types = {json.loads(each.value or b"")["type"] for each in expected if each.topic.endswith("history")}
+    types = {json.loads(record.value or b"")["type"] for record in expected if record.topic.endswith("history")}
     assert {"group_recorded", "recording_gap", "leader_elected"} <= types
     prepare_session(spark, config)
     records = records_of_files(spark, [file])
@@ -172,14 +174,14 @@ def test_files_of_both_kinds_hold_the_outputs(expected: list[OutputRecord], tmp_
     write_files(expected, CONFIG, tmp_path / "tables", "parquet")
     assert seen == expected
     for name in ("responses", "assignments", "offsets", "history", "dead-letters"):
-        wanted = [each for each in expected if each.topic == f"coordinator.{name}"]
+        wanted = [record for record in expected if record.topic == f"coordinator.{name}"]
         lines = [decode_record(line) for line in (tmp_path / "lines" / f"{name}.jsonl").read_bytes().splitlines()]
         assert [(line.key, line.value, line.headers) for line in lines] == [
-            (each.key, each.value, each.headers) for each in wanted
+            (record.key, record.value, record.headers) for record in wanted
         ]
         table = pq.read_table(tmp_path / "tables" / f"{name}.parquet").to_pylist()
         assert [(row["key"], row["value"], dict(row["headers"])) for row in table] == [
-            (each.key, each.value, each.headers) for each in wanted
+            (record.key, record.value, record.headers) for record in wanted
         ]
         assert [row["partition"] for row in table] == [line.partition for line in lines]
 

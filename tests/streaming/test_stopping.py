@@ -25,8 +25,8 @@ class Query:
     def goes_on(self, now_s: float) -> None:
         while self.stopped_in is None and now_s >= self.until_s:
             if self.phase == "look":
-                found = self.is_busy or any(each <= self.until_s for each in self.written_s)
-                self.written_s = [each for each in self.written_s if each > self.until_s]
+                found = self.is_busy or any(write_s <= self.until_s for write_s in self.written_s)
+                self.written_s = [write_s for write_s in self.written_s if write_s > self.until_s]
                 self.phase, took_s = ("batch", BATCH_S) if found else ("pause", PAUSE_S)
             else:
                 self.batches += self.phase == "batch"

@@ -37,7 +37,9 @@ def read_log(bootstrap_servers: str, topic: str) -> list[Message]:
 
 def read_ticks(bootstrap_servers: str, topic: str) -> list[int]:
     return [
-        decode_tick(each.value() or b"").clock_ms for each in read_log(bootstrap_servers, topic) if each.key() is None
+        decode_tick(message.value() or b"").clock_ms
+        for message in read_log(bootstrap_servers, topic)
+        if message.key() is None
     ]
 
 
@@ -91,12 +93,12 @@ def test_a_ticker_that_comes_back_renews_the_sessions_of_groups_that_were_heard_
     asked, *written = read_log(kafka.bootstrap_servers, topic_prefix)[9:]
     assert (asked.key(), asked.value()) == (None, encode_tick(stands_ms)), "which moves nothing"
     renewals, ticks = written[:2], written[2:]
-    assert {(each.key(), each.value()) for each in renewals} == {
+    assert {(renewal.key(), renewal.value()) for renewal in renewals} == {
         (b"lately", SESSION_RENEWAL),
         (b"just now", SESSION_RENEWAL),
     }
-    assert all(each.key() is None for each in ticks), "sessions are renewed once"
-    clocks = [decode_tick(each.value() or b"").clock_ms for each in ticks]
+    assert all(tick.key() is None for tick in ticks), "sessions are renewed once"
+    clocks = [decode_tick(tick.value() or b"").clock_ms for tick in ticks]
     assert stands_ms < next(clock_ms for clock_ms in clocks if clock_ms != stands_ms) <= stands_ms + 110
     assert ticker.status.foreign_ticks == 0
 
@@ -123,9 +125,9 @@ def test_a_clock_of_long_ago_goes_on_at_the_present_and_all_groups_with_it(
     wait_until(lambda: renewals_and_after()[1])
     ticker.stop()
     renewals, (after, *_) = renewals_and_after()
-    assert {each.key() for each in renewals} == {b"one", b"other"}
+    assert {renewal.key() for renewal in renewals} == {b"one", b"other"}
     assert after.key() is None
-    assert decode_tick(after.value() or b"").clock_ms == min(each.timestamp()[1] for each in renewals)
+    assert decode_tick(after.value() or b"").clock_ms == min(renewal.timestamp()[1] for renewal in renewals)
 
 
 def test_a_log_at_rest_gets_fewer_ticks_until_somebody_comes(
@@ -138,9 +140,9 @@ def test_a_log_at_rest_gets_fewer_ticks_until_somebody_comes(
 
     def steps_ms() -> list[int]:
         clocks = [
-            decode_tick(each.value() or b"").clock_ms
-            for each in read_log(kafka.bootstrap_servers, topic_prefix)
-            if each.key() is None
+            decode_tick(message.value() or b"").clock_ms
+            for message in read_log(kafka.bootstrap_servers, topic_prefix)
+            if message.key() is None
         ]
         return [after - before for before, after in pairwise(clocks)]
 
@@ -180,7 +182,7 @@ def test_a_machine_whose_clock_is_wrong_writes_no_ticks_until_it_is_right(
     wait_until(lambda: ticker.status.standstill is None and (ticker.clock_ms or 0) > stands_ms)
     ticker.stop()
     assert "goes on again" in caplog.text
-    log = [each for each in read_log(kafka.bootstrap_servers, topic_prefix) if each.key() is None]
+    log = [message for message in read_log(kafka.bootstrap_servers, topic_prefix) if message.key() is None]
     assert all(decode_tick(each.value() or b"").clock_ms <= each.timestamp()[1] + 3_000 for each in log)
 
 

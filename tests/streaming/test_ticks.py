@@ -131,6 +131,6 @@ def test_a_tick_from_the_future_moves_nothing_and_hides_no_later_one() -> None:
     (marked,) = carry_clock([whole], AHEAD_MS)
     taken = [0, 6]
     assert [index for index, each in enumerate(marked.column("tick").to_pylist()) if each is not None] == taken
-    assert [each for part in (whole[:3], whole[3:]) for each in clocks(part)] == [NOW_MS] * 3 + [0] * 3 + [
+    assert [clock for part in (whole[:3], whole[3:]) for clock in clocks(part)] == [NOW_MS] * 3 + [0] * 3 + [
         NOW_MS + 500
     ] * 2

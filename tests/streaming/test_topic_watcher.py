@@ -118,7 +118,7 @@ class Cluster:
             messages = [reader.poll(TIMEOUT_S) for _ in range(high)]
         finally:
             reader.close()
-        return [(each.key(), each.value()) for each in messages if each is not None]
+        return [(message.key(), message.value()) for message in messages if message is not None]
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_one_that_is_made_again_and_goes_again_is_told_again(cluster: Cluster, t
         wait_until(lambda: first not in cluster.kept(), TIMEOUT_S, "it is over")
         cluster.delete(name)
         wait_until(lambda: second not in cluster.kept(), TIMEOUT_S, "so is the second")
-    told = [each.topic_id for _, topics in cluster.told() for each in topics]
+    told = [topic.topic_id for _, topics in cluster.told() for topic in topics]
     assert list(dict.fromkeys(told)) == [first, second]
 
 
@@ -194,7 +194,7 @@ def test_topics_that_went_while_nobody_watched(cluster: Cluster, topic_prefix: s
     new = cluster.make(again)
     with cluster.watched():
         wait_until(lambda: not {ids[gone], ids[again]} & cluster.kept().keys(), TIMEOUT_S, "all are told")
-    told = {each for _, topics in cluster.told() for each in topics}
+    told = {topic for _, topics in cluster.told() for topic in topics}
     assert told == {DeletedTopic(name=gone, topic_id=ids[gone]), DeletedTopic(name=again, topic_id=ids[again])}
     assert {ids[stays], new} <= cluster.kept().keys()
 
@@ -238,7 +238,7 @@ def test_each_shard_tells_its_own_groups(kafka: EmbeddedKafka, topic_prefix: str
         wait_until(lambda: old not in cluster.kept(1), TIMEOUT_S, "the second comes back and tells its own")
     for shard in (0, 1):
         assert {group_id for group_id, _ in cluster.told(shard)} == {
-            each for each in groups if group_partition(each, 2) == shard
+            group for group in groups if group_partition(group, 2) == shard
         }
 
 
@@ -249,11 +249,13 @@ def test_many_topics_are_told_in_events_of_bounded_size(cluster: Cluster, topic_
     for name in names:
         cluster.commit("g", name, None)
     with cluster.watched(event_bytes_max=1_200):
-        wait_until(lambda: set(names) <= {each.name for each in cluster.kept().values()}, TIMEOUT_S, "all are kept")
+        wait_until(lambda: set(names) <= {topic.name for topic in cluster.kept().values()}, TIMEOUT_S, "all are kept")
         for future in cluster.admin.delete_topics(names).values():
             future.result()
-        wait_until(lambda: not set(names) & {each.name for each in cluster.kept().values()}, TIMEOUT_S, "all are told")
-    assert {each.name for _, topics in cluster.told() for each in topics} == set(names)
+        wait_until(
+            lambda: not set(names) & {topic.name for topic in cluster.kept().values()}, TIMEOUT_S, "all are told"
+        )
+    assert {topic.name for _, topics in cluster.told() for topic in topics} == set(names)
     assert max(len(value or b"") for _, value in cluster.read(cluster.topics.events, 0)) <= 1_200
 
 
@@ -274,7 +276,7 @@ def test_what_another_cluster_had_says_nothing(cluster: Cluster, topic_prefix: s
         wait_until(lambda: marker in cluster.kept(), TIMEOUT_S, "the marker is kept")
         cluster.delete(f"{topic_prefix}-marker")
         wait_until(lambda: marker not in cluster.kept(), TIMEOUT_S, "the marker is gone")
-    assert {each.topic_id for _, topics in cluster.told() for each in topics} == {marker}
+    assert {topic.topic_id for _, topics in cluster.told() for topic in topics} == {marker}
 
 
 def test_an_outage_deletes_nothing_and_is_survived(kafka_jars: object) -> None:
@@ -315,7 +317,7 @@ def test_a_topic_that_may_not_be_seen_any_more_is_not_gone(kafka_jars: object) -
             wait_until(lambda: "hidden" not in cluster.admin.list_topics().topics, TIMEOUT_S, "it is not listed")
             cluster.delete("goes")
             wait_until(lambda: goes not in cluster.kept(), TIMEOUT_S, "the other is told")
-        assert {each.name for _, topics in cluster.told() for each in topics} == {"goes"}
+        assert {topic.name for _, topics in cluster.told() for topic in topics} == {"goes"}
         assert hidden in cluster.kept()
 
 

@@ -33,7 +33,8 @@ Rows = dict[str, list[tuple[Any, ...]]]
 def write_jsonl(path: Path, records: Iterable[History]) -> None:
     """A replay's history.jsonl."""
     lines = [
-        encode_record(Record(partition=None, key=each.group_id.encode(), value=encode_json(each))) for each in records
+        encode_record(Record(partition=None, key=record.group_id.encode(), value=encode_json(record)))
+        for record in records
     ]
     path.write_bytes(b"\n".join(lines) + b"\n")
 
@@ -54,7 +55,7 @@ def write_pieces(directory: Path, pieces: Sequence[Sequence[tuple[bytes | None, 
 
 
 def raw(records: Iterable[History]) -> list[tuple[bytes | None, bytes | None]]:
-    return [(each.group_id.encode(), encode_json(each)) for each in records]
+    return [(record.group_id.encode(), encode_json(record)) for record in records]
 
 
 def read_stream(spark: Any, directory: Path) -> Any:

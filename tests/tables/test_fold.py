@@ -177,7 +177,7 @@ def test_a_rebalance_that_runs_says_whom_it_waits_for() -> None:
     group.join("a")
     (running,) = [row for row in rows_of(Rebalance, "g", history(group)) if row.ended_ms is None]
     assert running.outcome is None
-    assert [(each.member_id, each.joined_ms) for each in running.waited_for] == [("a", group.now_ms), ("b", None)]
+    assert [(member.member_id, member.joined_ms) for member in running.waited_for] == [("a", group.now_ms), ("b", None)]
     assert (running.member_id, running.client_reason) == ("c", "done")
 
 

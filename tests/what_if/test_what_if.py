@@ -46,7 +46,7 @@ def log_of(name: str) -> GroupLog:
 def recorded(name: str) -> tuple[bytes, ...]:
     """The history of the recording itself."""
     groups = dict(replay_in_process(records(name), StreamingConfig()))
-    return tuple(each.value or b"" for each in groups[name.encode()] if each.topic == "coordinator.history")
+    return tuple(group.value or b"" for group in groups[name.encode()] if group.topic == "coordinator.history")
 
 
 def rebalances(values: list[bytes] | tuple[bytes, ...]) -> list[Rebalance]:

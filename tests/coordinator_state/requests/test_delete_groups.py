@@ -21,14 +21,14 @@ def test_a_group_goes_with_its_offsets() -> None:
     group.commit("a", 1, {("t", 0): 1, ("t", 1): 2})
     group.leave("a")
     outputs = group.delete()
-    records = [decode_record(each.key, each.value) for each in of_type(outputs, LogRecord)]
+    records = [decode_record(output.key, output.value) for output in of_type(outputs, LogRecord)]
     assert records == [
         (OffsetCommitKey("g", "t", 0), None),
         (OffsetCommitKey("g", "t", 1), None),
         (GroupMetadataKey("g"), None),
     ]
     assert len(of_type(outputs, OffsetsDeleted)) == 1
-    assert [each.reason for each in of_type(outputs, GroupDead)] == ["deleted"]
+    assert [record.reason for record in of_type(outputs, GroupDead)] == ["deleted"]
     assert of_type(outputs, AssignmentChange)[-1].snapshot is None
     assert group.state == "none"
 

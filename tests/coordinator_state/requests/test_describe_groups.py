@@ -18,12 +18,12 @@ def test_a_stable_group_with_protocol_metadata_and_assignments() -> None:
     group.stable("a", "b", client_host="/10.0.0.1")
     found = described(group)
     assert (found.group_state, found.protocol_type, found.protocol_data) == ("Stable", "consumer", "range")
-    assert [(each.member_id, each.client_id, each.client_host) for each in found.members] == [
+    assert [(member.member_id, member.client_id, member.client_host) for member in found.members] == [
         ("a", "client", "/10.0.0.1"),
         ("b", "client", "/10.0.0.1"),
     ]
-    assert [each.member_metadata for each in found.members] == [subscription("t")] * 2
-    assert [each.member_assignment for each in found.members] == [assignment("t", 0), assignment("t", 1)]
+    assert [member.member_metadata for member in found.members] == [subscription("t")] * 2
+    assert [member.member_assignment for member in found.members] == [assignment("t", 0), assignment("t", 1)]
 
 
 def test_during_a_rebalance_the_protocol_is_not_known_and_assignments_are_the_last_ones() -> None:
@@ -32,15 +32,15 @@ def test_during_a_rebalance_the_protocol_is_not_known_and_assignments_are_the_la
     group.join("a", protocols={"range": subscription("t", "u")})
     found = described(group)
     assert (found.group_state, found.protocol_data) == ("PreparingRebalance", "")
-    assert [each.member_metadata for each in found.members] == [b"", b""]
-    assert [each.member_assignment for each in found.members] == [assignment("t", 0), assignment("t", 1)]
+    assert [member.member_metadata for member in found.members] == [b"", b""]
+    assert [member.member_assignment for member in found.members] == [assignment("t", 0), assignment("t", 1)]
 
 
 def test_instance_ids_are_shown_and_handed_out_ids_are_not() -> None:
     group = GroupHarness()
     group.join(new_member_id="s", group_instance_id="i")
     group.join(new_member_id="pending")
-    assert [(each.member_id, each.group_instance_id) for each in described(group).members] == [("s", "i")]
+    assert [(member.member_id, member.group_instance_id) for member in described(group).members] == [("s", "i")]
 
 
 @pytest.mark.parametrize(("version", "error"), [(5, ErrorCode.NONE), (6, ErrorCode.GROUP_ID_NOT_FOUND)])

@@ -181,7 +181,7 @@ def test_a_leader_that_does_not_rejoin_in_time_gives_way() -> None:
     (elected,) = of_type(outputs, LeaderElected)
     assert (elected.leader.member_id, elected.reason) == ("b", "leader_gone")
     (answer,) = group.answers(outputs).values()
-    assert [each.member_id for each in answer.members] == ["b"]
+    assert [member.member_id for member in answer.members] == ["b"]
 
 
 def test_a_join_phase_that_waits_for_silent_static_members_does_not_spin() -> None:
@@ -233,7 +233,7 @@ def test_a_leader_that_joins_again_before_it_syncs_gets_the_members_again() -> N
     group.add("a")
     group.sleep(0)
     answer = group.answer(group.join("a"))
-    assert [each.member_id for each in answer.members] == ["a"]
+    assert [member.member_id for member in answer.members] == ["a"]
     assert group.state == "CompletingRebalance"
 
 
@@ -285,7 +285,7 @@ def test_a_static_leader_that_comes_back_is_told_to_skip_the_assignment() -> Non
     group = static_group()
     answer = group.answer(group.join(new_member_id="a2", group_instance_id="i"))
     assert (answer.leader, answer.skip_assignment) == ("a2", True)
-    assert {each.member_id for each in answer.members} == {"a2", "b"}
+    assert {member.member_id for member in answer.members} == {"a2", "b"}
 
 
 def test_a_static_leader_of_before_version_9_does_not_learn_that_it_leads() -> None:

@@ -12,7 +12,7 @@ def test_the_others_rebalance() -> None:
     group = GroupHarness()
     group.stable("a", "b")
     outputs = group.leave("b")
-    assert [each.member.member_id for each in of_type(outputs, MemberLeft)] == ["b"]
+    assert [record.member.member_id for record in of_type(outputs, MemberLeft)] == ["b"]
     (started,) = of_type(outputs, RebalanceStarted)
     assert (started.trigger, started.waiting_for) == ("member_left", ("a",))
     assert group.answer(outputs).members[0].error_code is ErrorCode.NONE
@@ -31,7 +31,7 @@ def test_several_members_in_one_request_are_one_rebalance() -> None:
     group = GroupHarness()
     group.stable("a", "b", "c")
     outputs = group.leave("a", "x", "b")
-    codes = [each.error_code for each in group.answer(outputs).members]
+    codes = [member.error_code for member in group.answer(outputs).members]
     assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE]
     assert len(of_type(outputs, RebalanceStarted)) == 1
 
@@ -92,7 +92,7 @@ def test_a_handed_out_id_can_leave() -> None:
     group.stable("a")
     group.join(new_member_id="b")
     outputs = group.leave("b")
-    assert [each.reason for each in of_type(outputs, PendingMemberRemoved)] == ["left"]
+    assert [record.reason for record in of_type(outputs, PendingMemberRemoved)] == ["left"]
     assert of_type(outputs, RebalanceStarted)[0].trigger == "pending_member_left"
 
 

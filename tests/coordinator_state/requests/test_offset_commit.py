@@ -22,7 +22,7 @@ def error_of(group: GroupHarness, *args: object, **fields: object) -> ErrorCode:
 def test_a_commit_is_a_record_for_each_partition_and_one_of_history() -> None:
     group = GroupHarness()
     outputs = group.commit(offsets={("t", 0): 5, ("u", 3): 7}, metadata="note", topic_ids={"t": TOPIC_ID})
-    records = [decode_record(each.key, each.value) for each in of_type(outputs, LogRecord)]
+    records = [decode_record(output.key, output.value) for output in of_type(outputs, LogRecord)]
     assert records == [
         (
             OffsetCommitKey("g", "t", 0),
@@ -31,7 +31,9 @@ def test_a_commit_is_a_record_for_each_partition_and_one_of_history() -> None:
         (OffsetCommitKey("g", "u", 3), OffsetCommitValue(offset=7, metadata="note", commit_timestamp_ms=group.now_ms)),
     ]
     (committed,) = of_type(outputs, OffsetsCommitted)
-    assert [(each.topic, each.partition, each.offset, each.previous_offset) for each in committed.offsets] == [
+    assert [
+        (offset.topic, offset.partition, offset.offset, offset.previous_offset) for offset in committed.offsets
+    ] == [
         ("t", 0, 5, None),
         ("u", 3, 7, None),
     ]
@@ -41,7 +43,7 @@ def test_a_commit_replaces_the_one_before_also_by_a_smaller_offset() -> None:
     group = GroupHarness()
     group.commit(offsets={("t", 0): 5})
     (committed,) = of_type(group.commit(offsets={("t", 0): 2}), OffsetsCommitted)
-    assert [(each.offset, each.previous_offset) for each in committed.offsets] == [(2, 5)]
+    assert [(offset.offset, offset.previous_offset) for offset in committed.offsets] == [(2, 5)]
 
 
 def test_the_leader_epoch_is_kept() -> None:
@@ -140,7 +142,7 @@ def test_a_topic_that_cannot_exist_gets_no_offsets(name: str) -> None:
 def test_a_commit_of_very_many_partitions_is_told_in_pieces() -> None:
     group = GroupHarness()
     outputs = group.commit(offsets={("t", partition): 1 for partition in range(2_500)})
-    assert [len(each.offsets) for each in of_type(outputs, OffsetsCommitted)] == [1_000, 1_000, 500]
+    assert [len(record.offsets) for record in of_type(outputs, OffsetsCommitted)] == [1_000, 1_000, 500]
 
 
 @pytest.mark.parametrize(("version", "kept"), [(4, False), (5, True)])

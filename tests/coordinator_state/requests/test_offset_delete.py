@@ -9,7 +9,7 @@ from tests.coordinator_state.harness import GroupHarness, of_type, subscription
 def codes_of(group: GroupHarness, *partitions: tuple[str, int]) -> list[ErrorCode]:
     answer = group.answer(group.delete_offsets(*partitions))
     assert answer.error_code is ErrorCode.NONE
-    return [each.error_code for topic in answer.topics for each in topic.partitions]
+    return [partition.error_code for topic in answer.topics for partition in topic.partitions]
 
 
 def test_a_deleted_offset_leaves_a_tombstone() -> None:
@@ -18,7 +18,7 @@ def test_a_deleted_offset_leaves_a_tombstone() -> None:
     outputs = group.delete_offsets(("t", 0), ("t", 7))
     assert [record.value for record in of_type(outputs, LogRecord)] == [None]
     (deleted,) = of_type(outputs, OffsetsDeleted)
-    assert [(each.partition, each.offset, each.previous_offset) for each in deleted.offsets] == [(0, None, 5)]
+    assert [(offset.partition, offset.offset, offset.previous_offset) for offset in deleted.offsets] == [(0, None, 5)]
 
 
 def test_an_offset_that_is_not_there_is_no_error() -> None:

@@ -11,9 +11,9 @@ def fetched(group: GroupHarness, *partitions: tuple[str, int]) -> dict[tuple[str
     (answered,) = group.answer(group.fetch(*partitions)).groups
     assert answered.error_code is ErrorCode.NONE
     return {
-        (topic.name, each.partition_index): each.committed_offset
+        (topic.name, partition.partition_index): partition.committed_offset
         for topic in answered.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }
 
 

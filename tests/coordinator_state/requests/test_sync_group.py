@@ -40,7 +40,7 @@ def test_the_assignment_is_written_before_it_is_answered() -> None:
     (record,) = of_type(outputs, LogRecord)
     _, value = decode_record(record.key, record.value)
     assert isinstance(value, GroupMetadataValue)
-    assert {each.member_id: each.assignment for each in value.members} == PLAN
+    assert {member.member_id: member.assignment for member in value.members} == PLAN
     assert all(record.seq < output.seq for output in outputs if output is not record)
 
 
@@ -106,7 +106,7 @@ def test_the_answer_begins_the_session_anew() -> None:
     group.sleep(10_000)
     group.sync("a", 1, PLAN)
     assert of_type(group.sleep(29_999), MemberExpired) == []
-    assert {each.member.member_id for each in of_type(group.sleep(1), MemberExpired)} == {"a", "b"}
+    assert {record.member.member_id for record in of_type(group.sleep(1), MemberExpired)} == {"a", "b"}
 
 
 def test_a_superseded_sync_is_answered() -> None:

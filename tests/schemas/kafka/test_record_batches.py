@@ -34,7 +34,7 @@ def test_records_are_those_that_another_reader_finds(drawn: list[Any], base: int
         (each.offset, each.timestamp, each.key, each.value) for each in iter(DefaultRecordBatch(memoryview(data)))
     ]
     found = read(data)
-    assert [(each.offset, each.timestamp_ms, each.key, each.value) for each in found.records] == theirs
+    assert [(record.offset, record.timestamp_ms, record.key, record.value) for record in found.records] == theirs
     assert found.next_offset == base + len(rows)
 
 
@@ -52,9 +52,9 @@ def test_a_transaction_and_its_marker() -> None:
 
 def test_what_lies_before_is_passed_over_and_what_is_cut_waits() -> None:
     data = batch([(0, 1, b"a", b""), (1, 1, b"b", b"")]) + batch([(0, 1, b"c", b"")], base=9)
-    assert [each.key for each in read(data, 1).records] == [b"b", b"c"]
+    assert [record.key for record in read(data, 1).records] == [b"b", b"c"]
     cut = read(data[:-1], 1)
-    assert [each.key for each in cut.records] == [b"b"]
+    assert [record.key for record in cut.records] == [b"b"]
     assert cut.next_offset == 2
     assert read(b"", 7) == Stretch([], 7, 0)
 

@@ -212,7 +212,7 @@ def test_a_state_comes_after_all_outputs_of_its_call(monkeypatch: pytest.MonkeyP
     sent = from_the_jvm([(b"a", [[join(b"a", 0), heartbeat(b"a", 1)]])], {}, pa.binary())
     batches = answers(*PATCHED, streaming_operator(CONFIG), sent, 10_000)
     counts = [batch.column(0)[0].as_py() for batch in batches]
-    assert [each["stateCount"] for each in counts] == [0] * (len(counts) - 1) + [1]
+    assert [count["stateCount"] for count in counts] == [0] * (len(counts) - 1) + [1]
     assert len(counts) > 2
 
 
