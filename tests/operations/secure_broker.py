@@ -1,5 +1,5 @@
 """A broker that speaks TLS and SASL, with an authority of its own,
-and the settings of a client for each of its doors."""
+and the settings of a client for each of its listeners."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _JAAS_PASSWORD = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
 _LOGIN = "org.apache.kafka.common.security"
 
 
-class Door(NamedTuple):
+class Listener(NamedTuple):
     """How a client comes in."""
 
     bootstrap_servers: str
@@ -33,8 +33,8 @@ class Door(NamedTuple):
 
 
 @contextmanager
-def secure_broker(directory: Path) -> Iterator[dict[str, Door]]:
-    """A running broker: its doors by `security.protocol`."""
+def secure_broker(directory: Path) -> Iterator[dict[str, Listener]]:
+    """A running broker: its listeners by `security.protocol`."""
     make_certificates(directory)
     ports = {kind: free_port() for kind in KINDS}
     listeners = ",".join(f"{kind}://127.0.0.1:{port}" for kind, port in ports.items())
@@ -63,7 +63,8 @@ def secure_broker(directory: Path) -> Iterator[dict[str, Door]]:
             "SSL": {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(directory / "client.pem"), **trust},
         }
         yield {
-            kind: Door(f"127.0.0.1:{ports[kind]}", {"security.protocol": kind, **own}) for kind, own in settings.items()
+            kind: Listener(f"127.0.0.1:{ports[kind]}", {"security.protocol": kind, **own})
+            for kind, own in settings.items()
         }
 
 

@@ -24,7 +24,7 @@ from schemas.messages import (
     OffsetCommitResponse,
 )
 from streaming.config import StreamingConfig
-from tests.operations.secure_broker import PASSWORD, Door, secure_broker
+from tests.operations.secure_broker import PASSWORD, Listener, secure_broker
 from tests.operations.standalone_cluster import (
     ROOT,
     SPARK,
@@ -43,9 +43,9 @@ GROUPS = [f"group-{number}" for number in range(8)]
 
 
 @pytest.fixture
-def door(tmp_path: Path, kafka_jars: Path) -> Iterator[Door]:
-    with secure_broker(tmp_path) as doors:
-        yield doors["SASL_SSL"]
+def listener(tmp_path: Path, kafka_jars: Path) -> Iterator[Listener]:
+    with secure_broker(tmp_path) as listeners:
+        yield listeners["SASL_SSL"]
 
 
 @pytest.fixture
@@ -60,9 +60,9 @@ def packages(tmp_path: Path) -> Path:
     return Path(shutil.copy(wheel, directory / "group_coordinator.zip"))
 
 
-def test_spark_submit_to_two_workers(door: Door, packages: Path, tmp_path: Path) -> None:
+def test_spark_submit_to_two_workers(listener: Listener, packages: Path, tmp_path: Path) -> None:
     config = StreamingConfig(
-        bootstrap_servers=door.bootstrap_servers, kafka=door.kafka, responses_partitions=1, offsets_partitions=1
+        bootstrap_servers=listener.bootstrap_servers, kafka=listener.kafka, responses_partitions=1, offsets_partitions=1
     )
     settings = tmp_path / "coordinator.toml"
     settings.write_text(toml(config, tmp_path / "checkpoint"))

@@ -21,22 +21,22 @@ from group_coordinator.operations.topics_reader import TopicsReader
 from streaming.config import StreamingConfig
 from streaming.ticker import Ticker
 from streaming.topics import TopicError, admin_client, ensure_topics
-from tests.operations.secure_broker import KINDS, PASSWORD, Door, secure_broker
+from tests.operations.secure_broker import KINDS, PASSWORD, Listener, secure_broker
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module")
-def doors(tmp_path_factory: pytest.TempPathFactory, kafka_jars: Path) -> Iterator[dict[str, Door]]:
+def listeners(tmp_path_factory: pytest.TempPathFactory, kafka_jars: Path) -> Iterator[dict[str, Listener]]:
     with secure_broker(tmp_path_factory.mktemp("certificates")) as found:
         yield found
 
 
-def settings(door: Door, prefix: str) -> StreamingConfig:
+def settings(listener: Listener, prefix: str) -> StreamingConfig:
     return StreamingConfig(
-        bootstrap_servers=door.bootstrap_servers,
-        kafka=door.kafka,
+        bootstrap_servers=listener.bootstrap_servers,
+        kafka=listener.kafka,
         topic_prefix=prefix,
         responses_partitions=1,
         offsets_partitions=1,
@@ -45,8 +45,8 @@ def settings(door: Door, prefix: str) -> StreamingConfig:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_of_our_clients_comes_in(kind: str, doors: dict[str, Door], topic_prefix: str) -> None:
-    config = settings(doors[kind], topic_prefix)
+def test_each_of_our_clients_comes_in(kind: str, listeners: dict[str, Listener], topic_prefix: str) -> None:
+    config = settings(listeners[kind], topic_prefix)
     properties = config.client_properties
     report = ensure_topics(admin_client(config.bootstrap_servers, properties), config.topic_settings)
     metrics = Metrics()
@@ -79,10 +79,10 @@ def apis(metrics: Metrics) -> set[str]:
     return {sample.labels.get("api", "") for sample in families[m.EVENTS.name.removesuffix("_total")].samples}
 
 
-def test_a_wrong_password_is_refused_and_not_told(doors: dict[str, Door], topic_prefix: str) -> None:
-    door = doors["SASL_PLAINTEXT"]
-    wrong = door.kafka | {"sasl.jaas.config": door.kafka["sasl.jaas.config"].replace("hush", "hash")}
-    config = settings(door._replace(kafka=wrong), topic_prefix)
+def test_a_wrong_password_is_refused_and_not_told(listeners: dict[str, Listener], topic_prefix: str) -> None:
+    listener = listeners["SASL_PLAINTEXT"]
+    wrong = listener.kafka | {"sasl.jaas.config": listener.kafka["sasl.jaas.config"].replace("hush", "hash")}
+    config = settings(listener._replace(kafka=wrong), topic_prefix)
     with pytest.raises(TopicError) as refused:
         ensure_topics(
             admin_client(config.bootstrap_servers, config.client_properties), config.topic_settings, timeout_s=3
@@ -91,9 +91,9 @@ def test_a_wrong_password_is_refused_and_not_told(doors: dict[str, Door], topic_
 
 
 def test_the_commands_that_read_take_the_same_settings(
-    doors: dict[str, Door], topic_prefix: str, tmp_path: Path
+    listeners: dict[str, Listener], topic_prefix: str, tmp_path: Path
 ) -> None:
-    config = settings(doors["SASL_SSL"], topic_prefix)
+    config = settings(listeners["SASL_SSL"], topic_prefix)
     ensure_topics(admin_client(config.bootstrap_servers, config.client_properties), config.topic_settings)
     given = [f"--kafka={name}={value}" for name, value in config.kafka.items()]
     where = ["--bootstrap-servers", config.bootstrap_servers, "--topic-prefix", topic_prefix, *given]

@@ -1,4 +1,4 @@
-"""What a broker's request log says of one of its doors: everybody who comes in by that door is the watcher."""
+"""What a broker's request log says of one of its listeners: every client of that listener is the watcher."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def logging_broker(**properties: str) -> Iterator[tuple[EmbeddedKafka, str]]:
 
 
 def asked_by_watchers(log: Path) -> list[Asked]:
-    """All requests that came in by the watcher's door."""
+    """All requests that came to the watcher's listener."""
     found = []
     for line in log.read_text().splitlines():
         _, is_request, text = line.partition("kafka.request.logger - Completed request:")
