@@ -7,7 +7,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
-from group_coordinator.dashboard.facts import Committed
+from group_coordinator.dashboard.facts import CLASSIC, Committed
 from group_coordinator.dashboard.group_page import Now, Window, group_page
 from group_coordinator.dashboard.health import expires_ms
 from group_coordinator.dashboard.index import Index, Told
@@ -18,6 +18,15 @@ from group_coordinator.narrative import sentences
 from schemas.history import History, RequestRefused
 
 WINDOWS_KEPT = 4
+NO_REQUESTS = (
+    "What the clients would have done under other settings is not known: the offsets topic, brokers' logs and polls do "
+    "not say which requests each client sent when. Brokers' request logs say it. Replay those of the same time "
+    "(group-coordinator replay kafka-request.log* --out DIR), and look there (group-coordinator dashboard --from DIR)."
+)
+NOT_PLAYED = (
+    "Only classic groups can be played under other settings: this is a {} group, whose assignments its brokers compute."
+)
+"""Why there is no *What if*."""
 EVENTS_MAX = 500
 
 
@@ -69,7 +78,8 @@ class Documents:
 
     def group(self, group_id: str) -> dict[str, Any]:
         """Raises NotFound."""
-        return self._page(group_id, self.index, self._window(group_id), self.now_ms)
+        page = self._page(group_id, self.index, self._window(group_id), self.now_ms)
+        return page | {"no_what_if": self._no_what_if(page["group"].kind)}
 
     def rebalance(self, group_id: str, key: str) -> dict[str, Any]:
         """Raises NotFound."""
@@ -105,12 +115,18 @@ class Documents:
 
         Raises NotFound, and ValueError for what cannot be.
         """
-        if self._what_if is None:
-            raise NotFound("Only a replay can be run again under other settings.")
         before = self.group(group_id)
+        if self._what_if is None:
+            raise NotFound(before["no_what_if"] or "Only a replay can be run again under other settings.")
         after = self._played(group_id, change)
         unchanged = after if change == Change() else self._played(group_id, Change())
         return {"page": after, "before": summary(before), "after": summary(after), "unchanged": summary(unchanged)}
+
+    def _no_what_if(self, kind: str) -> str | None:
+        """Why a watched group cannot be played under other settings."""
+        if self._what_if is not None or not self.index.watched:
+            return None
+        return NO_REQUESTS if kind == CLASSIC else NOT_PLAYED.format(kind)
 
     def _played(self, group_id: str, change: Change) -> dict[str, Any]:
         assert self._what_if is not None

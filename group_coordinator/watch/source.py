@@ -295,11 +295,12 @@ class WatchSource:
     def _sources(self) -> Iterator[WatchedSource]:
         """What is read, and how far."""
         caught_up = self._caught_up.is_set()
-        parts = words.count(len(self._observer.next_offsets()), "partition"), words.count(self._read, "record")
+        where = words.count(len(self._observer.next_offsets()), "partition")
+        read = words.count(self._read, "record") + ("" if caught_up else f" of {self._to_read:,} so far")
         yield WatchedSource(
             kind="offsets_log",
             name=OFFSETS_TOPIC,
-            detail=", ".join(parts) + ("" if caught_up else f" of {self._to_read:,} so far"),
+            detail=f"{read}, in {where}",
             to_ms=self._looked_ms if caught_up else self._last_ms,
             last_ms=self._last_ms,
             problem=self._problem,

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from group_coordinator.command_line.observed_source import observed_source
-from group_coordinator.dashboard.documents import Documents
+from group_coordinator.dashboard.documents import Documents, NotFound
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.report import report_of_index
+from group_coordinator.dashboard.what_if import Change
 from schemas.events import encode_json
 from tests.observed.recorded import CLUSTERS
 
@@ -115,3 +116,24 @@ def test_target_beside_current_assignment(page: Page, of_consumer_protocol: Inde
     assert "consumer group (KIP-848)" in page.locator(".grouphead").inner_text()
     page.locator("tr[data-key]").first.click()
     page.wait_for_selector(".panel.rebalance h2:text('Epoch 8')")
+
+
+def test_what_if_says_why_it_cannot_be_played(of_consumer_protocol: Index, watched: Index) -> None:
+    for index, group_id, why in (
+        (watched, "mixed", "brokers' logs and polls do not say which requests each client sent"),
+        (of_consumer_protocol, "shop", "this is a consumer group, whose assignments its brokers compute"),
+    ):
+        documents = Documents(index)
+        assert why in documents.group(group_id)["no_what_if"]
+        with pytest.raises(NotFound, match=why):
+            documents.what_if(group_id, Change())
+
+
+def test_what_if_is_answered_on_the_page(page: Page, watched: Index, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(report_of_index(watched, "three-brokers"), encoding="utf-8")
+    page.goto(f"{file.as_uri()}#/group/mixed")
+    page.locator("a.asked").click()
+    page.wait_for_selector(".compare:has-text('request logs say it')")
+    page.locator("a.asked:has-text('Back to what happened')").click()
+    page.wait_for_selector("tr[data-key]")

@@ -9,6 +9,7 @@ import { TRIGGERS } from "dashboard/verdicts";
 const ASSIGNORS = ["", "range", "roundrobin", "sticky", "cooperative-sticky"];
 
 export function compareView(app, id, page) {
+  if (page.no_what_if) return { element: h("div", { class: "compare" }, h("h2", {}, "What if …"), h("p", { class: "prose" }, page.no_what_if)) };
   const session = h("input", { type: "number", min: 1, step: "any", placeholder: "as it was", id: "wi-session" });
   const delay = h("input", { type: "number", min: 0, step: "any", placeholder: "as it was", id: "wi-delay" });
   const fixed = h("input", { type: "checkbox", id: "wi-static" });

@@ -57,13 +57,16 @@ function drawBar() {
   );
 }
 
-/** The cluster that is watched, its sources and their ages. What is open stays open. */
+/** The cluster that is watched, its sources and their ages. What is open stays open, and the focus where it is. */
 function drawWatched() {
   const clusters = app.overview.watched;
   watched.hidden = clusters.length === 0;
-  const open = [...watched.querySelectorAll("details")].map((each) => each.open);
+  const before = [...watched.querySelectorAll("details")].map((each) => ({ open: each.open, focus: each.contains(document.activeElement) }));
   replace(watched, watchedStrip(clusters, app.overview.progress.caught_up, app.live ? app.clock() : null));
-  [...watched.querySelectorAll("details")].forEach((each, number) => { each.open = open[number] ?? false; });
+  [...watched.querySelectorAll("details")].forEach((each, number) => {
+    each.open = before[number]?.open ?? false;
+    if (before[number]?.focus) each.firstElementChild.focus();
+  });
 }
 
 /** What may be wrong in all that is shown: above every page, the first sentences at once, the others on demand. */
