@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
 from pathlib import Path
 
 from msgspec import Struct
 
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
-from group_coordinator.command_line.observed_source import files_of
+from group_coordinator.command_line.observed_source import OFFSETS_TOPIC, files_of
+from group_coordinator.dashboard.watched import WatchedSource
+from group_coordinator.narrative import words
 from group_coordinator.recordings.coordinator_log import CoordinatorLogs, read_coordinator_logs
 from group_coordinator.recordings.following import Following, follow
 from group_coordinator.recordings.kafka_request_log import RequestLog
@@ -21,6 +23,8 @@ class Evidence(Struct, frozen=True):
 
     dump: OffsetsLog | None
     broker_logs: CoordinatorLogs | None
+    sources: tuple[WatchedSource, ...] = ()
+    """The files that it was read from."""
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -37,9 +41,19 @@ def read_evidence(dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: 
     if len(dumps) > 1:
         raise CommandError("Request logs go with one dump of the offsets topic.", WRONG_USE)
     try:
+        logs = files_of(broker_logs)
         return Evidence(
             read_offsets_log(dumps[0]) if dumps else None,
-            read_coordinator_logs(files_of(broker_logs), time_zone) if broker_logs else None,
+            read_coordinator_logs(logs, time_zone) if broker_logs else None,
+            tuple(_sources(dumps, logs)),
         )
     except (OSError, ValueError) as problem:
         raise CommandError(str(problem)) from problem
+
+
+def _sources(dumps: Sequence[Path], broker_logs: Sequence[Path]) -> Iterator[WatchedSource]:
+    if dumps:
+        yield WatchedSource(kind="offsets_log", name=OFFSETS_TOPIC, detail=words.listed([each.name for each in dumps]))
+    if broker_logs:
+        names = words.listed([each.name for each in broker_logs])
+        yield WatchedSource(kind="broker_log", name="brokers' logs", detail=names)

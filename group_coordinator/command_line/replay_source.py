@@ -20,7 +20,7 @@ from group_coordinator.command_line.progress import bytes_progress
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.what_if import EVENTS_FILE, ReplayedLog
 from group_coordinator.dashboard.sources import Note
-from group_coordinator.dashboard.watched import Watched
+from group_coordinator.dashboard.watched import Watched, WatchedSource
 from group_coordinator.narrative import words
 from group_coordinator.recordings.events_import import EventsImport
 from group_coordinator.recordings.kafka_request_log import RequestLog
@@ -153,4 +153,14 @@ def _of_request_logs(
         doubts=(*log.doubts(), *evidence.doubts, *broker_log_report.doubts(following, shown_zone)),
         settings=following.settings.all(),
         told=(broker_log_report.agreement(following),),
+        watched=(_watched(log, evidence),),
     )
+
+
+def _watched(log: RequestLog, evidence: Evidence) -> Watched:
+    """From which files it is known."""
+    names = words.listed([path.name for path in log.paths])
+    last_ms = None if log.end_us is None else log.end_us // 1000
+    detail = f"{names}; {words.count(log.counts.lines, 'line')}"
+    requests = WatchedSource(kind="request_log", name="request logs", detail=detail, to_ms=last_ms, last_ms=last_ms)
+    return Watched(cluster=names, sources=(requests, *evidence.sources))

@@ -124,7 +124,8 @@ class Documents:
 
     def _no_what_if(self, kind: str) -> str | None:
         """Why a watched group cannot be played under other settings."""
-        if self._what_if is not None or not self.index.watched:
+        watched = self.index.watched
+        if self._what_if is not None or not watched or any(cluster.has_requests for cluster in watched):
             return None
         return NO_REQUESTS if kind == CLASSIC else NOT_PLAYED.format(kind)
 

@@ -34,3 +34,8 @@ class Watched(Struct, frozen=True, kw_only=True):
     sources: tuple[WatchedSource, ...]
     not_known: tuple[str, ...] = ()
     """What cannot be known, because a source is missing, in sentences."""
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether what clients asked is known."""
+        return any(source.kind == "request_log" and not source.problem for source in self.sources)

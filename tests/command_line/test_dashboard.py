@@ -69,6 +69,16 @@ def test_the_dashboard_compares(replayed: Path) -> None:
     assert found["page"]["lanes"]
 
 
+def test_the_page_says_which_request_logs_it_is_from(replayed: Path) -> None:
+    with start_server(ReplaySource(replayed / "out")) as server:
+        (watched,) = document(server, "/api/overview")["watched"]
+        assert document(server, "/api/group?group=crash")["no_what_if"] is None
+    (source,) = watched["sources"]
+    assert (source["kind"], source["name"]) == ("request_log", "request logs")
+    assert source["detail"].startswith(f"{RECORDING.name}; ")
+    assert source["last_ms"] is not None
+
+
 def test_a_directory_that_does_not_say_what_was_replayed(replayed: Path, tmp_path: Path) -> None:
     assert what_if.of_directory(tmp_path, StreamingConfig()) is None
     noted = json.loads((replayed / "out" / "replay.json").read_text())

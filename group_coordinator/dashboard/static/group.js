@@ -85,6 +85,12 @@ export function groupView(app, id, parameters) {
     return parts.length === 0 ? null : h("p", { class: "note" }, `Beyond this dashboard's window: ${parts.join(", ")}. They lie on the history topic and in the tables.`);
   }
 
+  /** Whether no source tells what clients asked. */
+  function isUnheard() {
+    const { watched } = app.overview;
+    return watched.length > 0 && !watched.some(({ sources }) => sources.some((each) => each.kind === "request_log"));
+  }
+
   function drawHead() {
     const { group } = page;
     const fact = (title, value, tip) => h("div", { title: tip }, h("dt", {}, title), h("dd", {}, value));
@@ -99,7 +105,7 @@ export function groupView(app, id, parameters) {
         fact("partitions", number(group.partitions)), protocol ? fact("assignor", h("span", { class: "mono" }, protocol)) : null,
         fact("lag", group.lag === null ? "not known" : number(group.lag), group.lag === null ? "The ends of the logs are not known here" : null),
         group.lag_ms === null ? null : fact("behind", `${group.lag_at_least ? "more than " : ""}${duration(group.lag_ms)}`),
-        fact("rebalances", number(group.rebalances)), fact("refused requests", app.overview.watched.length && !group.refusals ? "not known" : number(group.refusals)),
+        fact("rebalances", number(group.rebalances)), fact("refused requests", isUnheard() && !group.refusals ? "not known" : number(group.refusals)),
         fact("last commit", group.committed ? `${roughly(now - group.committed)} ago` : "–")));
   }
 
