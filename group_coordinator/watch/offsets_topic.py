@@ -84,7 +84,7 @@ class OffsetsTopicReader:
             if not numbers:
                 raise OffsetsTopicRefusedError(
                     f"Kafka at {self._servers} shows no topic {OFFSETS_TOPIC}: no group has been there yet, or this "
-                    "client may not describe it."
+                    "client may not see it (it needs the right: --operation Read --topic __consumer_offsets)."
                 )
             places = [TopicPartition(OFFSETS_TOPIC, number) for number in sorted(numbers)]
             begins, ends = self._consumer.beginning_offsets(places), self._consumer.end_offsets(places)
@@ -138,7 +138,8 @@ class OffsetsTopicReader:
             raise OffsetsTopicError(str(problem)) from problem
         except TopicAuthorizationFailedError as problem:
             raise OffsetsTopicRefusedError(
-                f"Kafka at {self._servers} does not let this client read {OFFSETS_TOPIC}."
+                f"Kafka at {self._servers} does not let this client read {OFFSETS_TOPIC}: it needs the right "
+                f"(--operation Read --topic {OFFSETS_TOPIC})."
             ) from problem
         except KafkaError as problem:
             text = str(problem) or type(problem).__name__

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, MemberDescription
 
 from group_coordinator.dashboard.end_poller import EndPoller
@@ -32,6 +32,7 @@ _LOST = (
     "Groups are polled every {:g} s, because the offsets topic is not read ({}). Generations are counted here and are "
     "not Kafka's."
 )
+_GRANT = "It needs the right to describe groups: --operation Describe --group '*'."
 _STATES = {
     "STABLE": "Stable",
     "EMPTY": "Empty",
@@ -115,9 +116,11 @@ class PollSource:
         while not self._stopping.is_set():
             begun_s = time.monotonic()
             try:
-                groups = list(poll(admin))
+                refused: list[str] = []
+                groups = list(poll(admin, refused))
                 now_ms = time.time_ns() // 1_000_000
                 telling.tell(polls.take(now_ms, groups))
+                index.doubts = tuple(self._doubts(groups, refused))
                 self._problem = ""
                 self._polled.set()
                 self._describe(admin, index, now_ms, len(groups))
@@ -126,6 +129,14 @@ class PollSource:
                 self._problem = f"Kafka does not answer: {problem}"
             took_s = time.monotonic() - begun_s
             self._stopping.wait(max(self._interval_s, took_s))
+
+    def _doubts(self, groups: Sequence[PolledGroup], refused: Sequence[str]) -> Iterator[str]:
+        """What is not shown, and why, in sentences."""
+        yield self._lost
+        if refused:
+            yield f"This client may not describe {words.count(len(refused), 'group')}, which are left out. {_GRANT}"
+        elif not groups:
+            yield f"No group is shown to this client: there is none, or it may not see them. {_GRANT}"
 
     def _describe(self, admin: AdminClient, index: Index, now_ms: int, groups: int) -> None:
         """Say what is watched, and how."""
@@ -139,8 +150,11 @@ class PollSource:
         index.watched = (watched(self._cluster, (polled, refused, *ends), (BETWEEN_POLLS,)),)
 
 
-def poll(admin: AdminClient) -> Iterator[PolledGroup]:
-    """All groups as they are. Raises KafkaException, TimeoutError where nothing is answered."""
+def poll(admin: AdminClient, refused: list[str]) -> Iterator[PolledGroup]:
+    """All groups as they are. `refused`: takes those that this client may not describe.
+
+    Raises KafkaException, TimeoutError where nothing is answered.
+    """
     listed = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S + 1).valid
     group_ids = [each.group_id for each in listed]
     for begin in range(0, len(group_ids), _DESCRIBED_AT_ONCE):
@@ -157,8 +171,15 @@ def poll(admin: AdminClient) -> Iterator[PolledGroup]:
                 group = future.result(TIMEOUT_S + 1)
             except (KafkaException, TimeoutError) as problem:
                 _log.debug("group %s is not described: %s", group_id, problem)
+                if _is_refusal(problem):
+                    refused.append(group_id)
                 continue
             yield _polled(group, _offsets(asked[group_id]))
+
+
+def _is_refusal(problem: Exception) -> bool:
+    error = problem.args[0] if problem.args else None
+    return isinstance(error, KafkaError) and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def _polled(group: ConsumerGroupDescription, offsets: Offsets | None) -> PolledGroup:

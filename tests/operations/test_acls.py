@@ -3,9 +3,6 @@ each of our clients can do its work, and nobody else can touch the coordinator's
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +16,11 @@ from pyspark.sql import SparkSession
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.gateway.server import Gateway
-from group_coordinator.jars.java import SHORT_LIVED, find_java
-from group_coordinator.jars.resolving import tools_jars
 from group_coordinator.kafka_topics.reader import read_topic
 from group_coordinator.members.kafka_member import Member
 from streaming.config import StreamingConfig
 from streaming.topics import Topics
+from tests.operations.acl_lines import acl_lines, paste
 from tests.streaming.running_app import RunningApp
 from tests.waiting import wait_until
 
@@ -84,23 +80,12 @@ def cluster(kafka_jars: Path) -> Iterator[Cluster]:
     with EmbeddedKafka(properties=properties) as kafka:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
         admin.create_topics([NewTopic(DATA, 1, 1)])[DATA].result(20)
-        lines = [line for line in DOCUMENT.read_text().splitlines() if line.startswith("kafka-acls.sh ")]
+        lines = acl_lines(DOCUMENT)
         assert len(lines) >= 10
         broad = "kafka-acls.sh --bootstrap-server localhost:9092 --add --allow-principal User:app --operation All --topic '*'"
         for line in (*lines, broad):
             paste(line, kafka.bootstrap_servers)
         yield Cluster(kafka.bootstrap_servers, f"127.0.0.1:{port}")
-
-
-def paste(line: str, bootstrap_servers: str) -> None:
-    """What `kafka-acls.sh` of Kafka 4.3 does."""
-    arguments = [bootstrap_servers if word == "localhost:9092" else word for word in shlex.split(line)[1:]]
-    command = [
-        str(find_java()), "-Xmx128m", *SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-        "-cp", os.pathsep.join(map(str, tools_jars())), "org.apache.kafka.tools.AclCommand", *arguments,
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
