@@ -51,7 +51,7 @@ class Admission:
         return True
 
     def release(self, who: Waiting, weight: int) -> None:
-        """A request has got its answer, and its room is free."""
+        """Free the room of a request that has got its answer."""
         left = self._taken.get(who, 0) - weight
         if left > 0:
             self._taken[who] = left
@@ -61,7 +61,7 @@ class Admission:
         self._wake()
 
     def forget(self, who: Waiting) -> None:
-        """The connection has ended; the room of its requests becomes free with their answers."""
+        """Forget a connection that has ended; the room of its requests becomes free with their answers."""
         self._waiting.pop(who, None)
         self._wake()
 

@@ -51,13 +51,13 @@ class AnswerOrder:
         return len(self._slots)
 
     def clear(self) -> None:
-        """All answers are dropped."""
+        """Drop all answers."""
         self._slots.clear()
         self.to_client.clear()
         self.pending_events = self.held_bytes = 0
 
     def place(self, head: RequestHead, events: int = 1) -> Slot:
-        """A place at the end."""
+        """Return a new place at the end of the order."""
         self._number += 1
         self.steps += 1
         self.pending_events += events
@@ -66,7 +66,7 @@ class AnswerOrder:
         return slot
 
     def hold(self, slot: Slot, data: bytes, *, done: bool) -> None:
-        """A piece of an answer, or all of it, is there."""
+        """Hold a piece of an answer, or all of it, until its turn."""
         slot.held.append(data)
         slot.done = done
         self.held_bytes += len(data)

@@ -32,7 +32,7 @@ class AnswerSizes:
         return known if known is not None else UNKNOWN_BYTES if is_new else _ASKED_BYTES
 
     def learn(self, api: str, group_id: str, size: int) -> None:
-        """An answer came."""
+        """Learn from the size of an answer."""
         key = digest(api, group_id)
         self._kept.pop(key, None)
         self._keep(key, size)

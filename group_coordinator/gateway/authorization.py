@@ -51,7 +51,7 @@ class Authorizer:
         self._rules = rules
 
     def allows(self, principal: str, client_host: str, group_id: str) -> bool:
-        """`client_host` is the client's address."""
+        """Return whether the client may do this. `client_host` is the client's address."""
         if self._rules is None:
             return _is_this_machine(client_host)
         return self._says(principal, group_id, is_topic=False)

@@ -20,12 +20,12 @@ class BrokerAnswers:
         self._order = order
 
     def clear(self) -> None:
-        """Answers are no longer expected."""
+        """Expect no answers any more."""
         self.splitter.clear()
         self.forwarded.clear()
 
     def forward(self, head: RequestHead, rewrite: Change | None) -> Slot:
-        """A place in the order that the broker will fill."""
+        """Return a place in the order that the broker will fill."""
         slot = self._order.place(head)
         slot.rewrite = rewrite
         self.forwarded.append(slot)

@@ -26,7 +26,7 @@ class Coordinators:
         self._in_order = sorted(nodes, key=lambda node: node.node_id)
 
     def of(self, group_id: str) -> Node | None:
-        """None: there is no broker."""
+        """Return the broker that coordinates the group; None if there is no broker."""
         in_order = self._in_order
         if len(in_order) < 2:
             return in_order[0] if in_order else None

@@ -70,7 +70,7 @@ class Buffered:
             self._make_room()
 
     def forget(self, holder: Holder) -> None:
-        """No bytes are buffered for this connection any more."""
+        """Count no bytes for this connection any more."""
         held = self._held.pop(holder, None)
         if held is not None:
             self.bytes -= held.bytes

@@ -70,7 +70,7 @@ class CheckedCommits:
         """Send a commit as far as its topics exist, or refuse it; False if it has to wait for brokers."""
         wanted: dict[str, int] = {}
         for topic in request.topics:
-            largest = max((each.partition_index for each in topic.partitions), default=-1)
+            largest = max((partition.partition_index for partition in topic.partitions), default=-1)
             wanted[topic.name] = max(largest, wanted.get(topic.name, -1))
 
         def known(topics: Answers) -> None:
@@ -106,7 +106,7 @@ class CheckedCommits:
                 partitions=partitions,
             )
             for topic in request.topics
-            if (partitions := tuple(each for each in topic.partitions if _exists(topics, topic, each)))
+            if (partitions := tuple(partition for partition in topic.partitions if _exists(topics, topic, partition)))
         )
         if sum(len(topic.partitions) for topic in accepted) == sum(len(topic.partitions) for topic in request.topics):
             self._coordinator.ask(replace(event, request=replace(request, topics=accepted)), on_answer)
@@ -147,9 +147,9 @@ def _answer(request: OffsetCommitRequest, topics: Answers, answer: OffsetCommitR
                 topic_id=topic.topic_id,
                 partitions=tuple(
                     next(given)
-                    if _exists(topics, topic, each)
-                    else OffsetCommitResponsePartition(each.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                    for each in topic.partitions
+                    if _exists(topics, topic, partition)
+                    else OffsetCommitResponsePartition(partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                    for partition in topic.partitions
                 ),
             )
             for topic in request.topics

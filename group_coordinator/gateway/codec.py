@@ -24,7 +24,7 @@ def body_start(message: str, head: RequestHead, payload: bytes) -> int:
 
 
 def request_payload(message: str, head: RequestHead, values: Mapping[str, Any]) -> bytes:
-    """A whole request of a client without a name, header and body, without its length. Raises `EncodeError`."""
+    """Encode a whole request of a client without a name: header and body, without its length. Raises `EncodeError`."""
     tags = NO_TAGS if is_flexible(message, head.api_version) else b""
     header = (
         INT16.pack(head.api_key)
@@ -36,7 +36,7 @@ def request_payload(message: str, head: RequestHead, values: Mapping[str, Any]) 
 
 
 def response_payload(message: str, version: int, correlation_id: int, values: Mapping[str, Any]) -> bytes:
-    """A whole response, header and body, without its length. Raises `EncodeError`."""
+    """Encode a whole response: header and body, without its length. Raises `EncodeError`."""
     tags = NO_TAGS if is_flexible(message, version) else b""
     return pack(INT32, correlation_id) + tags + encode(message, version, values)
 

@@ -154,7 +154,7 @@ class GatewayConfig(Answers):
         return {**properties, "bootstrap.servers": self.coordinator_bootstrap_servers or self.bootstrap_servers}
 
     def problems(self) -> list[str]:
-        """What is wrong, one sentence for each mistake; empty when all is well."""
+        """Return a sentence for each mistake; none if the settings are valid."""
         found = bounds_problems(self) + bounds_problems(self.bounds)
         if self.tls_key is not None and self.tls_certificate is None:
             found.append("There is a TLS key without a certificate.")

@@ -93,7 +93,7 @@ class Connection:
     # ------------------------------------------------------------------------------------------------ what comes in
 
     def from_client(self, data: bytes) -> None:
-        """Bytes come from the client. Requests that do not fit into this slice wait for `go_on`, see `has_more`."""
+        """Take bytes from the client. Requests that do not fit into this slice wait for `go_on`, see `has_more`."""
         if self.closing:
             return
         self._from_client.feed(data)
@@ -101,12 +101,12 @@ class Connection:
         self._guarded(self._read_requests)
 
     def go_on(self) -> None:
-        """A new slice begins: waiting requests are taken."""
+        """Take waiting requests: a new slice begins."""
         self._slice_left = SLICE_COST
         self._guarded(self._read_requests)
 
     def from_broker(self, data: bytes) -> None:
-        """Bytes come from the broker."""
+        """Take bytes from the broker."""
         if self.closing:
             return
         self._answers.splitter.feed(data)

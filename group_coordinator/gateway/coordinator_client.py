@@ -158,7 +158,7 @@ class EventsClient:
             self._producer.poll(0)
             now_s = self._loop.time()
             # Answers come in any order, and there is a deadline for each kind of request: all are looked at.
-            for request_id in [each for each, pending in self._pending.items() if pending.deadline_s <= now_s]:
+            for request_id in [number for number, pending in self._pending.items() if pending.deadline_s <= now_s]:
                 self._in_doubt(request_id)
             self._late.sweep(now_s)
         finally:
@@ -250,7 +250,8 @@ class EventsClient:
             self._in_doubt(msgspec.json.decode(value, type=_RequestId).request_id)
 
     def producer_failed(self, error: KafkaError) -> None:
-        """Called in the loop's thread, by the producer's poll; what is not fatal librdkafka gets over by itself."""
+        """Handle an error of the producer; librdkafka recovers from errors that are not fatal. The producer's poll
+        calls it in the loop's thread."""
         if error.fatal():
             self._on_failure(GatewayError(f"No event can be written any more: {error.str()}. Start the gateway again."))
 

@@ -20,14 +20,14 @@ class FairScheduler:
         self._is_planned = False
 
     def ask_for(self, turn: Callable[[], None]) -> None:
-        """Have this called when its slice comes; a call that waits already keeps its place."""
+        """Queue a call for its slice; a call that waits already keeps its place."""
         self._waiting.setdefault(turn)
         if not self._is_planned:
             self._is_planned = True
             self._loop.call_soon(self._next)
 
     def forget(self, turn: Callable[[], None]) -> None:
-        """This call is no longer wanted."""
+        """Remove a call that is no longer wanted."""
         self._waiting.pop(turn, None)
 
     def _next(self) -> None:

@@ -42,7 +42,7 @@ class FanOut:
         self._bytes_max = answer_bytes_max
         distinct = list(dict.fromkeys(requests))
         self._to_ask = distinct[:groups_max][::-1]
-        self._answers: dict[Request, Response] = {each: _no_room(each) for each in distinct[groups_max:]}
+        self._answers: dict[Request, Response] = {request: _no_room(request) for request in distinct[groups_max:]}
         self._sizes_of: dict[Request, int] = {}
         self._awaited: dict[Request, int] = {}
         """Question -> the bytes that are expected."""

@@ -46,13 +46,13 @@ def goes_on(version: int, payload: bytes, start: int) -> bool:
 
 
 def forget_session(correlation_id: int, version: int) -> bytes:
-    """The answer upon which a client asks again, naming everything."""
+    """Return the answer that makes a client ask again, with all topics named."""
     values = {"error_code": _FETCH_SESSION_ID_NOT_FOUND, "responses": ()}
     return response_payload(RESPONSE, version, correlation_id, values)
 
 
 def without(version: int, payload: bytes, start: int, mentions: list[Mention]) -> bytes:
-    """The request without these topics, and of no session."""
+    """Return the request without these topics, and of no fetch session."""
     array, flexible = mentions[0].array, is_flexible(REQUEST, version)
     parts, at = [], 0
     if version >= _SESSIONS:
@@ -77,8 +77,8 @@ def refused(version: int, payload: bytes, mentions: list[tuple[Mention, int]]) -
         assert mention.field.struct is not None
         asked = decode_struct(mention.field.struct, version, flexible, payload[mention.begin : mention.end])
         partitions = tuple(
-            {"partition_index": each["partition"], "error_code": error_code, **_NOTHING_FETCHED}
-            for each in asked["partitions"]
+            {"partition_index": partition["partition"], "error_code": error_code, **_NOTHING_FETCHED}
+            for partition in asked["partitions"]
         )
         named: dict[str, object] = {name: asked[name] for name in ("topic", "topic_id") if name in asked}
         parts.append(encode_struct(answered, version, flexible, named | {"partitions": partitions}))
@@ -86,8 +86,8 @@ def refused(version: int, payload: bytes, mentions: list[tuple[Mention, int]]) -
 
 
 def put_in(version: int, topics: bytes, count: int, beginning: bytes) -> bytes:
-    """The beginning of the broker's answer, its length included, with further topics; a refusal as a whole stays as
-    it is."""
+    """Return the beginning of the broker's answer, its length included, with further topics. The refusal of a whole
+    request stays as it is."""
     flexible = is_flexible(RESPONSE, version)
     at = LENGTH.size + response_body_start(RESPONSE, version) + INT32.size
     if version >= _SESSIONS:

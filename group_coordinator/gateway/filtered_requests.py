@@ -60,7 +60,7 @@ class FilteredRequests:
         return True
 
     def begin_produce(self, head: RequestHead, topics_at: int, slot: Slot | None) -> None:
-        """A Produce that will come in pieces; `slot` is the place of its answer, if it has any."""
+        """Begin a Produce that comes in pieces. `slot` is the place of its answer, if it has any."""
         if self._topic_filter is not None:
             self._produce, self._produce_slot = self._topic_filter.produce(head, topics_at, self._principal()), slot
 

@@ -31,12 +31,12 @@ class RequestHead(msgspec.Struct, frozen=True, gc=False):
 
 
 def frame(payload: bytes) -> bytes:
-    """A payload with its length in front."""
+    """Return a payload with its length in front."""
     return LENGTH.pack(len(payload)) + payload
 
 
 def parse_request_head(payload: bytes) -> RequestHead | None:
-    """The head of a request, from the beginning of its payload; None: more of it is needed. Raises FrameError."""
+    """Parse the head of a request from the beginning of its payload; None if it needs more. Raises FrameError."""
     if len(payload) < _HEAD.size:
         return None
     api_key, api_version, correlation_id, client_id_size = _HEAD.unpack_from(payload)
@@ -92,14 +92,14 @@ class FrameSplitter:
         return len(self._buffer) - self._start
 
     def feed(self, data: bytes) -> None:
-        """More of the stream."""
+        """Take more of the stream."""
         if self._start:
             del self._buffer[: self._start]
             self._start = 0
         self._buffer += data
 
     def clear(self) -> None:
-        """The rest of the stream is dropped."""
+        """Drop the rest of the stream."""
         self._buffer = bytearray()
         self._start = self._left = 0
 

@@ -51,7 +51,7 @@ class Handover:
         return self._bytes
 
     def give(self, records: list[TopicRecord], is_over: Callable[[], bool]) -> None:
-        """Runs in the reader's thread; returns early when `is_over`."""
+        """Hand over items from the reader's thread; return early when `is_over`."""
         for size, piece in _slices(records):
             with self._changed:
                 while self._bytes and self._bytes + size > _HANDED_OVER_BYTES_MAX:
@@ -61,7 +61,7 @@ class Handover:
             self._append(size, partial(self._take, piece))
 
     def when_taken(self, call: Callable[[], None]) -> None:
-        """Have it called in the loop's thread when everything up to here was taken."""
+        """Let this be called in the loop's thread when all items up to here have been taken."""
         self._append(0, call)
 
     def _append(self, size: int, call: Callable[[], None]) -> None:

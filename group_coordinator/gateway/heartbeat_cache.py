@@ -65,7 +65,7 @@ class HeartbeatCache:
         return ErrorCode.NONE if group.state in _SETTLED else None
 
     def sent(self, request: HeartbeatRequest, now_ms: float) -> None:
-        """A heartbeat has been sent to the coordinator."""
+        """Note that a heartbeat has been sent to the coordinator."""
         key = digest(request.group_id, request.member_id)
         member = self._members.get(key)
         if member is None or member.generation_id != request.generation_id:
@@ -76,7 +76,7 @@ class HeartbeatCache:
         member.unanswered_ms.append(now_ms)
 
     def answered(self, request: HeartbeatRequest, error_code: ErrorCode) -> None:
-        """The coordinator has answered a heartbeat."""
+        """Note the coordinator's answer to a heartbeat."""
         member = self._members.get(digest(request.group_id, request.member_id))
         if member is None or member.generation_id != request.generation_id:
             return

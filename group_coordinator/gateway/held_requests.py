@@ -34,7 +34,7 @@ class HeldRequests:
         return True
 
     def end(self, key: bytes | None) -> None:
-        """One has its answer."""
+        """Stop counting a request that has its answer."""
         if key is None:
             return
         left = self._under_way[key] - 1

@@ -34,7 +34,7 @@ class IssuedMemberIds:
         return sum(map(len, self._until_ms))
 
     def remember(self, group_id: str, member_id: str) -> None:
-        """An id has been issued for this group."""
+        """Remember an id that has been issued for this group."""
         now_ms, until_ms = self._now_ms(), self._until_ms
         while until_ms:
             oldest = next(iter(until_ms))

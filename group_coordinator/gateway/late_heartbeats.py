@@ -33,7 +33,7 @@ class LateHeartbeats:
         return request_id in self._kept
 
     def keep(self, request_id: str, heartbeat: bytes, now_s: float) -> None:
-        """A heartbeat was answered without the coordinator."""
+        """Keep a heartbeat that was answered without the coordinator."""
         self._kept[request_id] = heartbeat, now_s + _KEPT_S
         if len(self._kept) > _KEPT_MAX:
             del self._kept[next(iter(self._kept))]

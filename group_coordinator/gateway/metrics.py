@@ -31,7 +31,7 @@ class Histogram:
         return list(zip((*self.bounds, float("inf")), accumulate(self._counts), strict=True))
 
     def quantile(self, share: float) -> float:
-        """The least bound that `share` of the values do not exceed; 0 where there are none."""
+        """Return the least bound that `share` of the values do not exceed; 0 if there are no values."""
         wanted = share * self.count
         return next((bound for bound, count in self.cumulative if count >= wanted > 0), 0.0)
 

@@ -56,16 +56,16 @@ class Ports:
         self.bootstrap = self._listen(self._config.listen, self._backing(None, self._any_broker))
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         for task in self._servers:
             (await task).close()
 
     def nodes(self) -> tuple[Node, ...]:
-        """The brokers that are there, as clients know them."""
+        """Return the brokers that are present, as clients know them."""
         return tuple(Node(node_id, self._told[node_id]) for node_id in self._present)
 
     def are_present(self, brokers: Iterable[tuple[int, Address]]) -> None:
-        """These are the cluster's brokers now. Raises GatewayError when a port for one of them cannot be had."""
+        """Take these as the cluster's brokers. Raises GatewayError when a port for one of them cannot be had."""
         found = dict(brokers)
         for node_id, address in found.items():
             if self._config.routes:

@@ -41,7 +41,7 @@ class Opening(NamedTuple):
 
 
 def opening_of(head: RequestHead, beginning: bytes) -> Opening | None:
-    """The opening; None: more of it is needed. Raises DecodeError."""
+    """Parse the beginning of a Produce; None if more of it is needed. Raises DecodeError."""
     flexible = head.api_version >= _FLEXIBLE
     reader = Reader(beginning)
     reader.position = head.size
@@ -103,7 +103,7 @@ class ProduceTopics:
         return self._changed(data[:held_from])
 
     def end(self) -> None:
-        """The request is complete. Raises DecodeError if it ended too early."""
+        """Check that the request is complete. Raises DecodeError if it ended too early."""
         if self._next != self._pass or self._held:
             raise DecodeError("a Produce that ends in its midst", 0)
 

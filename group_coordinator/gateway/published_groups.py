@@ -85,7 +85,7 @@ class PublishedGroups:
                 self._keep(group_id, group)
 
     def complete(self) -> None:
-        """All records that existed at the start have been taken."""
+        """Note that all records that existed at the start have been read."""
         self._is_complete = True
 
     def group(self, group_id: str) -> PublishedGroup | None:

@@ -26,7 +26,7 @@ def refusal(request: Request, error_code: ErrorCode) -> Response: ...
 @overload
 def refusal(request: GroupRequest, error_code: ErrorCode) -> GroupResponse: ...
 def refusal(request: GroupRequest, error_code: ErrorCode) -> GroupResponse:
-    """The response that refuses a request as a whole."""
+    """Return the response that refuses a request as a whole."""
     if isinstance(request, ListGroupsRequest):
         return ListGroupsResponse(error_code=error_code)
     if isinstance(request, OffsetFetchRequest):

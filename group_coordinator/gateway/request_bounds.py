@@ -28,7 +28,8 @@ _LISTED_PER_COST = 50
 
 
 def insist_on_size(head: RequestHead, size: int, bounds: Bounds, *, reads_topics: bool) -> None:
-    """Requests that are kept whole in memory, or come before authentication, have tighter bounds. Raises FrameError."""
+    """Check the size of a request. Requests that are kept whole in memory, or come before authentication, have tighter
+    bounds. Raises FrameError."""
     if head.api_key == OtherApi.API_VERSIONS:
         size_max = BEGINNING_BYTES_MAX
     elif head.api_key in SASL_APIS:

@@ -74,8 +74,8 @@ def rewrite_api_versions(payload: bytes, version: int, ours: Versions, *, taps: 
 
 
 def refuse_api_versions(correlation_id: int, ours: Versions) -> bytes:
-    """UNSUPPORTED_VERSION for a version of ApiVersions that is not known yet: says which are, in the layout of
-    version 0."""
+    """Refuse a version of ApiVersions that is not known with UNSUPPORTED_VERSION. The answer names the known versions,
+    in the layout of version 0."""
     known = {int(OtherApi.API_VERSIONS): ours[OtherApi.API_VERSIONS]}
     return INT32.pack(correlation_id) + INT16.pack(ErrorCode.UNSUPPORTED_VERSION) + _encode_apis(known, flexible=False)
 
@@ -131,7 +131,7 @@ def _encode_tags(tags: dict[int, bytes]) -> bytes:
 
 
 def rewrite_metadata(payload: bytes, version: int, locate: Locate) -> bytes:
-    """Metadata: the brokers stand right at its beginning; topics, however many, are not looked at."""
+    """Rewrite Metadata. The brokers stand right at its beginning; topics, however many, are not looked at."""
     flexible = version >= 9
     reader = Reader(payload)
     reader.position = INT32.size
@@ -143,7 +143,7 @@ def rewrite_metadata(payload: bytes, version: int, locate: Locate) -> bytes:
 
 
 def rewrite_describe_cluster(payload: bytes, version: int, locate: Locate) -> bytes:
-    """DescribeCluster: error and cluster id, then the brokers."""
+    """Rewrite DescribeCluster: error and cluster id, then the brokers."""
     reader = Reader(payload)
     reader.position = INT32.size
     reader.tagged_fields()
@@ -158,13 +158,13 @@ def rewrite_describe_cluster(payload: bytes, version: int, locate: Locate) -> by
 
 
 def rewrite_find_coordinator(payload: bytes, version: int, locate: Locate) -> bytes:
-    """FindCoordinator that a broker answered: the coordinator of a transaction, or of a group behind a tap."""
+    """Rewrite FindCoordinator that a broker answered: the coordinator of a transaction, or of a group behind a tap."""
     message = "FindCoordinatorResponse"
     values = decode(message, version, payload, response_body_start(message, version))
     if version < 4:
         values = _relocated(values, locate)
     else:
-        values["coordinators"] = [_relocated(each, locate) for each in values["coordinators"]]
+        values["coordinators"] = [_relocated(value, locate) for value in values["coordinators"]]
     return response_payload(message, version, INT32.unpack_from(payload)[0], values)
 
 

@@ -65,7 +65,7 @@ class SaslSession:
         return None
 
     def asked(self, head: RequestHead, payload: bytes) -> None:
-        """A SASL request of the client. Raises DecodeError."""
+        """Take a SASL request of the client. Raises DecodeError."""
         self.awaits_answer = True
         if head.api_key == OtherApi.SASL_HANDSHAKE:
             self._forget()
@@ -74,7 +74,7 @@ class SaslSession:
             self._claimed = _user(self._mechanism, _decoded("SaslAuthenticateRequest", head, payload)["auth_bytes"])
 
     def answered(self, head: RequestHead, payload: bytes) -> None:
-        """The broker's answer to it. Raises DecodeError."""
+        """Take the broker's answer to a SASL request. Raises DecodeError."""
         self.awaits_answer = False
         is_handshake = head.api_key == OtherApi.SASL_HANDSHAKE
         message = "SaslHandshakeResponse" if is_handshake else "SaslAuthenticateResponse"
@@ -89,7 +89,7 @@ class SaslSession:
             self._agreed(answer.get("session_lifetime_ms", 0))
 
     def broker_lost(self) -> None:
-        """An authentication that was begun with one connection to a broker cannot end with another."""
+        """Forget an authentication that was begun: it cannot end with another connection to a broker."""
         if self.principal is None:
             self._forget()
 
@@ -131,5 +131,5 @@ def _name_in(mechanism: str | None, token: bytes) -> str | None:
     attributes = text.split(",")
     if "tokenauth=true" in attributes:
         return None
-    name = next((each[2:] for each in attributes if each.startswith("n=")), None)
+    name = next((attribute[2:] for attribute in attributes if attribute.startswith("n=")), None)
     return None if not name else name.replace("=2C", ",").replace("=3D", "=")

@@ -28,7 +28,7 @@ class ShardCount:
         self._topic, self._count = events_topic, count
 
     def insist_on_ends(self) -> None:
-        """Raises GatewayError where a partition is no shard."""
+        """Check the ends of all partitions, for some time. Raises GatewayError if a partition is no shard."""
         give_up_s = time.monotonic() + START_TIMEOUT_S
         while (problem := self._problem()) is not None:
             if time.monotonic() >= give_up_s:
@@ -53,7 +53,9 @@ class ShardCount:
         asked = {TopicPartition(self._topic, number): end for number in range(self._count)}
         futures = self._admin.list_offsets(asked, request_timeout=_TIMEOUT_S)
         try:
-            ends = {each.partition: future.result(_TIMEOUT_S + 1.0).offset for each, future in futures.items()}
+            ends = {
+                partition.partition: future.result(_TIMEOUT_S + 1.0).offset for partition, future in futures.items()
+            }
         except (KafkaException, TimeoutError) as problem:
             return f"Where the partitions of {self._topic} end cannot be asked: {problem}."
         return problem_of_ends(self._topic, [ends[number] for number in range(self._count)])

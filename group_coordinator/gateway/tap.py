@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -142,7 +141,7 @@ class TapConnection(Connection):
         self._open: set[Tapped] = set()
 
     def end(self) -> None:
-        """Requests without an answer will have none."""
+        """Note that requests without an answer will have none."""
         super().end()
         for tapped in self._open:
             tapped.ended()
@@ -241,22 +240,12 @@ class Tap(ProxyServer):
         )
 
     def note(self, pending: PendingRequest) -> Tapped | None:
-        """A request has come; None: it is none that is recorded."""
+        """Record a request; return None for one that is not recorded."""
         self.metrics.count_request(pending.api)
         return self._log.request(pending, _now_ms())
 
     def _ask(self, pending: PendingRequest, node_id: int | None, reply: Reply) -> None:
         raise AssertionError("a tap answers nothing")
-
-
-def run_tap(
-    config: GatewayConfig, output: TapOutput, stop: threading.Event, on_ready: Callable[[Tap], None] = lambda tap: None
-) -> None:
-    """Run a tap until `stop` is set. Raises GatewayError."""
-    with Tap(config, output) as tap:
-        on_ready(tap)
-        while not stop.wait(0.2):
-            tap.check()
 
 
 def _now_ms() -> int:

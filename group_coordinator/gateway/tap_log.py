@@ -78,7 +78,7 @@ class Tapped:
         self.time_ms = time_ms
 
     def answered(self, response: GroupResponse, time_ms: int) -> None:
-        """The broker's answer."""
+        """Record the broker's answer."""
         if isinstance(response, JoinGroupResponse):
             self._parts[0].new_member_id = response.member_id or None
         for part, answer in zip(self._parts, _by_group(response), strict=False):
@@ -88,7 +88,7 @@ class Tapped:
         self.ended()
 
     def ended(self) -> None:
-        """There will be no answer (any more)."""
+        """Record that there will be no answer."""
         for part in self._parts:
             part.waits = False
         self._log.release()
@@ -143,7 +143,7 @@ class TapLog:
         return self._waiting_bytes
 
     def request(self, pending: PendingRequest, time_ms: int) -> Tapped | None:
-        """A request has arrived; None: one that is no event (FindCoordinator, ListGroups)."""
+        """Record a request; return None for one that is no event (FindCoordinator, ListGroups)."""
         by_group = _one_per_group(pending)
         parts = [
             _Part(self._request_ids.new(), group_id, request, pending.size // len(by_group))

@@ -52,7 +52,7 @@ class TopicAccess:
         return Verdict.REFUSE if self.refuses(principal, name) else Verdict.PASS
 
     def learn(self, topic_id: bytes, name: str) -> None:
-        """A broker has said which topic this is."""
+        """Take a topic's name and id from a broker's answer."""
         self._names[topic_id] = name if name.startswith(self._prefix) else ""
         if len(self._names) > _IDS_MAX:
             del self._names[next(iter(self._names))]

@@ -103,10 +103,7 @@ class TopicCache:
         return verdicts
 
     def look_up(self, wanted: Mapping[str, int], on_known: Callable[[Answers], None]) -> bool:
-        """Have the brokers asked; `on_known` is called once, later.
-
-        False: too many names wait to be asked for already.
-        """
+        """Let the brokers be asked; `on_known` is called once, later. Returns False if too many names wait already."""
         verdicts: dict[str, Verdict] = {}
         missing: set[str] = set()
         for name, partition in wanted.items():

@@ -92,7 +92,7 @@ Step = Callable[[bytes, int, _Found], int]
 def find_topics(
     message: str, version: int, payload: bytes, start: int, items_max: int = _ANY, topics_max: int = _ANY
 ) -> list[Mention]:
-    """The topics that a message names whose body begins at `start`, in its order.
+    """Return the topics that a message names whose body begins at `start`, in its order.
 
     Raises `DecodeError`, also where its arrays have more than `items_max` items together, or it names topics more than
     `topics_max` times. There may be more behind the message, which brokers do not look at: librdkafka sends it.
@@ -311,7 +311,7 @@ def _size(data: bytes, at: int, flexible: bool) -> tuple[int, int]:
 
 
 def unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number and the position behind it. Raises IndexError where the bytes end, and `DecodeError`."""
+    """Return the number and the position after it. Raises IndexError where the bytes end, and `DecodeError`."""
     value = 0
     for shift in range(0, 35, 7):
         byte = data[at]

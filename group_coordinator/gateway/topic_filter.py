@@ -108,14 +108,14 @@ class TopicFilter:
         found = find_topics(message, head.api_version, payload, start, _ITEMS_MAX, _TOPICS_MAX)
         verdicts = [(mention, self._verdict(principal, mention, heard)) for mention in found]
         asked = tuple(
-            dict.fromkeys(each.topic_id for each, verdict in verdicts if each.topic_id and verdict is Verdict.ASK)
+            dict.fromkeys(named.topic_id for named, verdict in verdicts if named.topic_id and verdict is Verdict.ASK)
         )
         if asked:
             return _question(head, asked)
         stopped: Stopped = [(mention, verdict) for mention, verdict in verdicts if verdict is not Verdict.PASS]
         _insist_on_few(stopped)
         if head.api_key == OtherApi.FETCH:
-            return _without(head, payload, start, [each for each in stopped if fetch.is_asked_for(each[0])])
+            return _without(head, payload, start, [topic for topic in stopped if fetch.is_asked_for(topic[0])])
         masked, masks = _masked(payload, stopped)
         return Passage(
             payload=masked, rewrite=self.reveal(head, principal, masks) if masks else self._hide(head, principal)
@@ -125,13 +125,15 @@ class TopicFilter:
         """Read a broker's answer to a question. Raises `DecodeError`."""
         start = response_body_start("MetadataResponse", _METADATA_BY_ID)
         found = decode("MetadataResponse", _METADATA_BY_ID, payload, start)
-        named = {each["topic_id"]: each["name"] for each in found["topics"] if each["name"] and not each["error_code"]}
+        named = {
+            topic["topic_id"]: topic["name"] for topic in found["topics"] if topic["name"] and not topic["error_code"]
+        }
         for topic_id, name in named.items():
             self._access.learn(topic_id, name)
         return {topic_id: named.get(topic_id) for topic_id in question.ids}
 
     def produce(self, head: RequestHead, topics_at: int, principal: str) -> ProduceTopics:
-        """Lets a Produce through whose topics begin there."""
+        """Let a Produce through whose topics begin there."""
 
         def mask(name: bytes) -> bytes | None:
             if not name.startswith(self._access.mark) or not self._access.refuses(

@@ -16,22 +16,20 @@ _ERROR_CODES = frozenset(ErrorCode)
 
 
 def read_request(api: str, head: RequestHead, payload: bytes, items_max: int | None = None) -> GroupRequest:
-    """The request in a frame's payload.
-
-    Raises `schemas.wire.DecodeError`, also for a request of more than `items_max` items.
-    """
+    """Decode the request in a frame's payload. Raises `schemas.wire.DecodeError`, also for a request of more than
+    `items_max` items."""
     message = api + "Request"
     values = decode(message, head.api_version, payload, body_start(message, head, payload), items_max)
     return request_of(api, head.api_version, values)
 
 
 def write_response(api: str, version: int, correlation_id: int, response: GroupResponse) -> bytes:
-    """A response's payload. Raises `schemas.wire.EncodeError` for what this version cannot say."""
+    """Encode a response's payload. Raises `schemas.wire.EncodeError` for values that this version does not have."""
     return response_payload(api + "Response", version, correlation_id, response_values(api, version, response))
 
 
 def read_response(api: str, version: int, payload: bytes) -> GroupResponse:
-    """A broker's response, header included. What its version does not say has our default, or is empty.
+    """Return a broker's response, header included. What its version does not say has our default, or is empty.
 
     An error code that is none of ours reads as UNKNOWN_SERVER_ERROR. Raises `schemas.wire.DecodeError`.
     """
