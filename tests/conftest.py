@@ -59,9 +59,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {Path(__file__).parent / name: place for place, name in enumerate(LONG_FIRST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
     for item in items:
+        fixtures = getattr(item, "fixturenames", ())
         for name in ("kafka", "spark"):
-            if name in getattr(item, "fixturenames", ()):
+            if name in fixtures:
                 item.add_marker(name)
+        if "kafka_jars" in fixtures and not any(map(item.get_closest_marker, ("kafka", "spark", "end_to_end"))):
+            item.add_marker("kafka")
 
 
 @pytest.fixture(scope="session")
