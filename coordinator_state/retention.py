@@ -158,7 +158,7 @@ def _forget(step: Step, topic: str, partition: int) -> OffsetChange:
 
 
 def chunks(changes: list[OffsetChange]) -> list[tuple[OffsetChange, ...]]:
-    """Yield the changes in pieces of the size that one history record holds."""
+    """Return the changes in pieces of the size that one history record holds."""
     if len(changes) <= CHANGES_PER_RECORD_MAX:  # nearly always
         return [tuple(changes)] if changes else []
     starts = range(0, len(changes), CHANGES_PER_RECORD_MAX)

@@ -72,7 +72,7 @@ class Row(NamedTuple):
 
 
 def carry_clock(records: list[Record], floor_ms: int, ahead_max_ms: int) -> tuple[list[Row], int]:
-    """Yield all rows but ticks, each with the last valid tick before it, and the last tick of all."""
+    """Return all rows but ticks, each with the last valid tick before it, and the last tick of all."""
     clock_ms = floor_ms
     rows = []
     for record in records:

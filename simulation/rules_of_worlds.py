@@ -75,7 +75,7 @@ def check_expiries(world: World, result: CheckResult) -> Iterator[Violation]:
 
 
 def _returns(world: World, group_id: str) -> Iterator[int]:
-    """Return the times at which the clock went on after a pause of any kind: the log had no tick for half of the
+    """Yield the times at which the clock went on after a pause of any kind: the log had no tick for half of the
     shortest session.
 
     A tick that is not valid moves nothing, but the log has taken it: it was no pause.

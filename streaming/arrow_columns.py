@@ -40,7 +40,7 @@ def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 def runs(*columns: pa.Array[Any]) -> Iterator[tuple[int, int]]:
-    """Yield (begin, end) of the rows that follow one another with the same values. There must be a row."""
+    """Return (begin, end) of the rows that follow one another with the same values. There must be a row."""
     size = len(columns[0])
     changes = np.zeros(size - 1, np.bool_)
     for column in columns:

@@ -14,7 +14,7 @@ _SUFFIX = ".doubts.json"
 
 
 def lines(doubts: Sequence[str]) -> Iterator[str]:
-    """Return the doubts for the top of a page; nothing if there are none."""
+    """Yield the doubts for the top of a page; nothing if there are none."""
     if doubts:
         yield HEADLINE
         yield from (f"  - {doubt}" for doubt in doubts)

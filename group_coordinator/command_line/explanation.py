@@ -15,7 +15,7 @@ OWNER_ROWS_SHOWN = 40
 
 
 def explanation(rebalance: Rebalance, zone: tzinfo = UTC) -> Iterator[str]:
-    """Return all lines about one rebalance."""
+    """Yield all lines about one rebalance."""
     started = rebalance.started
     yield (
         f"Group {started.group_id}, rebalance to {rebalance.counts} {rebalance.generation_id}, "

@@ -39,7 +39,7 @@ def list_lines(snapshots: list[GroupSnapshot]) -> Iterator[str]:
 
 
 def state_lines(snapshot: GroupSnapshot) -> Iterator[str]:
-    """Yield the table of one group's state."""
+    """Return the table of one group's state."""
     header = ("GROUP", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS", "GENERATION", "LEADER", "SINCE (UTC)")
     row = (
         snapshot.group_id, snapshot.protocol_name or _NONE, snapshot.state, len(snapshot.members),
@@ -49,7 +49,7 @@ def state_lines(snapshot: GroupSnapshot) -> Iterator[str]:
 
 
 def member_lines(snapshot: GroupSnapshot) -> Iterator[str]:
-    """Yield the table of one group's members; the instance ids have a column where there are any."""
+    """Return the table of one group's members; the instance ids have a column where there are any."""
     static = any(member.group_instance_id for member in snapshot.members)
     header = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT"]
     rows = [
@@ -69,7 +69,7 @@ def member_lines(snapshot: GroupSnapshot) -> Iterator[str]:
 
 
 def partition_lines(snapshot: GroupSnapshot, offsets: Offsets, bounds: LogBounds) -> Iterator[str]:
-    """Yield the table of one group's partitions: those with an owner, and those with a committed offset."""
+    """Return the table of one group's partitions: those with an owner, and those with a committed offset."""
     header = (
         "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID",
     )  # fmt: skip
@@ -114,7 +114,7 @@ def _since(snapshot: GroupSnapshot) -> str:
 
 
 def json_lines(snapshots: list[GroupSnapshot]) -> Iterator[str]:
-    """Yield a JSON object for each group."""
+    """Return a JSON object for each group."""
     return (encode_json(_readable(snapshot)).decode() for snapshot in snapshots)
 
 

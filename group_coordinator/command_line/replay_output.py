@@ -32,7 +32,7 @@ def history_outputs(history: Iterable[History], topic: str) -> Iterator[OutputRe
 
 
 def read_output_files(directory: Path, name: str) -> Iterator[KeyAndValue]:
-    """Yield key and value of each record of `name` (`history`, `offsets` ...), in order. Raises CommandError if there
+    """Return key and value of each record of `name` (`history`, `offsets` ...), in order. Raises CommandError if there
     is no such file."""
     lines, table = directory / f"{name}.jsonl", directory / f"{name}.parquet"
     if lines.exists():
@@ -43,7 +43,7 @@ def read_output_files(directory: Path, name: str) -> Iterator[KeyAndValue]:
 
 
 def read_history_files(directory: Path) -> Iterator[History]:
-    """Return the history of a replay, in order of group, epoch and seq. Raises CommandError if there is none."""
+    """Yield the history of a replay, in order of group, epoch and seq. Raises CommandError if there is none."""
     for number, (_, value) in enumerate(read_output_files(directory, "history"), start=1):
         try:
             yield decode_history(value or b"")

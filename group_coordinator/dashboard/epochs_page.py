@@ -17,7 +17,8 @@ PROGRESS_MAX = 6_000
 def epochs_document(
     life: Iterable[History], targets: Mapping[str, tuple[AssignedTopic, ...]], progress: Mapping[str, MemberReconciled]
 ) -> dict[str, Any] | None:
-    """`targets` and `progress` are those of now, by member; None for a group that has always been a classic one."""
+    """Return the page of a group that counts epochs. `targets` and `progress` are those of now, by member. None for a
+    group that has always been a classic one."""
     computed, steps, conversions = [], [], []
     for record in life:
         if isinstance(record, TargetAssignmentComputed):

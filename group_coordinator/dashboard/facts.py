@@ -122,7 +122,7 @@ class GroupFacts(GroupFold):
         self._transitions = array("q")
 
     def at(self, time_ms: int) -> Moment | None:
-        """The group as it was; None: it was not there, or that is longer ago than is remembered."""
+        """Return the group as it was; None if it did not exist, or if that is longer ago than is remembered."""
         starts = self._transitions[0::_WIDTH]
         number = bisect_right(starts, time_ms) - 1
         if number < 0:

@@ -79,7 +79,7 @@ class Window:
 
 
 def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
-    """The page's document: times are milliseconds since 1970."""
+    """Return the page's document. Times are milliseconds since 1970."""
     members = by_appearance(window.rows(Member))
     number_of = {(row.epoch, row.member_id): number for number, row in enumerate(members)}
     topics = TopicsOverTime()

@@ -45,7 +45,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 def verdict(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSettings) -> Verdict:
-    """The worst that is true of the group at this time."""
+    """Return the worst verdict that is true of the group at this time."""
     return (
         _stuck(group, now_ms, settings)
         or _restless(group, now_ms, settings)

@@ -46,7 +46,7 @@ class KafkaSource:
         self._read = 0
 
     def start(self, index: Index) -> None:
-        """Raises SourceError when Kafka does not answer, or there is no history topic."""
+        """Start to read. Raises SourceError when Kafka does not answer, or there is no history topic."""
         follower = TopicFollower(
             self._properties,
             "dashboard",
@@ -75,7 +75,7 @@ class KafkaSource:
         return {"caught_up": caught_up, "detail": "" if caught_up else f"{self._read:,} of {total:,} records read"}
 
     def read_request(self, partition: int, offset: int) -> Any:
-        """The event at a place of the events topic: the very request. None: it is not there (any more)."""
+        """Return the event at a place of the events topic: the very request. None: it is not there (any more)."""
         if self._topics.events is None:
             return None
         place = (self._topics.events, partition)

@@ -60,7 +60,7 @@ class EndOffsets:
         return list(self._times.get(place, ())), list(self._highs.get(place, ()))
 
     def lag(self, place: Partition, committed: int, now_ms: int) -> Lag | None:
-        """None: the end of this log is not known."""
+        """Return the lag of a committed offset; None if the end of the log is not known."""
         bounds = self.bounds.get(place)
         if bounds is None:
             return None

@@ -60,7 +60,7 @@ class TopicsOverTime:
 def lanes(
     rows: Iterable[Ownership], moments: Sequence[Moment], topics: TopicsOverTime, from_ms: int, end_ms: int
 ) -> list[Lane]:
-    """A lane for each partition that was ever owned, by topic and number. Gaps begin with its first owner."""
+    """Return a lane for each partition that was ever owned, by topic and number. Gaps begin with its first owner."""
     by_place: dict[tuple[str, int], list[Ownership]] = {}
     for row in rows:
         if row.to_ms is None or row.to_ms >= from_ms:
@@ -77,7 +77,7 @@ def lanes(
 
 
 def unowned_ms(found: Iterable[Lane], end_ms: int) -> int:
-    """Milliseconds without owner while the group had members, summed over all partitions."""
+    """Return the milliseconds without owner while the group had members, summed over all partitions."""
     return sum((end_ms if gap.to_ms is None else gap.to_ms) - gap.from_ms
                for lane in found for gap in lane.gaps if gap.kind == "unowned")  # fmt: skip
 

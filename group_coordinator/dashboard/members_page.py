@@ -11,12 +11,13 @@ from schemas.history import History, MemberExpired, MemberIdentity
 
 
 def by_appearance(rows: Iterable[Member]) -> list[Member]:
-    """The lives that got as far as joining, and the ids that were never used, by when they were first seen."""
+    """Return the members that joined, and the ids that were never used, by when they were first seen."""
     return sorted(rows, key=lambda row: (row.first_seen_ms, row.seq))
 
 
 def slots(members: Sequence[Member]) -> list[int]:
-    """A colour's number for each. A client that comes back has the colour that it had; nobody shares one at a time."""
+    """Return a colour's number for each member. A client that comes back has the colour that it had; no two members
+    share one at a time."""
     free_from: list[int | None] = []
     """When the last life with this colour ended; None: it goes on."""
     owner: list[tuple[str | None, str | None, str | None]] = []
@@ -43,7 +44,7 @@ def slots(members: Sequence[Member]) -> list[int]:
 
 
 def last_heard(life: Iterable[History]) -> dict[str, int]:
-    """Members that expired -> when each was last heard: from then on what it owned stood still."""
+    """Return when each expired member was last heard: from then on what it owned stood still."""
     return {
         record.member.member_id: record.timestamp_ms - (record.time_ms - record.last_heard_ms)
         for record in life

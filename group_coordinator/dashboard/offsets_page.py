@@ -44,7 +44,7 @@ class Commits:
 def offset_documents(
     commits: Commits, offsets: Mapping[Partition, Committed], ends: EndOffsets, now_ms: int, expires_ms: int | None
 ) -> list[dict[str, Any]]:
-    """One for each partition that has, or had, an offset; by topic and number."""
+    """Return a document for each partition that has, or had, an offset; by topic and number."""
     found = []
     for place in sorted(offsets.keys() | commits.points.keys()):
         committed = offsets.get(place)

@@ -12,7 +12,7 @@ MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+
 
 
 def static_names() -> list[str]:
-    """The files that the page needs, itself apart."""
+    """Return the files that the page needs besides itself."""
     return sorted(each.name for each in _STATIC.iterdir() if each.name.endswith(tuple(MEDIA_TYPES)))
 
 
@@ -21,7 +21,7 @@ def static_text(name: str) -> str:
 
 
 def server_page() -> str:
-    """The page, with its parts in files beside it."""
+    """Return the page, with its parts in files beside it."""
     modules = {
         f"dashboard/{name.removesuffix('.js')}": f"/static/{name}" for name in static_names() if name.endswith(".js")
     }
@@ -33,7 +33,7 @@ def server_page() -> str:
 
 
 def report_page(data: str) -> str:
-    """The page in one file. `data` is what `data.js` reads: HTML that holds the documents."""
+    """Return the page in one file. `data` is what `data.js` reads: HTML that holds the documents."""
     modules = {
         f"dashboard/{name.removesuffix('.js')}": _data_address(static_text(name), "text/javascript")
         for name in static_names()
@@ -44,7 +44,7 @@ def report_page(data: str) -> str:
 
 
 def script_hashes(page: str) -> str:
-    """Sources for a Content-Security-Policy: the scripts that are in the page itself."""
+    """Return the sources for a Content-Security-Policy: the scripts that are in the page itself."""
     found, at = [], page.find("<script")
     while at >= 0:
         start = page.index(">", at) + 1

@@ -27,7 +27,7 @@ def rebalance_key(rebalance: Rebalance) -> str:
 
 
 def rebalance_page(rebalance: Rebalance) -> dict[str, Any]:
-    """Everything about it."""
+    """Return the document of a rebalance."""
     started, completed = rebalance.started, rebalance.completed
     told = steps(rebalance)
     found_moves = moves(rebalance.owned_before, rebalance.owned_after) if rebalance.owned_after is not None else []
@@ -92,7 +92,7 @@ def _waited(member: WaitedFor) -> dict[str, Any]:
 
 
 def request(cause: Cause) -> dict[str, Any]:
-    """The very request (or timer), as far as the history has it."""
+    """Return the request (or timer) of a rebalance, as far as the history has it."""
     named = {
         "kind": cause.kind,
         "api": cause.api,
@@ -114,7 +114,7 @@ def request(cause: Cause) -> dict[str, Any]:
 
 
 def seen_in(cause: Cause) -> dict[str, str] | None:
-    """Where a watched cluster says so, and how surely; None: our own coordinator decided it."""
+    """Return the evidence in a watched cluster, and its certainty; None where our own coordinator decided."""
     if cause.kind != "observed":
         return None
     certainty = seen.CERTAINTIES[cause.certainty]
@@ -122,7 +122,7 @@ def seen_in(cause: Cause) -> dict[str, str] | None:
 
 
 def begin_known(rebalance: Rebalance) -> bool:
-    """False where the offsets topic alone tells of a classic group: it has the end of each rebalance."""
+    """Return False if the offsets topic alone tells of a classic group: it has only the end of each rebalance."""
     return rebalance.started.cause.certainty != "not_known" or rebalance.counts == "epoch"
 
 

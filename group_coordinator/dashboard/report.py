@@ -32,7 +32,7 @@ def write_report(
 
 
 def report_of_index(index: Index, title: str) -> str:
-    """The report's HTML. Documents are compressed one by one: the browser unpacks those that are looked at."""
+    """Return the report's HTML. Documents are compressed one by one: the browser unpacks those that are looked at."""
     documents = Documents(index)
     overview = {
         **documents.overview(),

@@ -79,7 +79,7 @@ class RecordRing:
 
 
 def values(frozen: tuple[tuple[Chunk, ...], tuple[bytes, ...]]) -> Iterator[bytes]:
-    """The values of what `freeze` gave, the oldest first."""
+    """Yield the values of what `freeze` gave, the oldest first."""
     chunks, tail = frozen
     for chunk in chunks:
         yield from chunk.records()

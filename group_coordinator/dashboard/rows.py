@@ -47,7 +47,7 @@ class GroupRow(Struct, frozen=True, kw_only=True):
 
 
 def group_row(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSettings) -> GroupRow:
-    """The group as it is now."""
+    """Return the group's row as it is now."""
     found = verdict(group, lag, now_ms, settings)
     started, completed = group.started, group.completed
     return GroupRow(

@@ -35,7 +35,7 @@ Raises ValueError, with a sentence for the user, for what cannot be replayed.
 
 
 def summary(page: Mapping[str, Any]) -> dict[str, Any]:
-    """A group's page in the few numbers that are compared."""
+    """Return the few numbers of a group's page that are compared."""
     rebalances = page["rebalances"]
     took = sorted(each["took"] for each in rebalances if each["took"] is not None)
     return {

@@ -72,7 +72,7 @@ class GroupFold(HistoryView):
 
 
 def in_order(records: Iterable[History]) -> Iterator[History]:
-    """Return records of any number of groups, in any order, group by group in each group's own order."""
+    """Yield records of any number of groups, in any order, group by group in each group's own order."""
     groups: dict[str, list[History]] = {}
     for record in records:
         groups.setdefault(record.group_id, []).append(record)

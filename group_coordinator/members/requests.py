@@ -48,7 +48,7 @@ class PendingRequest(Struct, frozen=True, kw_only=True):
 
 
 def request_ids(namespace: UUID) -> Iterator[str]:
-    """Yield unique ids without chance: version 5 UUIDs of 0, 1, 2 ... in a namespace of the member's own."""
+    """Return unique ids without chance: version 5 UUIDs of 0, 1, 2 ... in a namespace of the member's own."""
     return (str(uuid5(namespace, str(number))) for number in count())
 
 

@@ -170,7 +170,7 @@ class GroupStory(GroupFold):
 
 
 def rebalances(records: Iterable[History]) -> Iterator[Rebalance]:
-    """Return the rebalances of one group, in order; the last one may be unfinished."""
+    """Yield the rebalances of one group, in order; the last one may be unfinished."""
     story = GroupStory()
     before: Rebalance | None = None
     for record in records:

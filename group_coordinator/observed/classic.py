@@ -44,7 +44,7 @@ class ClassicGroup:
     # ------------------------------------------------------------------------------------------------------- records
 
     def stored(self, generation: StoredGeneration) -> None:
-        """The group's record was written."""
+        """Note that the group's record was written."""
         if self._is_known and generation.generation_id < self._tell.generation_id:
             self._tell.say(RecordingGap, reason=BACK)
             self._begin_life()
@@ -105,14 +105,14 @@ class ClassicGroup:
         return dict(self._members.present)
 
     def leave_protocol(self) -> None:
-        """The group goes on under another protocol."""
+        """End the classic group, which goes on under another protocol."""
         self._rebalances.complete("interrupted")
         self._members.forget()
         self._rebalances.forget()
         self._is_known = self._is_empty = False
 
     def take_up_protocol(self, generation: StoredGeneration, departures: Sequence[Departure]) -> None:
-        """The group was one of another protocol until now. `departures`: what led to that."""
+        """Begin as a group that had another protocol until now. `departures` are what led to that."""
         self._departures = departures
         self._is_known, self._is_empty = True, not generation.members
         self._tell.generation_id = generation.generation_id
@@ -121,14 +121,14 @@ class ClassicGroup:
             self._rebalances.assign(generation)
 
     def tombstone(self) -> None:
-        """The group's record was deleted, and the group with it."""
+        """Note that the group's record was deleted, and the group with it."""
         if self._is_known:
             self.die("not_known")
 
     # --------------------------------------------------------------------------------------------------------- lines
 
     def line(self, event: told.LineEvent, coming: Sequence[StoredGeneration]) -> None:
-        """A broker told something. `coming`: the generations that are stored later, in order."""
+        """Take a line of a broker's log. `coming` are the generations that are stored later, in order."""
         match event:
             case told.MemberIdGiven():
                 self._create()
@@ -264,7 +264,7 @@ class ClassicGroup:
         self._is_empty = True
 
     def die(self, reason: Literal["deleted", "expired", "not_known"]) -> None:
-        """The group is gone."""
+        """Note that the group is gone."""
         if self._is_known:
             self._members.lose(self._members.present)
             self._tell.say(GroupDead, certainty="not_known" if reason == "not_known" else "told", reason=reason)

@@ -43,12 +43,12 @@ class ClassicMembers:
         """Nothing is known of the group's past: members may be there that nothing was told of."""
 
     def forget(self) -> None:
-        """Another life of the group begins."""
+        """Forget all members: another epoch of the group begins."""
         self.present, self.owners, self._given_ids, self.led, self.said = {}, set(), set(), {}, {}
         self.are_unknown = False
 
     def identity(self, member_id: str, instance_id: str | None = None) -> MemberIdentity:
-        """Who a member is, as far as any evidence says."""
+        """Return a member's identity, as far as any evidence tells it."""
         profile = self._profiles.get(member_id)
         if member_id in self.present:
             return self.present[member_id]
@@ -61,7 +61,7 @@ class ClassicMembers:
         self._tell.say(MemberIdAssigned, member=self.identity(member_id), session_timeout_ms=None)
 
     def forget_id(self, member_id: str) -> None:
-        """An id was not used in time."""
+        """Forget a member id that was not used in time."""
         self._given_ids.discard(member_id)
         self._tell.say(PendingMemberRemoved, member_id=member_id, reason="expired")
 
@@ -104,12 +104,12 @@ class ClassicMembers:
             self.led[member_id] = self._tell.say(MemberDropped, member=self._remove(member_id), reason=reason)
 
     def lose(self, member_ids: Iterable[str], at_ms: int | None = None) -> None:
-        """These are not in the group any more; why is not told."""
+        """Remove members that are not in the group any more, for a reason that is not told."""
         for member_id in list(member_ids):
             self._tell.say(MemberGone, at_ms=at_ms, certainty="not_known", member=self._remove(member_id))
 
     def replace(self, old_member_id: str, member_id: str, instance_id: str, *, rebalanced: bool) -> None:
-        """A static member is back under another id."""
+        """Replace a static member that is back under another id."""
         owned = old_member_id in self.owners
         self._remove(old_member_id)
         self.present[member_id] = self.identity(member_id, instance_id)
@@ -120,7 +120,7 @@ class ClassicMembers:
         )
 
     def take_over(self, generation: StoredGeneration, *, rebalanced: bool) -> None:
-        """Static members of the generation that are known under other ids have come back."""
+        """Replace static members of the generation that are known under other ids."""
         known = {each.group_instance_id: each.member_id for each in self.present.values() if each.group_instance_id}
         for member_id, member in generation.members.items():
             instance_id = member.identity.group_instance_id
@@ -129,7 +129,7 @@ class ClassicMembers:
                 self.replace(old, member_id, instance_id, rebalanced=rebalanced)
 
     def become(self, generation: StoredGeneration, at_ms: int | None = None) -> None:
-        """The members are those of the generation: others have come or gone without a word."""
+        """Make the members those of the generation: others have come or gone without a trace."""
         self.lose([each for each in self.present if each not in generation.members], at_ms)
         if self.are_unknown:
             self.are_unknown = False

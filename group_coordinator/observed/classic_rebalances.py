@@ -51,7 +51,7 @@ class ClassicRebalances:
         self._assignments: tuple[MemberAssignment, ...] = ()
 
     def forget(self) -> None:
-        """Another life of the group begins."""
+        """Forget all rebalances: another epoch of the group begins."""
         self._running, self._interrupted, self._protocol_name, self._assignments = None, None, None, ()
 
     def start(
@@ -90,12 +90,12 @@ class ClassicRebalances:
             owners.clear()
 
     def drop(self, member_ids: tuple[str, ...]) -> None:
-        """Members were put out for not joining the rebalance that runs."""
+        """Note members that were removed for not joining the rebalance that runs."""
         if self._running is not None:
             self._running.dropped += member_ids
 
     def settle(self, generation_id: int, generation: StoredGeneration | None, at_ms: int) -> None:
-        """The join phase is over. `generation`: what is stored of it, now or later; None: nothing."""
+        """End the join phase. `generation` is what is stored of it, now or later; None if nothing is."""
         known_id = self._tell.generation_id
         if generation_id <= known_id:
             return
@@ -124,7 +124,7 @@ class ClassicRebalances:
         )
 
     def assign(self, generation: StoredGeneration) -> None:
-        """The leader's assignment is stored: who owns what from now on."""
+        """Take the leader's assignment that is stored: it tells all owners from now on."""
         assignments = tuple(member.assignment for member in generation.members.values())
         if assignments == self._assignments and self._running is None:
             return  # a record that was written again
@@ -139,14 +139,14 @@ class ClassicRebalances:
         self.complete("stable")
 
     def rename(self, old_member_id: str, member_id: str) -> None:
-        """A static member goes on under another id with what it has."""
+        """Go on with a static member under another id, with what it has."""
         self._assignments = tuple(
             replace(each, member_id=member_id) if each.member_id == old_member_id else each
             for each in self._assignments
         )
 
     def empty(self, generation_id: int) -> None:
-        """Nobody is left."""
+        """Note that no member is left."""
         tell = self._tell
         self._members.lose(self._members.present)
         if self._running is None and generation_id > tell.generation_id:
@@ -159,7 +159,7 @@ class ClassicRebalances:
         self.complete("empty")
 
     def skip_to(self, generation_id: int, at_ms: int | None = None) -> None:
-        """Generations up to this one left no trace."""
+        """Skip generations up to this one, which left no trace."""
         first_id = self._tell.generation_id + 1
         self.complete("interrupted", at_ms)
         self._tell.say(
@@ -172,7 +172,7 @@ class ClassicRebalances:
         self._tell.generation_id = generation_id
 
     def complete(self, outcome: str, at_ms: int | None = None) -> None:
-        """The rebalance that runs is over."""
+        """End the rebalance that runs."""
         running = self._running
         if running is None:
             return

@@ -58,7 +58,7 @@ class Skews:
             _note(self._told.setdefault(line.broker, {}), generation, line.time_ms)
 
     def estimate(self) -> dict[int | None, Skew]:
-        """The skew of each broker whose lines have records."""
+        """Return the skew of each broker whose lines have records."""
         found = {}
         _keep_newest(self._recorded)
         for broker, told in self._told.items():

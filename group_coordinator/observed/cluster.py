@@ -29,7 +29,8 @@ class Observed(Struct, frozen=True, kw_only=True):
 def observe(
     entries: Iterable[Entry], lines: Iterable[BrokerLine], topic_names: Mapping[str, str], bounds: Bounds = ALL
 ) -> Observed:
-    """`entries`: by partition and offset. `lines`: in any order. `topic_names`: by topic id, as far as it is known."""
+    """Return what records and lines tell of all groups. `entries` come by partition and offset, `lines` in any order.
+    `topic_names` has the known names by topic id."""
     observer = Observer(topic_names, bounds)
     observer.add_records(entries)
     observer.add_lines(lines)

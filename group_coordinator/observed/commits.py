@@ -17,7 +17,7 @@ class GroupCommits:
         self._offsets: dict[tuple[str, int], int] = {}
 
     def written(self, commits: Commits) -> None:
-        """Offsets were committed, are pending, or are aborted."""
+        """Note offsets that were committed, are pending, or are aborted."""
         if isinstance(commits, PendingCommits):
             self._of_transaction(TransactionalOffsetsPending, commits)
         elif isinstance(commits, AbortedCommits):
@@ -36,7 +36,7 @@ class GroupCommits:
         )
 
     def removed(self, record: CommitRecord) -> None:
-        """An offset is stored no more; nothing is said where none was known."""
+        """Note that an offset is no longer stored. Nothing is recorded where none was known."""
         place = record.key.topic, record.key.partition
         before = self._offsets.pop(place, None)
         if before is not None:

@@ -23,7 +23,7 @@ Tasks = dict[str, list[int]]
 
 
 def connect_tasks(subscription: bytes, assignment: bytes) -> tuple[AssignedTopic, ...]:
-    """The connectors and tasks that a worker runs once it has its assignment. Raises `DecodeError`."""
+    """Return the connectors and tasks that a worker runs once it has its assignment. Raises `DecodeError`."""
     version, given, taken = _assignment(assignment)
     running = _running(subscription) if version >= _INCREMENTAL else {}
     for connector, tasks in given.items():

@@ -13,7 +13,7 @@ from group_coordinator.observed.transactions import OpenTransaction
 def doubts(
     skews: Mapping[int | None, Skew], transactions: Iterable[OpenTransaction], lines_without_time: int, zone: tzinfo
 ) -> Iterator[str]:
-    """`zone`: of the times in the sentences."""
+    """Yield the doubts in sentences. Times in them are of `zone`."""
     for broker, skew in sorted(skews.items(), key=lambda item: (item[0] is None, item[0] or 0)):
         if skew.skew_ms:
             way = "ahead of" if skew.skew_ms > 0 else "behind"

@@ -147,7 +147,7 @@ class GroupEvidence:
     # ------------------------------------------------------------------------------------------------------- looking
 
     def lines(self) -> Sequence[BrokerLine]:
-        """Those that are kept."""
+        """Return the lines that are kept."""
         lines_max = self._bounds.lines_per_group_max
         if lines_max is not None and len(self._lines) > lines_max:
             newest = sorted(self._lines, key=attrgetter("time_ms", "file", "number"))[-lines_max:]
@@ -155,7 +155,7 @@ class GroupEvidence:
         return list(self._lines)
 
     def facts(self) -> Sequence[Fact]:
-        """Those that are kept, by partition and offset."""
+        """Return the facts that are kept, by partition and offset."""
         if len(self._partitions) > 1:
             self._facts.sort(key=attrgetter("partition", "offset"))
         for (_, key), kept in self._commits.items():
@@ -165,12 +165,12 @@ class GroupEvidence:
         return self._facts
 
     def followed(self) -> None:
-        """The group was followed through all that is known."""
+        """Note that the group was followed through all that is known."""
         self._drop_empty()
         self._followed, self.is_changed = len(self._facts), False
 
     def new_commits(self) -> Sequence[Commits]:
-        """What came since the group was followed, where that is commits alone."""
+        """Return what came since the group was followed, if that is commits alone."""
         return [each for each in self._facts[self._followed :] if isinstance(each, Commits) and each.records]
 
     # ------------------------------------------------------------------------------------------------------ forgetting

@@ -39,7 +39,7 @@ class ObservedGroup:
         """While the group is not a classic one."""
 
     def follow(self, items: Sequence[Item]) -> list[History]:
-        """The history that all records and lines tell that are known, in their order."""
+        """Return the history that all known records and lines tell, in their order."""
         generations = _generations(items)
         places, coming = [place for place, _ in generations], [generation for _, generation in generations]
         self._stored = dict(generations)
@@ -63,7 +63,7 @@ class ObservedGroup:
         return self._tell.take_history()
 
     def go_on(self, commits: Iterable[Commits]) -> list[History]:
-        """The history of commits that were written after all that was followed."""
+        """Return the history of commits that were written after all that was followed."""
         for each in commits:
             self._written(each)
         return self._tell.take_history()

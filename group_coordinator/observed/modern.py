@@ -72,7 +72,7 @@ class Hints:
         """Epoch -> the assignor of its target assignment."""
 
     def line(self, event: told.LineEvent) -> None:
-        """A broker told something."""
+        """Take a line of a broker's log."""
         match event:
             case told.MemberDeparted() | told.MemberFencedOut():
                 self.departed[event.member_id] = event
@@ -103,7 +103,7 @@ class ModernGroup:
         """What may have led to an epoch, in the step that is read: the record that says so, the member, the words."""
 
     def convert(self, members: Mapping[str, MemberIdentity]) -> None:
-        """The group was a classic one with these members."""
+        """Begin as a group that was a classic one with these members."""
         self._is_known = True
         if not members:
             self._tell.generation_id = 0
@@ -121,7 +121,7 @@ class ModernGroup:
     # --------------------------------------------------------------------------------------------------------- steps
 
     def step(self, step: Step, conversion: int | None = None) -> None:
-        """What was written in one step. `conversion`: the record that says that the group was a classic one."""
+        """Take what was written in one step. `conversion` is the record that says that the group was a classic one."""
         self._causes = {}
         if conversion is not None:
             self._causes["converted"] = conversion, None, "the group goes over to the consumer protocol"
@@ -314,7 +314,7 @@ class ModernGroup:
         self._interrupted = seq if outcome == "interrupted" else None
 
     def become_classic(self, staying: Collection[str]) -> list[tuple[int, MemberIdentity]]:
-        """The group goes on as a classic one with these of its members. Says how the others went, and returns that."""
+        """Go on as a classic group with these of its members. Returns how the others left."""
         self._causes = {}
         for member_id in [each for each in self.members if each not in staying]:
             self._went(member_id, None)

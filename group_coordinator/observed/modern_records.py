@@ -51,12 +51,12 @@ class Step(Struct, kw_only=True):
 
 
 def kind_of(name: str) -> GroupKind | None:
-    """The kind of group that has records of this name; None: a classic group, or commits."""
+    """Return the kind of group that has records of this name; None for a classic group, or commits."""
     return next((kind for prefix, kind in _PREFIXES.items() if name.startswith(prefix)), None)
 
 
 def read_step(kind: GroupKind, records: Iterable[LogRecord], topic_names: TopicNames) -> Step:
-    """The records of one step; of two for the same thing the last one holds."""
+    """Return the records of one step. Of two records for the same thing the last one counts."""
     step = Step(kind=kind)
     for record in records:
         if kind_of(record.name) == kind:

@@ -48,7 +48,7 @@ class KeptGroup(Struct, frozen=True, kw_only=True):
     topic_names: Mapping[str, str]
 
     def follow(self) -> tuple[ObservedGroup, list[History]]:
-        """The group, and its history."""
+        """Return the group and its history."""
         partition = _partition(self.group_id, self.facts, self.lines)
         group = ObservedGroup(self.group_id, partition, self.topic_names)
         return group, group.follow(in_order(self.facts, self.lines))
@@ -168,12 +168,12 @@ class Observer:
             self._learn_names(_names_in_share_state(fact))
 
     def evidence(self) -> Iterator[tuple[str, Sequence[Fact], Sequence[BrokerLine]]]:
-        """What is kept of each group: its facts and its lines."""
+        """Yield the evidence that is kept of each group: its facts and its lines."""
         for group_id, group in self._groups.items():
             yield group_id, group.evidence.facts(), group.evidence.lines()
 
     def partitions(self) -> Iterator[tuple[int, int, PartitionState]]:
-        """What is known of each partition: where to read on, and its transactions."""
+        """Yield what is known of each partition: where to read on, and its transactions."""
         for number, partition in self._partitions.items():
             yield number, partition.next_offset, partition.commits.state()
 
@@ -246,18 +246,18 @@ class Observer:
             yield Told(group_id=group_id, history=history, is_whole=more is None)
 
     def whole(self) -> Iterator[History]:
-        """The history of all groups, as it follows from all that is kept: group by group, in order."""
+        """Yield the history of all groups that follows from all kept evidence: group by group, in order."""
         self._estimate_skews()
         for group_id in sorted(self._groups):
             yield from self._follow(self._groups[group_id])
 
     def group_ids(self) -> list[str]:
-        """All groups, in order. The clocks of brokers' logs are estimated anew."""
+        """Return all groups, in order. The clocks of brokers' logs are estimated anew."""
         self._estimate_skews()
         return sorted(self._groups)
 
     def kept_of(self, group_id: str) -> KeptGroup:
-        """What is kept of one group, for another thread: what comes later does not change it."""
+        """Return the evidence of one group for another thread: what comes later does not change it."""
         kept = self._kept(self._groups[group_id])
         facts = [replace(each, records=[*each.records]) if isinstance(each, Commits) else each for each in kept.facts]
         return replace(kept, facts=facts)
@@ -268,12 +268,12 @@ class Observer:
         return self._skews
 
     def open_transactions(self) -> tuple[OpenTransaction, ...]:
-        """Those whose end is not in the log, the oldest first."""
+        """Return the transactions whose end is not in the log, the oldest first."""
         found = [each for partition in self._partitions.values() for each in partition.commits.open_transactions()]
         return tuple(sorted(found, key=lambda each: (each.since_ms, each.producer_id)))
 
     def next_offsets(self) -> Mapping[int, int]:
-        """Partition -> where to read on."""
+        """Return the offset of each partition where reading goes on."""
         return {number: partition.next_offset for number, partition in self._partitions.items()}
 
     def _follow(self, group: _Group) -> list[History]:

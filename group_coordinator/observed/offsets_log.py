@@ -130,11 +130,11 @@ class OffsetsDump(Struct):
                 self.contradicted += before != read
 
     def entries(self) -> list[Entry]:
-        """By partition and offset."""
+        """Return the records by partition and offset."""
         return [self.places[place] for place in sorted(self.places)]
 
     def doubts(self) -> Iterator[str]:
-        """In sentences."""
+        """Yield the doubts about this dump, in sentences."""
         for number, count in sorted(self.unknown_types.items()):
             yield f"{count:,} records are of type {number}, which is not known: they are left out."
         if self.contradicted:
@@ -168,7 +168,7 @@ def read_line(line: bytes) -> Entry | UnknownRecord:
 
 
 def dump_line(partition: int, raw: RawRecord) -> bytes:
-    """The line of a dump for a record, without the end of the line."""
+    """Return the line of a dump for a record, without the end of the line."""
     is_marker = raw.control is not None and raw.value is not None
     return _encode(
         _Line(
@@ -197,7 +197,8 @@ def read_record(
     leader_epoch: int | None,
     producer: tuple[int | None, int] = _NO_PRODUCER,
 ) -> LogRecord | CommitRecord | UnknownRecord:
-    """A record at its place in the log. `producer`: id and epoch of the transaction that it is part of.
+    """Decode a record at its place in the log. `producer` is id and epoch of the transaction that it is part of.
+    `producer`: id and epoch of the transaction that it is part of.
 
     Raises `DecodeError`.
     """
@@ -230,7 +231,7 @@ def read_record(
 
 
 def read_raw(partition: int, raw: RawRecord) -> Entry | UnknownRecord:
-    """A record as it lies in the log. Raises `DecodeError`."""
+    """Decode a record of the log. Raises `DecodeError`."""
     if raw.control is not None:
         return TransactionMarker(
             partition=partition,

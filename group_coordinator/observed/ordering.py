@@ -59,7 +59,7 @@ def _skew(skews: Mapping[int | None, Skew], line: BrokerLine) -> int:
 
 
 def in_order(facts: Sequence[Fact], lines: Sequence[TimedLine]) -> list[Item]:
-    """One group's facts, by offset, and lines, by time, put together."""
+    """Merge one group's facts, by offset, with its lines, by time."""
     times = list(accumulate((fact.timestamp_ms for fact in facts), max))
     index = _index(facts)
     anchors = [_anchor(index, line) for line in lines]
@@ -87,7 +87,7 @@ def in_order(facts: Sequence[Fact], lines: Sequence[TimedLine]) -> list[Item]:
 
 
 def in_one_step(before: Item | None, item: Item) -> bool:
-    """Whether a record was written in the same step as the one before it, as far as the topic tells."""
+    """Return whether a record was written in the same step as the one before it, as far as the topic tells."""
     if not isinstance(before, LogRecord | CommitRecord) or not isinstance(item, LogRecord | CommitRecord):
         return False
     return item.offset == before.offset + 1 and item.timestamp_ms == before.timestamp_ms

@@ -46,7 +46,7 @@ class Polls:
         self._groups: dict[str, _Group] = {}
 
     def take(self, at_ms: int, groups: Iterable[PolledGroup]) -> Iterator[Told]:
-        """What a poll of all groups tells that is new. A group that is not among them any more is gone."""
+        """Yield what is new in a poll of all groups. A group that is not in the poll any more is gone."""
         found = {group.group_id: group for group in groups}
         for group_id in sorted(self._groups.keys() | found.keys()):
             group = self._groups.get(group_id)

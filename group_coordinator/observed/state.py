@@ -61,7 +61,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def encode_state(observer: Observer, cluster_id: str) -> bytes:
-    """All that the observer keeps."""
+    """Encode all that the observer keeps."""
     groups = [
         _Group(group_id=group_id, facts=[_stored(fact) for fact in facts], lines=[_stored_line(each) for each in lines])
         for group_id, facts, lines in observer.evidence()

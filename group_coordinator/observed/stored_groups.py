@@ -31,7 +31,7 @@ class StoredMember(Struct, frozen=True, kw_only=True):
         return MemberAssignment(member_id=self.identity.member_id, topics=self.topics)
 
     def recorded(self, protocol_name: str | None) -> MemberRecorded:
-        """As a recording tells of it."""
+        """Return the member in the form of a recording."""
         return MemberRecorded(
             member=self.identity,
             session_timeout_ms=self.session_timeout_ms,
@@ -61,7 +61,7 @@ class StoredGeneration(Struct, frozen=True, kw_only=True):
 
 
 def stored_generation(record: LogRecord) -> StoredGeneration | None:
-    """What the record of a classic group says; None for a tombstone."""
+    """Return what the record of a classic group tells; None for a tombstone."""
     value: dict[str, Any] | None = record.value
     if value is None:
         return None

@@ -40,12 +40,12 @@ class Teller:
         self._offset = NO_OFFSET
 
     def take_history(self) -> list[History]:
-        """What was said since the last call."""
+        """Return the records since the last call."""
         history, self._history = self._history, []
         return history
 
     def look_at(self, item: Item | Look) -> None:
-        """What is said from now on is said because of this record, line or poll."""
+        """Name this record, line or poll as the evidence of all records from now on."""
         self._evidence = (evidence_of(item),)
         self._offset = NO_OFFSET if isinstance(item, TimedLine) else item.offset
         self._at_ms = item.at_ms if isinstance(item, TimedLine) else item.timestamp_ms
@@ -92,7 +92,7 @@ class Teller:
 
 
 def evidence_of(item: Item | Look) -> Evidence:
-    """Where a record or a line stands."""
+    """Return where a record or a line stands."""
     if isinstance(item, Look):
         return Evidence(source="poll")
     if isinstance(item, TimedLine):

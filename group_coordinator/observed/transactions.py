@@ -32,7 +32,7 @@ class Commits(Struct, kw_only=True, tag=True):
 
     @classmethod
     def begun_with(cls, record: CommitRecord) -> Self:
-        """The step of which this is the first record."""
+        """Return the step of which this is the first record."""
         return cls(
             group_id=record.key.group_id,
             partition=record.partition,
@@ -103,7 +103,7 @@ class PartitionCommits:
             yield entry
 
     def open_transactions(self) -> Iterator[OpenTransaction]:
-        """Those that have no end yet."""
+        """Yield the transactions that have no end yet."""
         for producer_id, transaction in self._open.items():
             yield OpenTransaction(
                 producer_id=producer_id,
@@ -113,7 +113,7 @@ class PartitionCommits:
             )
 
     def state(self) -> PartitionState:
-        """What is to be kept over a restart."""
+        """Return what is to be kept over a restart."""
         return PartitionState(
             open={each: (found.since_ms, list(found.records.values())) for each, found in self._open.items()},
             written_at=list(self._written_at.items()),

@@ -103,7 +103,7 @@ class GroupTable:
                 what.add(group_id)
 
     def values(self) -> Iterator[Value]:
-        """Return all gauges of groups."""
+        """Yield all gauges of groups."""
         with self._lock:
             yield from [Value(GROUPS, (state,), self._states[state]) for state in STATES]
             yield Value(MEMBERS, (), self._members)

@@ -74,7 +74,7 @@ class TopicsReader:
         return self._ends.get((self._topics.events, shard))
 
     def values(self) -> Iterator[Value]:
-        """Return how far this reader is behind."""
+        """Yield how far this reader is behind."""
         lags = dict.fromkeys(self._take, 0)
         for place, position in list(self._positions.items()):
             lags[place[0]] += max(0, self._ends.get(place, 0) - position)

@@ -35,7 +35,7 @@ class Absent(Struct, frozen=True):
 def absent_requests(
     steps: Sequence[Step], found: Disagreement, group: Group | None
 ) -> Iterator[tuple[Absent, ...]]:
-    """Return the requests that may be missing before a disagreement, the likeliest first: one request, or the joins of
+    """Yield the requests that may be missing before a disagreement, the likeliest first: one request, or the joins of
     all members that the broker names."""
     members = {} if group is None else classic_group(group).members
     unknown = [known for known in dict.fromkeys(_known_ids(steps)) if known in found.broker and known not in members]

@@ -120,7 +120,7 @@ class LineReader:
         return None
 
     def read(self, number: int, line: bytes) -> Iterator[BrokerLine]:
-        """Return what the line tells of groups. Raises `LineError` for a line whose time cannot be read."""
+        """Yield what the line tells of groups. Raises `LineError` for a line whose time cannot be read."""
         named = _BROKER.search(line)
         if named is not None:
             self.broker = int(named[1])

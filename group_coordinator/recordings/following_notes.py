@@ -11,7 +11,7 @@ from group_coordinator.recordings.order_search import GroupResult
 
 
 def notes_of(group: FollowedGroup) -> Iterator[str]:
-    """Return all notes, for those who compare."""
+    """Yield all notes, for those who compare."""
     if not group.parts:
         yield f"group {group.group_id}: it lived before the log began; no join phase tells all its members"
     timed_out = sum(request.write_timed_out for request in group.requests)

@@ -58,7 +58,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     actual: Any
 
     def lines(self) -> Iterator[str]:
-        """Return the place and both sides, for people."""
+        """Yield the place and both sides, for people."""
         yield f"{self.history} step {self.step}: {self.what}"
         yield f"  recorded: {json.dumps(self.recorded, sort_keys=True)}"
         yield f"  here:     {json.dumps(self.actual, sort_keys=True)}"

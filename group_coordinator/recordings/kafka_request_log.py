@@ -118,7 +118,7 @@ class RequestLog:
         self.end_us = max((end for _, end in spans), default=None)
 
     def requests(self) -> Iterator[LoggedRequest]:
-        """Yield the group requests in the order of arrival, once."""
+        """Return the group requests in the order of arrival, once."""
         self.order = ConnectionOrder(self.contents.resolution_us)
         was_set = any(clock.base_us or clock.end_offset_us or list(clock.steps()) for clock in self.clocks)
         return self.order.arrange(self._sorter.take_sorted(self._shift if was_set else None))

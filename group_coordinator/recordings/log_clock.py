@@ -186,7 +186,7 @@ class FileClock:
         return earliest, max(latest_us + self.offset_us(line) for line, _, latest_us in self._spans)
 
     def steps(self) -> Iterator[tuple[int, int]]:
-        """Return each line from which on the clock was set, and what was added to the times from there on; below 0
+        """Yield each line from which on the clock was set, and what was added to the times from there on; below 0
         where it was set forward."""
         before_us = 0
         for line_number, offset_us in zip(self._lines, self._offsets_us, strict=True):

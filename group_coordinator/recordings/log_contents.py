@@ -217,7 +217,7 @@ class LogContents:
         ]
 
     def moved_groups(self) -> Iterator[str]:
-        """Return the groups that another broker coordinated for a while, at times that nothing tells."""
+        """Yield the groups that another broker coordinated for a while, at times that nothing tells."""
         for group_id, places in self.places.items():
             if (places.moves or places.refused_after) and not self.loads.get(group_id):
                 yield group_id

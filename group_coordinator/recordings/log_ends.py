@@ -27,7 +27,7 @@ class EndedLog(Struct, frozen=True):
 
 
 def logs_that_end_early(log: RequestLog) -> Iterator[EndedLog]:
-    """Return the files that end earlier than those of other brokers, with no file of the same broker after them."""
+    """Yield the files that end earlier than those of other brokers, with no file of the same broker after them."""
     spans = [clock.span() for clock in log.clocks]
     for file_index, span in enumerate(spans):
         if (

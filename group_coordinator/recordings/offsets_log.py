@@ -57,7 +57,7 @@ class OffsetsLog(Struct):
     damage: Damage = field(default_factory=Damage)
 
     def doubts(self) -> Iterator[str]:
-        """Return the doubts about this dump, in sentences."""
+        """Yield the doubts about this dump, in sentences."""
         for what, count in self.left_out.items():
             yield f"{count:,} records of the offsets log {what}: they are not compared."
         if self.damage.lines:

@@ -38,7 +38,7 @@ class RecordingDifference(Struct, frozen=True, kw_only=True):
     here: str
 
     def lines(self) -> Iterator[str]:
-        """Return the place and both sides, for people."""
+        """Yield the place and both sides, for people."""
         yield f"group {self.group_id}: {self.what}, {self.where}"
         yield f"  broker: {self.broker}"
         yield f"  here:   {self.here}"
@@ -112,7 +112,7 @@ class RecordingReport(Struct, kw_only=True):
         )
 
     def lines(self) -> Iterator[str]:
-        """Return all findings, for people."""
+        """Yield all findings, for people."""
         counts = self.counts
         yield from (f"doubtful: {doubt}" for doubt in self.doubts)
         yield (

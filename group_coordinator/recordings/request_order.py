@@ -51,7 +51,7 @@ class RequestSorter:
             self._held, self._held_bytes = [], 0
 
     def take_sorted(self, shift: Shift | None = None) -> Iterator[LoggedRequest]:
-        """Return all requests, once. `shift` is None if all times are right."""
+        """Yield all requests, once. `shift` is None if all times are right."""
         if shift is not None:
             self._runs = [_written([_shifted(request, shift) for request in _read(run)]) for run in self._runs]
             self._held = [_shifted(request, shift) for request in self._held]

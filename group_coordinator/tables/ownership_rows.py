@@ -99,7 +99,7 @@ class OwnershipRows:
         self.held.clear()
 
     def rows(self, group_id: str, epoch: int) -> Iterator[Ownership]:
-        """Return the present ownership."""
+        """Yield the present ownership."""
         for member_id, topics in self.held.items():
             for topic, partitions in topics.items():
                 for partition, held in partitions.items():

@@ -39,11 +39,11 @@ class FollowedLogs:
         """File -> why it is not read."""
 
     def files(self) -> list[FileRead]:
-        """The files that are read, and how far each is."""
+        """Return the files that are read, and how far each is."""
         return [file.read_so_far() for file in self._files.values()]
 
     def look(self) -> list[BrokerLine]:
-        """What has come in all files, a piece of each. Files that are new are taken up."""
+        """Return what has come in all files, a piece of each. New files are taken up."""
         self._find()
         found: list[BrokerLine] = []
         for file in self._files.values():
@@ -93,7 +93,7 @@ class _File:
         return FileRead(name=self.name, broker=self._reader.broker, lines=self._number, last_ms=self._last_ms)
 
     def look(self) -> Iterator[BrokerLine]:
-        """The lines of the next piece."""
+        """Yield the lines of the next piece."""
         if self._stream is self._raw and self._raw.tell() > _size(self._raw):
             self._raw.seek(0)  # it was emptied, and is written anew
             self._rest, self._number = b"", 0

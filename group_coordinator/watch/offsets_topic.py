@@ -78,7 +78,7 @@ class OffsetsTopicReader:
         self._consumer.close()
 
     def bounds(self) -> dict[int, tuple[int, int]]:
-        """Partition -> its first offset, and the one behind its last record."""
+        """Return each partition's first offset, and the one after its last record."""
         with self._explaining():
             numbers = self._consumer.partitions_for_topic(OFFSETS_TOPIC)
             if not numbers:
@@ -99,13 +99,13 @@ class OffsetsTopicReader:
                 self._consumer.seek(place, offset)
 
     def poll(self, timeout_s: float) -> dict[int, list[RawRecord]]:
-        """Partition -> what has come, in order. While Kafka is away nothing comes; that is no error."""
+        """Return what has come in each partition, in order. While Kafka is away nothing comes; that is no error."""
         with self._explaining():
             found = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
         return {place.partition: records for place, records in found.items()}
 
     def read(self, bounds: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, RawRecord]]:
-        """Each record in these bounds, with its partition, by partition and offset."""
+        """Yield each record in these bounds, with its partition, by partition and offset."""
         for number, (begin, end) in sorted(bounds.items()):
             self.assign({number: begin})
             self.next_offsets[number] = begin
@@ -178,7 +178,7 @@ def _client_that_creates_nothing(**settings: Any) -> KafkaNetClient:
 
 
 def uncompress(codec: int, data: bytes) -> bytes:
-    """Raises OffsetsTopicError where the codec's library is not there."""
+    """Uncompress a batch. Raises OffsetsTopicError if the codec's library is not installed."""
     try:
         return bytes(_DECODERS[codec](data))
     except (KeyError, NotImplementedError, AssertionError, TypeError) as problem:

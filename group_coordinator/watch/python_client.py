@@ -27,7 +27,8 @@ class PropertyError(ValueError):
 
 
 def python_properties(properties: Mapping[str, str]) -> dict[str, Any]:
-    """What kafka-python takes. Properties of times and lookups keep its defaults. Raises PropertyError."""
+    """Return the properties for kafka-python. Properties of times and lookups keep its defaults. Raises PropertyError
+    for a property that kafka-python cannot have."""
     inline = next((name for name in _INLINE if name in properties), None)
     if inline is not None:
         raise PropertyError(f"{inline}: this reader takes certificates and keys from files alone (ssl....location).")
