@@ -38,6 +38,11 @@ def test_members_commits_and_transactions(kafka: EmbeddedKafka, admin: AdminClie
     with watched_group(kafka, group_id, topic) as (first, index, source):
         wait(lambda: source.progress()["caught_up"])
         wait(lambda: owned(index, group_id) == 2)
+        wait(lambda: index.watched and index.watched[0].detail.startswith("1 broker, cluster id "))
+        offsets, log, *_ = index.watched[0].sources
+        assert offsets.to_ms is not None
+        assert offsets.last_ms is not None
+        assert (log.name, log.problem) == ("log of broker 1", "not read")
         first.commit(offsets=[TopicPartition(topic, 0, 3)], asynchronous=False)
         wait(lambda: committed(index, group_id, topic, 0) == 3)
         producer = Producer(
@@ -95,6 +100,11 @@ def test_polls_where_the_topic_is_not_read(kafka: EmbeddedKafka, admin: AdminCli
         wait(lambda: owned(index, topic_prefix) == 2)
         wait(lambda: committed(index, topic_prefix, topic_prefix, 1) == 4)
         assert "it is refused" in index.doubts[0]
+        wait(lambda: index.watched)
+        polled, refused, _ = index.watched[0].sources
+        assert polled.name == "polls of groups"
+        assert polled.to_ms is not None
+        assert (refused.kind, refused.problem) == ("offsets_log", "not read")
         member.close()
         wait(lambda: (facts := index.facts(topic_prefix)) is not None and facts.state == "Empty")
     finally:
