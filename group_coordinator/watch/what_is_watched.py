@@ -18,7 +18,6 @@ NO_LOG = (
 )
 NOT_FOLLOWED = "Brokers' logs are read once (without --follow): what they say later is not known."
 NO_REQUESTS = "No request log is read: refused requests, and when each member was told to rejoin, are not known."
-
 BETWEEN_POLLS = (
     "What happens between two polls is not seen: reasons, the beginnings of rebalances, and members that came and went "
     "meanwhile are not known."
@@ -41,11 +40,15 @@ class Cluster(Struct, frozen=True, kw_only=True):
 
 
 def of_logs(files: Iterable[FileRead], cluster: Cluster, skews: Mapping[int | None, Skew]) -> Iterator[WatchedSource]:
-    """The logs that are read, by broker; and of the brokers whose logs are not, that this is so."""
+    """The logs that are read, by broker; and of the brokers whose logs are not, that this is so.
+
+    A log that does not name its broker may be of any: then none is said to be missing.
+    """
     by_broker: dict[int | None, list[FileRead]] = {}
     for file in files:
         by_broker.setdefault(file.broker, []).append(file)
-    for broker in sorted(by_broker.keys() | cluster.brokers.keys(), key=lambda each: (each is None, each or 0)):
+    expected = set() if None in by_broker else cluster.brokers.keys()
+    for broker in sorted(by_broker.keys() | expected, key=lambda each: (each is None, each or 0)):
         name = "log of a broker" if broker is None else f"log of broker {broker}"
         read = by_broker.get(broker)
         if read is None:

@@ -41,6 +41,12 @@ def test_logs_that_are_not_followed() -> None:
     assert list(not_known(sources, follow=False)) == [NOT_FOLLOWED, NO_REQUESTS]
 
 
+def test_a_log_that_does_not_name_its_broker_may_be_of_any() -> None:
+    sources = list(of_logs([log(None)], CLUSTER, {}))
+    assert [each.name for each in sources] == ["log of a broker"]
+    assert list(not_known(sources)) == [NO_REQUESTS]
+
+
 def test_a_clock_that_differs_is_said() -> None:
     (_, found) = of_logs([log(2)], CLUSTER, {2: Skew(skew_ms=-1_500, pairs=3, spread_ms=0)})
     assert "its clock is 1.5 s behind its records', which is corrected" in found.detail
