@@ -1,0 +1,166 @@
+"""A broker that coordinates groups is killed while they are watched: nothing is invented, and nothing told twice."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from group_coordinator.dashboard.index import Index
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.observed.evidence import ALL
+from group_coordinator.observed.offsets_log import LogRecord, read_raw
+from group_coordinator.recordings.broker_lines import RebalancePrepared
+from group_coordinator.recordings.broker_log import BrokerLog
+from group_coordinator.watch.offsets_topic import OFFSETS_TOPIC, OffsetsTopicReader
+from group_coordinator.watch.source import WatchSource
+from schemas.history import AssignmentReceived, History, MemberExpired, MemberLeft, RebalanceStarted
+from schemas.java_hash import group_partition
+from schemas.observed_history import CoordinatorChanged, GenerationsNotRecorded, MemberGone
+from tests.waiting import wait_until
+from tests.watch.live import owned
+from tests.watch.three_brokers import OFFSETS_PARTITIONS, three_brokers
+
+pytestmark = pytest.mark.kafka
+
+TOPIC = "orders"
+GROUPS = [f"group-{number}" for number in range(6)]
+TIMEOUT_S = 120.0
+
+
+class Members:
+    """Two members of each group, polled by a thread."""
+
+    def __init__(self, servers: str) -> None:
+        self._of = {group_id: [_member(servers, group_id) for _ in range(2)] for group_id in GROUPS}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._poll)
+        self._thread.start()
+
+    def _poll(self) -> None:
+        while not self._stopping.wait(0.05):
+            with self._lock:
+                for members in self._of.values():
+                    for member in members:
+                        member.poll(0)
+
+    def leave(self) -> None:
+        """One member of each group leaves."""
+        with self._lock:
+            for members in self._of.values():
+                members.pop().close()
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+        for members in self._of.values():
+            for member in members:
+                member.close()
+
+
+def _member(servers: str, group_id: str) -> Consumer:
+    member = Consumer(
+        {"bootstrap.servers": servers, "group.id": group_id, "enable.auto.commit": False, "log_level": 0}
+    )
+    member.subscribe([TOPIC])
+    return member
+
+
+@contextmanager
+def watched(servers: str, brokers: dict[int, EmbeddedKafka]) -> Iterator[tuple[WatchSource, Index]]:
+    index = Index()
+    logs = [str(broker.log_file) for broker in brokers.values()]
+    source = WatchSource({"bootstrap.servers": servers}, logs, follow=True, bounds=ALL)
+    source.start(index)
+    try:
+        yield source, index
+    finally:
+        source.stop()
+
+
+def test_a_coordinator_is_killed(kafka_jars: Path, tmp_path: Path) -> None:
+    with three_brokers(tmp_path) as brokers:
+        servers = ",".join(broker.bootstrap_servers for broker in brokers.values())
+        admin = AdminClient({"bootstrap.servers": servers, "log_level": "0"})
+        admin.create_topics([NewTopic(TOPIC, 4, 3)])[TOPIC].result(30)
+        members = Members(servers)
+        try:
+            wait_until(lambda: coordinators(admin), TIMEOUT_S)
+            with watched(servers, brokers) as (source, index):
+                wait_until(lambda: all(members_of(index, each) == 2 for each in GROUPS), TIMEOUT_S)
+                wait_until(lambda: all(owned(index, each) == 4 for each in GROUPS), TIMEOUT_S)
+                before = coordinators(admin)
+                killed = next(number for number in (2, 3) if number in before.values())
+                brokers[killed].kill()
+                moved = [group_id for group_id in GROUPS if before[group_id] == killed]
+                wait_until(lambda: killed not in (coordinators(admin) or before).values(), TIMEOUT_S)
+                wait_until(lambda: all(has_moved(index, each) for each in moved), TIMEOUT_S)
+                members.leave()
+                wait_until(lambda: all(members_of(index, each) == 1 for each in GROUPS), TIMEOUT_S)
+                brokers[killed].start()
+                wait_until(lambda: all(owned(index, each) == 4 for each in GROUPS), TIMEOUT_S)
+                history = [record for of_group in source.histories() for record in of_group]
+            require_truth(history, servers, brokers, moved)
+        finally:
+            members.close()
+
+
+def coordinators(admin: AdminClient) -> dict[str, int]:
+    """The broker of each group: it leads the group's partition. Empty while a partition has no leader."""
+    topic = admin.list_topics(timeout=30).topics.get(OFFSETS_TOPIC)
+    leaders = {} if topic is None else {number: each.leader for number, each in topic.partitions.items()}
+    if len(leaders) < OFFSETS_PARTITIONS or min(leaders.values()) < 0:
+        return {}
+    return {group_id: leaders[group_partition(group_id, OFFSETS_PARTITIONS)] for group_id in GROUPS}
+
+
+def members_of(index: Index, group_id: str) -> int:
+    facts = index.facts(group_id)
+    return 0 if facts is None else len(facts.members)
+
+
+def has_moved(index: Index, group_id: str) -> bool:
+    records = (told.record for told in index.feed() if told.record.group_id == group_id)
+    return any(isinstance(record, CoordinatorChanged) for record in records)
+
+
+def require_truth(
+    history: list[History], servers: str, brokers: dict[int, EmbeddedKafka], moved: list[str]
+) -> None:
+    """What is told is what brokers wrote, each once."""
+    prepared = Counter(line_key(each) for each in prepared_lines(brokers))
+    started = [each for each in history if isinstance(each, RebalanceStarted)]
+    assert Counter((each.group_id, each.reason) for each in started) == prepared
+    assigned = Counter((each.group_id, each.generation_id) for each in history if isinstance(each, AssignmentReceived))
+    assert assigned == Counter(dict.fromkeys(generations(servers), 1))
+    assert {each.group_id for each in history if isinstance(each, CoordinatorChanged) if each.seq > 1} >= set(moved)
+    assert Counter(each.group_id for each in history if isinstance(each, MemberLeft)) == Counter(GROUPS)
+    invented = (MemberExpired, MemberGone, GenerationsNotRecorded)
+    assert [each for each in history if isinstance(each, invented)] == []
+
+
+def prepared_lines(brokers: dict[int, EmbeddedKafka]) -> list[RebalancePrepared]:
+    log = BrokerLog(UTC)
+    for broker in brokers.values():
+        log.read_file(broker.log_file)
+    return [each.event for each in log.lines if isinstance(each.event, RebalancePrepared)]
+
+
+def line_key(event: RebalancePrepared) -> tuple[str, str]:
+    return event.group_id, event.reason
+
+
+def generations(servers: str) -> set[tuple[str, int]]:
+    """Of all groups, those that have members, as the topic has them."""
+    with OffsetsTopicReader({"bootstrap.servers": servers}) as reader:
+        records = [read_raw(partition, raw) for partition, raw in reader.read(reader.bounds())]
+    values = [(each.group_id, each.value) for each in records if isinstance(each, LogRecord) and each.value]
+    return {(group_id, int(str(value["generation"]))) for group_id, value in values if value["members"]}
