@@ -27,6 +27,8 @@ Source = Literal["flag", "environment", "file", "default"]
 ENVIRONMENT_PREFIX = "GROUP_COORDINATOR_"
 _AS_NEAR = 0.1
 """`shardz` is nearer to `shard` than to `shards`, but not by much."""
+SERVERS = "bootstrap.servers"
+"""What a flag gives of a cluster's properties."""
 _TRUTH = {"1": True, "on": True, "t": True, "true": True, "y": True, "yes": True,
           "0": False, "off": False, "f": False, "false": False, "n": False, "no": False}  # fmt: skip
 
@@ -98,9 +100,16 @@ def _merged(known: Mapping[str, Setting], places: _Places) -> tuple[dict[str, An
     for source, place in places:
         for name in (name for name in known if name in place):
             before, value = given.get(name), place[name]
-            given[name] = before | value if isinstance(before, dict) and isinstance(value, dict) else value
+            given[name] = _joined(before, value)
             sources[name] = source
     return given, sources
+
+
+def _joined(before: Any, value: Any) -> Any:
+    """Return a value that takes the place of another; of tables, entry by entry."""
+    if not isinstance(before, dict) or not isinstance(value, dict):
+        return value
+    return before | {name: _joined(before.get(name), each) for name, each in value.items()}
 
 
 def _with_file(sentence: str, tables: Collection[str], file: Path | None) -> str:
@@ -145,6 +154,11 @@ def is_table(kind: Any) -> bool:
     return get_origin(kind) is dict
 
 
+def has_tables(kind: Any) -> bool:
+    """Return whether a setting of this type is a table of tables: the properties of several clusters by their names."""
+    return is_table(kind) and is_table(get_args(kind)[1])
+
+
 def plain(kind: Any) -> Any:
     """Return the type of a setting that is set: `int` for `int | None`."""
     return (
@@ -172,6 +186,8 @@ def _read(name: str, kind: Any, value: Any) -> tuple[Any, list[str]]:
     """Return a value in its type (the environment has texts only), and sentences about what is wrong with it."""
     kind = plain(kind)
     read: Any
+    if has_tables(kind):
+        return value, _problems_of_tables(name, value)
     if is_table(kind):
         return value, _problems_of_table(name, value)
     if kind is str:
@@ -201,6 +217,13 @@ _FORMS = {
 
 
 _DOTS = 'a name with dots stands in quotes, as in "sasl.mechanism" = "PLAIN".'
+
+
+def _problems_of_tables(name: str, tables: Any) -> list[str]:
+    if not isinstance(tables, dict):
+        return [f"{name} is {_form(tables)}, but must be a table of tables."]
+    each = ((f"{name}.{only_a_name(key)}", table) for key, table in tables.items())
+    return [problem for path, table in each for problem in _problems_of_table(path, table)]
 
 
 def _problems_of_table(name: str, table: Any) -> list[str]:

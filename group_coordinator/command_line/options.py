@@ -20,16 +20,19 @@ from msgspec import Struct
 from coordinator_state.config import GroupSettings
 from group_coordinator.command_line.errors import HIDDEN, hide
 from group_coordinator.command_line.gateway_settings import GatewaySettings, TapSettings
+from group_coordinator.command_line.watch_settings import WatchSettings
 from schemas.settings import settings_of
 from streaming import settings as loading
 from streaming.config import StreamingConfig
 from streaming.kafka_clients import PROPERTIES
 from streaming.settings import (
     ENVIRONMENT_PREFIX,
+    SERVERS,
     ConfigError,
     LoadedSettings,
     Source,
     did_you_mean,
+    has_tables,
     is_table,
     only_a_name,
     plain,
@@ -60,7 +63,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the resolved sett
 Panels = Mapping[str, tuple[str, ...]]
 """Headings of the help, and which settings come first below each. One that is below none is below `_OTHER_PANEL`."""
 _PANELS: Panels = {
-    "Kafka": ("bootstrap_servers", "kafka"),
+    "Kafka": ("bootstrap_servers", "kafka", "cluster"),
     "Topics": ("topic_prefix", "shards", "shard"),
     "Spark": ("checkpoint", "master", "spark", "shuffle_partitions", "trigger_interval_ms", "max_events_per_batch",
               "tick_interval_ms", "ticker"),
@@ -113,11 +116,11 @@ def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resol
     """Load the settings from flags that were given (not None), the environment, a TOML file and defaults. Raises
     ConfigError."""
     given = {name: value for name, value in flags.items() if value is not None and value != []}
-    given |= {name: _pairs(name, value) for name, value in given.items() if isinstance(value, list)}
+    given |= {name: _pairs(kind, name, value) for name, value in given.items() if isinstance(value, list)}
     _require_known_variables()
     config, sources = loading.load(kind, given, file)
     tables = (getattr(config, name) for name, setting in settings_of(kind).items() if is_table(setting.type))
-    hide(text for table in tables for text in table.values())
+    hide(text for table in tables for text in _texts(table))
     return Resolved(config, {name: sources[name] for name in _all_names(kind)})
 
 
@@ -126,7 +129,8 @@ def _require_known_variables() -> None:
 
     One machine may have those of several commands. Raises ConfigError.
     """
-    known = {name.upper() for kind in (StreamingConfig, GatewaySettings, TapSettings) for name in settings_of(kind)}
+    kinds = (WatchSettings, GatewaySettings, TapSettings)
+    known = {name.upper() for kind in kinds for name in settings_of(kind)}
     known.update(name.removeprefix(ENVIRONMENT_PREFIX) for name in _OTHER_VARIABLES)
     wrong = []
     for variable, value in sorted(os.environ.items()):
@@ -207,13 +211,27 @@ def _annotated(kind: Any, option: Any) -> Any:
 def _metavar(kind: Any) -> str | None:
     if get_origin(kind) is Literal:
         return "|".join(map(str, get_args(kind)))
+    if has_tables(kind):
+        return "NAME=SERVERS"
     return "NAME=VALUE" if is_table(kind) else {bool: None, int: "NUMBER"}.get(kind, "TEXT")
 
 
-def _pairs(name: str, texts: list[str]) -> dict[str, str]:
+def _texts(table: Mapping[str, Any]) -> Iterator[str]:
+    """The texts that may be passwords."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _texts(value)
+        elif name != SERVERS:
+            yield value
+
+
+def _pairs(settings: type[LoadedSettings], name: str, texts: list[str]) -> dict[str, Any]:
     for text in texts:
         _insist_on_a_pair(name, text)
-    return dict(text.split("=", 1) for text in texts)
+    pairs = dict(text.split("=", 1) for text in texts)
+    if has_tables(settings_of(settings)[name].type):
+        return {key: {SERVERS: servers} for key, servers in pairs.items()}
+    return pairs
 
 
 def _insist_on_a_pair(name: str, text: str) -> None:

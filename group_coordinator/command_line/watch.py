@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -12,27 +12,22 @@ import typer
 from msgspec.structs import replace
 
 from group_coordinator.command_line.dashboard import Host, MemoryMib, Port, Token, dashboard_settings, show
-from group_coordinator.command_line.errors import CommandError
+from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.history_tables import TablesFormat, TablesFormatOption
 from group_coordinator.command_line.import_log import TimeZone, zone
-from group_coordinator.command_line.options import Settings, with_settings
+from group_coordinator.command_line.options import Resolved, with_settings
 from group_coordinator.command_line.output_options import Format, FormatOption, OutOption, ReportOption, TablesOption
 from group_coordinator.command_line.replay import BrokerLogs
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.watch_outputs import WantedOutputs, open_outputs
+from group_coordinator.command_line.watch_settings import NAMES, WatchSettings
+from group_coordinator.command_line.watch_sources import HowToWatch, watch_source
 from group_coordinator.dashboard import DEFAULT_PORT, RunningServer, Source, SourceError, start_server
 from group_coordinator.observed.evidence import BOUNDED
 from streaming.config import StreamingConfig
 
 if TYPE_CHECKING:
-    from group_coordinator.watch.source import WatchSource
-    from group_coordinator.watch.writing import Output
-
-_SETTINGS = (
-    "bootstrap_servers", "kafka", "offsets_retention_minutes", "metrics_port", "metrics_host", "metrics_groups",
-)  # fmt: skip
-_CLIENT_ID = "group-coordinator-watch"
-_ALL_COMMITS = replace(BOUNDED, commits_max=None)
+    from group_coordinator.watch.writing import HistorySource, Output
 
 _Follow = Annotated[bool, typer.Option("--follow", help="Read brokers' logs as they grow, through rotations.")]
 _EveryCommit = Annotated[
@@ -44,9 +39,9 @@ _State = Annotated[
 ]
 
 
-@with_settings(*_SETTINGS)
+@with_settings(*NAMES, of=WatchSettings)
 def watch(
-    settings: Settings,
+    settings: Resolved[WatchSettings],
     broker_log: BrokerLogs = None,
     follow: _Follow = False,
     time_zone: TimeZone = "UTC",
@@ -78,29 +73,40 @@ def watch(
         group-coordinator watch --bootstrap-servers prod:9092
         group-coordinator watch --bootstrap-servers prod:9092 --broker-log '/var/log/kafka/server.log*' --follow
         group-coordinator watch --bootstrap-servers prod:9092 --state state/ --tables tables/ --tables-format parquet
+        group-coordinator watch --cluster prod=prod:9092 --cluster test=test:9092 --broker-log 'prod=logs/server.log*'
     """
-    from group_coordinator.watch.source import WatchSource  # kafka-python takes its time to import
-
     config = settings.config
-    properties = {"client.id": _CLIENT_ID, **config.client_properties}
+    if config.cluster and settings.sources["bootstrap_servers"] == "flag":
+        raise CommandError("Choose one of --cluster and --bootstrap-servers.", WRONG_USE)
+    bounds = replace(BOUNDED, commits_max=None) if every_commit else BOUNDED
+    how = HowToWatch(time_zone=zone(time_zone), follow=follow, bounds=bounds, state=state)
+    source = watch_source(config.clusters, broker_log or (), how)
     wanted = WantedOutputs(out=out, kind=kind, tables=tables, tables_kind=tables_format, report=report)
-    outputs = open_outputs(wanted, config.topic_settings.topics, config.bootstrap_servers)
-    source = WatchSource(
-        properties,
-        broker_log or (),
-        time_zone=zone(time_zone),
-        follow=follow,
-        bounds=_ALL_COMMITS if every_commit else BOUNDED,
-        state=state,
-    )
+    outputs = open_outputs(wanted, config.topic_settings.topics, source.name, has_clusters=bool(config.cluster))
     serve = partial(start_server, host=host, port=port, token=token, settings=dashboard_settings(config, memory_mib))
-    _show(lambda: _start(serve, source, properties, outputs), config)
+    _show(partial(_start, serve, source, outputs, config))
 
 
-def _with_metrics(server: RunningServer, config: StreamingConfig, stack: ExitStack) -> RunningServer:
-    """Open the endpoint with the metrics, where one is wanted. Raises OSError."""
+def _show(start: Callable[[ExitStack], RunningServer]) -> None:
+    try:
+        with ExitStack() as stack:
+            show(lambda: start(stack))
+    except SourceError as problem:
+        raise CommandError(str(problem)) from problem
+
+
+def _start(
+    serve: Callable[[Source], RunningServer],
+    source: HistorySource,
+    outputs: Sequence[Output],
+    config: StreamingConfig,
+    stack: ExitStack,
+) -> RunningServer:
+    """Start the page, and the endpoint with the metrics where one is wanted. Raises SourceError, OSError."""
     from group_coordinator.watch.metrics import watch_endpoint
+    from group_coordinator.watch.writing import WrittenSource
 
+    server = serve(WrittenSource(source, outputs))
     if config.metrics_port:
         host, port, top = config.metrics_host, config.metrics_port, config.metrics_groups
         try:
@@ -110,29 +116,3 @@ def _with_metrics(server: RunningServer, config: StreamingConfig, stack: ExitSta
             raise
         print_line(f"Metrics and health: {endpoint.url}/metrics, /health/live, /health/ready.")
     return server
-
-
-def _show(start: Callable[[], RunningServer], config: StreamingConfig) -> None:
-    try:
-        with ExitStack() as stack:
-            show(lambda: _with_metrics(start(), config, stack))
-    except SourceError as problem:
-        raise CommandError(str(problem)) from problem
-
-
-def _start(
-    serve: Callable[[Source], RunningServer],
-    source: WatchSource,
-    properties: Mapping[str, str],
-    outputs: Sequence[Output],
-) -> RunningServer:
-    """Where the offsets topic may not be read, groups are polled. Raises SourceError."""
-    from group_coordinator.watch.polling import PollSource
-    from group_coordinator.watch.source import TopicRefusedError
-    from group_coordinator.watch.writing import WrittenSource
-
-    try:
-        return serve(WrittenSource(source, outputs))
-    except TopicRefusedError as refusal:
-        print_line(f"{refusal} Groups are polled instead.", error=True)
-        return serve(WrittenSource(PollSource(properties, str(refusal)), outputs))

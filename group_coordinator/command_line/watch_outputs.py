@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,24 +12,20 @@ from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.history_tables import TablesFormat
 from group_coordinator.command_line.output_options import Format
 from group_coordinator.command_line.replay_output import history_outputs
+from group_coordinator.dashboard.clusters import qualified
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.report import report_of_index
 from group_coordinator.dashboard.sources import Note
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.layout import TablesError
 from group_coordinator.tables.versions import TableVersions
-from schemas.history import History
 from streaming.output_files import open_output_files
 from streaming.topics import Topics
 
 if TYPE_CHECKING:
-    from group_coordinator.watch.writing import Output
+    from group_coordinator.watch.writing import GroupHistory, Output
 
 _UNFINISHED = ".unfinished"
-
-Histories = Iterator[Sequence[History]]
-"""Group by group."""
-
 
 class WantedOutputs(Struct, frozen=True, kw_only=True):
     """The outputs that were asked for."""
@@ -42,14 +37,17 @@ class WantedOutputs(Struct, frozen=True, kw_only=True):
     report: Path | None
 
 
-def open_outputs(wanted: WantedOutputs, topics: Topics, name: str) -> list[Output]:
-    """`topics`: what files are called after. `name`: of what is watched. Raises CommandError."""
+def open_outputs(wanted: WantedOutputs, topics: Topics, name: str, *, has_clusters: bool = False) -> list[Output]:
+    """`topics`: what files are called after. `name`: of what is watched. `has_clusters`: more than one may be.
+
+    Raises CommandError.
+    """
     found: list[Output] = []
     try:
         if wanted.out is not None:
             found.append(_HistoryFiles(wanted.out, wanted.kind, topics))
         if wanted.tables is not None:
-            found.append(_Tables(Path(wanted.tables), wanted.tables_kind))
+            found.append(_Tables(Path(wanted.tables), wanted.tables_kind, has_clusters=has_clusters))
         if wanted.report is not None:
             found.append(_Report(wanted.report, name))
     except (TablesError, OSError) as problem:
@@ -67,11 +65,12 @@ class _HistoryFiles:
         self._kind = kind
         self._topics = topics
 
-    def write(self, histories: Histories, index: Index) -> None:
+    def write(self, histories: Iterator[GroupHistory], index: Index) -> None:
         unfinished = self._directory / _UNFINISHED
         with open_output_files(unfinished, self._topics, self._kind.value) as files:
-            for record in history_outputs(chain.from_iterable(histories), self._topics.history):
-                files.write(record)
+            for cluster, history in histories:
+                for record in history_outputs((qualified(cluster, each) for each in history), self._topics.history):
+                    files.write(record)
         Note(doubts=index.doubts, watched=index.watched).write(unfinished)
         for path in sorted(unfinished.iterdir()):
             path.replace(self._directory / path.name)
@@ -81,12 +80,12 @@ class _HistoryFiles:
 class _Tables:
     """The tables of `replay --tables`."""
 
-    def __init__(self, directory: Path, kind: TablesFormat) -> None:
+    def __init__(self, directory: Path, kind: TablesFormat, *, has_clusters: bool) -> None:
         """Raises TablesError, OSError."""
-        self._tables = TableVersions(directory, kind.value)
+        self._tables = TableVersions(directory, kind.value, has_clusters=has_clusters)
 
-    def write(self, histories: Histories, index: Index) -> None:
-        self._tables.write(row for history in histories for row in fold(history))
+    def write(self, histories: Iterator[GroupHistory], index: Index) -> None:
+        self._tables.write((cluster, row) for cluster, history in histories for row in fold(history))
 
 
 class _Report:
@@ -96,7 +95,7 @@ class _Report:
         self._path = path
         self._title = title
 
-    def write(self, histories: Histories, index: Index) -> None:
+    def write(self, histories: Iterator[GroupHistory], index: Index) -> None:
         unfinished = self._path.with_name(self._path.name + _UNFINISHED)
         unfinished.write_text(report_of_index(index, self._title), encoding="utf-8")
         unfinished.replace(self._path)

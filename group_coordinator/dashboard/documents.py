@@ -158,7 +158,7 @@ class Documents:
             progress=progress,
             now_ms=now_ms,
         )
-        return group_page(window, now, index.ends)
+        return group_page(window, now, index.ends_of(group_id))
 
     def _window(self, group_id: str) -> Window:
         kept = self.index.kept(group_id)

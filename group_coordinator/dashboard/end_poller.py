@@ -17,13 +17,19 @@ class EndPoller:
     """Asks again and again, and tells an index."""
 
     def __init__(
-        self, properties: Mapping[str, str], index: Index, is_wanted: Callable[[], bool], interval_s: float = 15.0
+        self,
+        properties: Mapping[str, str],
+        index: Index,
+        is_wanted: Callable[[], bool],
+        interval_s: float = 15.0,
+        cluster: str = "",
     ) -> None:
-        """`properties` are librdkafka's. `is_wanted`: nothing is asked before."""
+        """`properties` are librdkafka's. `is_wanted`: nothing is asked before. `cluster`: where there are several."""
         self._properties = dict(properties)
         self._index = index
         self._is_wanted = is_wanted
         self._interval_s = interval_s
+        self._cluster = cluster
         self.asked_ms: int | None = None
         """When they were last told."""
         self._stopping = threading.Event()
@@ -39,10 +45,10 @@ class EndPoller:
     def _run(self) -> None:
         admin = AdminClient({"log_level": "0", **self._properties})
         while not self._stopping.is_set():
-            places = self._index.places()
+            places = self._index.places(self._cluster)
             if places and self._is_wanted():
                 bounds = log_bounds(admin, places)
                 now_ms = time.time_ns() // 1_000_000
-                self._index.poll_ends(now_ms, bounds)
+                self._index.poll_ends(now_ms, bounds, self._cluster)
                 self.asked_ms = now_ms if bounds else self.asked_ms
             self._stopping.wait(self._interval_s if places else 1.0)

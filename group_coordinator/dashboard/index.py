@@ -68,10 +68,11 @@ class Kept(NamedTuple):
 class _Group:
     """One group: what it is, and its records."""
 
-    __slots__ = ("base", "commits", "dropped", "dropped_commits", "facts", "life", "row", "row_key")
+    __slots__ = ("base", "cluster", "commits", "dropped", "dropped_commits", "facts", "life", "row", "row_key")
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, cluster: str) -> None:
         self.facts = GroupFacts(group_id)
+        self.cluster = cluster
         self.life = RecordRing()
         self.commits = RecordRing()
         self.base: tuple[bytes, bytes] | None = None
@@ -85,13 +86,14 @@ class Index:
 
     def __init__(self, settings: DashboardSettings | None = None) -> None:
         self.settings = settings or DashboardSettings()
-        self.ends = EndOffsets()
+        self._ends: dict[str, EndOffsets] = {"": EndOffsets()}
+        """By cluster."""
         self.records = 0
         self.unreadable = 0
         self._doubts: dict[str, tuple[str, ...]] = {}
         """By the origin that says them."""
-        self.watched: tuple[Watched, ...] = ()
-        """Clusters whose own brokers coordinate the groups, and from which sources that is known."""
+        self._watched: dict[str, Watched] = {}
+        """By cluster."""
         self.first_ms: int | None = None
         self.last_ms = 0
         self.on_news: Callable[[History], None] | None = None
@@ -121,6 +123,19 @@ class Index:
         """Take an origin's doubts, in place of those that it had."""
         self._doubts[origin] = tuple(sentences)
 
+    @property
+    def watched(self) -> tuple[Watched, ...]:
+        """Clusters whose own brokers coordinate the groups, and from which sources that is known."""
+        return tuple(self._watched.values())
+
+    @watched.setter
+    def watched(self, clusters: Iterable[Watched]) -> None:
+        self._watched = {each.cluster: each for each in clusters}
+
+    def watch(self, cluster: str, watched: Watched) -> None:
+        """Take what is known of a cluster, in place of what was."""
+        self._watched[cluster] = watched
+
     # -------------------------------------------------------------------------------------------------------- coming in
 
     def add(self, value: bytes) -> bool:
@@ -132,22 +147,25 @@ class Index:
             return False
         return self.add_record(record, value)
 
-    def add_record(self, record: History, value: bytes) -> bool:
-        """Take a record that was decoded from this value; False when it was there before."""
+    def add_record(self, record: History, value: bytes, cluster: str = "") -> bool:
+        """Take a record that was decoded from this value; False when it was there before.
+
+        `cluster`: whose group it is, where there are several.
+        """
         with self._lock:
             group = self._groups.get(record.group_id)
             if group is None:
-                group = self._groups[record.group_id] = _Group(record.group_id)
+                group = self._groups[record.group_id] = _Group(record.group_id, cluster)
             return self._add(group, record, value)
 
-    def replace_group(self, group_id: str, records: Iterable[tuple[History, bytes]]) -> None:
+    def replace_group(self, group_id: str, records: Iterable[tuple[History, bytes]], cluster: str = "") -> None:
         """Take all that is known of a group, with the values, in place of what was known before.
 
         The feed gets what is later than all that it has had of the group.
         """
         with self._lock:
             before = self._groups.get(group_id)
-            group = self._groups[group_id] = _Group(group_id)
+            group = self._groups[group_id] = _Group(group_id, cluster)
             last_ms = None
             if before is not None:
                 last_ms, group.facts.version = before.facts.last_ms, before.facts.version + 1
@@ -180,12 +198,12 @@ class Index:
                 )
             )
 
-    def poll_ends(self, now_ms: int, bounds: dict[Partition, Bounds]) -> None:
-        """Take the bounds of the logs as they are now."""
+    def poll_ends(self, now_ms: int, bounds: dict[Partition, Bounds], cluster: str = "") -> None:
+        """Take the bounds of a cluster's logs as they are now."""
         with self._lock:
-            self.ends.poll(now_ms, bounds)
+            self._ends.setdefault(cluster, EndOffsets()).poll(now_ms, bounds)
             for group in self._groups.values():
-                if group.facts.offsets:
+                if group.cluster == cluster and group.facts.offsets:
                     self._changed[group.facts.group_id] = None
 
     # ---------------------------------------------------------------------------------------------------------- reading
@@ -252,14 +270,21 @@ class Index:
                 group.dropped_commits,
             )
 
-    def group_ids(self) -> list[str]:
+    def group_ids(self, cluster: str | None = None) -> list[str]:
+        """Of one cluster, or of all."""
         with self._lock:
-            return sorted(self._groups)
+            return sorted(key for key, group in self._groups.items() if cluster is None or group.cluster == cluster)
 
-    def places(self) -> set[Partition]:
-        """The partitions that any group has committed for."""
+    def places(self, cluster: str = "") -> set[Partition]:
+        """The partitions that any group of a cluster has committed for."""
         with self._lock:
-            return {place for group in self._groups.values() for place in group.facts.offsets}
+            groups = [group for group in self._groups.values() if group.cluster == cluster]
+            return {place for group in groups for place in group.facts.offsets}
+
+    def ends_of(self, group_id: str) -> EndOffsets:
+        """The ends of the logs of this group's cluster."""
+        group = self._groups.get(group_id)
+        return self._ends_of("" if group is None else group.cluster)
 
     def feed(self, after: int = 0, before: int | None = None) -> Iterator[Told]:
         """Records of all groups with numbers between the two, the newest first."""
@@ -305,13 +330,17 @@ class Index:
             self._forgotten = 0
 
     def _row(self, group: _Group, now_ms: int) -> GroupRow:
-        row, key = group.row, (group.facts.version, self.ends.version)
+        ends = self._ends_of(group.cluster)
+        row, key = group.row, (group.facts.version, ends.version)
         is_old = row is None or key != group.row_key
         if is_old or (row is not None and row.holds_until_ms is not None and row.holds_until_ms <= now_ms):
-            row = group_row(group.facts, self.ends.group_lag(group.facts.offsets, now_ms), now_ms, self.settings.health)
+            row = group_row(group.facts, ends.group_lag(group.facts.offsets, now_ms), now_ms, self.settings.health)
             group.row, group.row_key = row, key
         assert row is not None
         return row
+
+    def _ends_of(self, cluster: str) -> EndOffsets:
+        return self._ends.get(cluster) or self._ends[""]
 
     def _keep(self, group: _Group, ring: RecordRing, value: bytes) -> None:
         before = ring.kept_bytes

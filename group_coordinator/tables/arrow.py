@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from group_coordinator.tables.columns import DAY, Column, columns
+from group_coordinator.tables.columns import CLUSTER, CLUSTER_MEANING, DAY, Column, columns
 from group_coordinator.tables.rows import AnyRow, Table
 
 _SCALARS: dict[str, pa.DataType] = {
@@ -52,8 +52,9 @@ def _arrow_type(sql_type: str) -> pa.DataType:
     return _SCALARS[sql_type]
 
 
-def delta_schema(table: Table) -> dict[str, Any]:
+def delta_schema(table: Table, *, has_clusters: bool = False) -> dict[str, Any]:
     """Return the schema in the form of Delta's transaction log."""
+    shown = (*columns(table), Column(CLUSTER, "string", CLUSTER_MEANING)) if has_clusters else columns(table)
     fields = [
         {
             "name": column.name,
@@ -61,7 +62,7 @@ def delta_schema(table: Table) -> dict[str, Any]:
             "nullable": True,
             "metadata": {"comment": column.meaning},
         }
-        for column in columns(table)
+        for column in shown
     ]
     return {"type": "struct", "fields": fields}
 

@@ -18,6 +18,9 @@ from msgspec import Meta, Struct
 from group_coordinator.tables.rows import MS_PER_DAY, TABLES, AnyRow, Row, Table
 
 DAY = "day"
+CLUSTER = "cluster"
+"""A column of tables that have the groups of several clusters, by which they are partitioned, too."""
+CLUSTER_MEANING = "The cluster whose group it is, where several are watched."
 LAST_SEQ = "last_seq"
 _SCALARS = {int: "bigint", str: "string", bool: "boolean"}
 

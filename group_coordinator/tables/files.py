@@ -7,12 +7,13 @@ import json
 import shutil
 import uuid
 from collections.abc import Iterable
+from operator import itemgetter
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from group_coordinator.tables.arrow import arrow_table, day_text, delta_schema
-from group_coordinator.tables.columns import DAY, day_number
+from group_coordinator.tables.columns import CLUSTER, DAY, day_number
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.layout import (
     CHECKPOINT,
@@ -38,14 +39,19 @@ def write_tables(history: Iterable[History], directory: Path, kind: Format = "de
         raise belongs_to_a_query(str(directory))
     if (directory / CURRENT).is_symlink():
         raise belongs_to_a_watcher(str(directory))
-    write_rows(fold(history), directory, kind)
+    write_rows((("", row) for row in fold(history)), directory, kind)
 
 
-def write_rows(rows: Iterable[AnyRow], directory: Path, kind: Format) -> None:
-    """Write tables of these rows, in place of what was there. Raises OSError."""
-    writers = {table.name: _Writer(directory / table.name, table, kind) for table in TABLES.values()}
-    for row in rows:
-        writers[TABLE_OF[type(row)].name].write(row)
+def write_rows(
+    rows: Iterable[tuple[str, AnyRow]], directory: Path, kind: Format, *, has_clusters: bool = False
+) -> None:
+    """Write tables of these rows, in place of what was there. Raises OSError.
+
+    Each row comes with its cluster, by which the tables are partitioned, too, if they have several (`has_clusters`).
+    """
+    writers = {table.name: _Writer(directory / table.name, table, kind, has_clusters) for table in TABLES.values()}
+    for cluster, row in rows:
+        writers[TABLE_OF[type(row)].name].write(cluster, row)
     for writer in writers.values():
         writer.close()
 
@@ -53,18 +59,21 @@ def write_rows(rows: Iterable[AnyRow], directory: Path, kind: Format) -> None:
 class _Writer:
     """The files of one table."""
 
-    def __init__(self, directory: Path, table: Table, kind: Format) -> None:
+    def __init__(self, directory: Path, table: Table, kind: Format, has_clusters: bool) -> None:
         self._directory = directory
         self._table = table
         self._kind = kind
-        self._rows: dict[int, list[AnyRow]] = {}
+        self._has_clusters = has_clusters
+        self._rows: dict[tuple[str, int], list[AnyRow]] = {}
+        """By cluster and day."""
         self._count = 0
-        self._files: list[tuple[Path, str]] = []
+        self._files: list[tuple[Path, dict[str, str]]] = []
+        """Each with the values of its partition."""
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
 
-    def write(self, row: AnyRow) -> None:
-        self._rows.setdefault(day_number(self._table, row), []).append(row)
+    def write(self, cluster: str, row: AnyRow) -> None:
+        self._rows.setdefault((cluster, day_number(self._table, row)), []).append(row)
         self._count += 1
         if self._count >= ROWS_PER_FILE:
             self._flush()
@@ -75,15 +84,16 @@ class _Writer:
             self._commit()
 
     def _flush(self) -> None:
-        for day, rows in sorted(self._rows.items()):
-            text = day_text(day)
-            directory = self._directory / f"{DAY}={text}"
+        for (cluster, day), rows in sorted(self._rows.items(), key=itemgetter(0)):
+            partition = {CLUSTER: cluster} if self._has_clusters else {}
+            partition[DAY] = day_text(day)
+            directory = self._directory.joinpath(*(f"{name}={value}" for name, value in partition.items()))
             if self._kind == "parquet":
                 directory /= f"batch={WHOLE_HISTORY}"
             directory.mkdir(parents=True, exist_ok=True)
             path = directory / f"part-{len(self._files):05}.parquet"
             pq.write_table(arrow_table(self._table, rows), path)
-            self._files.append((path, text))
+            self._files.append((path, partition))
         self._rows, self._count = {}, 0
 
     def _commit(self) -> None:
@@ -91,24 +101,24 @@ class _Writer:
         meta_data = {
             "id": str(uuid.uuid4()),
             "format": {"provider": "parquet", "options": {}},
-            "schemaString": json.dumps(delta_schema(self._table)),
-            "partitionColumns": [DAY],
+            "schemaString": json.dumps(delta_schema(self._table, has_clusters=self._has_clusters)),
+            "partitionColumns": [CLUSTER, DAY] if self._has_clusters else [DAY],
             "configuration": {},
         }
         actions = [
             {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
             {"metaData": meta_data},
-            *({"add": self._added_file(path, text)} for path, text in self._files),
+            *({"add": self._added_file(path, partition)} for path, partition in self._files),
         ]
         log = self._directory / "_delta_log"
         log.mkdir()
         (log / f"{0:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
 
-    def _added_file(self, path: Path, day: str) -> dict[str, object]:
+    def _added_file(self, path: Path, partition: dict[str, str]) -> dict[str, object]:
         stat = path.stat()
         return {
             "path": str(path.relative_to(self._directory)),
-            "partitionValues": {DAY: day},
+            "partitionValues": partition,
             "size": stat.st_size,
             "modificationTime": stat.st_mtime_ns // 1_000_000,
             "dataChange": True,

@@ -22,7 +22,7 @@ _LINK = ".unfinished"
 class TableVersions:
     """The tables in a directory. For one writer."""
 
-    def __init__(self, directory: Path, kind: Format) -> None:
+    def __init__(self, directory: Path, kind: Format, *, has_clusters: bool = False) -> None:
         """Raises TablesError where something else wrote tables there, OSError."""
         if (directory / CHECKPOINT).exists():
             raise belongs_to_a_query(str(directory))
@@ -31,14 +31,18 @@ class TableVersions:
             raise TablesError(f"{directory} has a table {others[0]} that no watcher wrote. Name another directory.")
         self._directory = directory
         self._kind = kind
+        self._has_clusters = has_clusters
         (directory / _VERSIONS).mkdir(parents=True, exist_ok=True)
         self._remove_all_but(self._current())
 
-    def write(self, rows: Iterable[AnyRow]) -> None:
-        """Write all tables; until they are whole, readers find those of before. Raises OSError."""
+    def write(self, rows: Iterable[tuple[str, AnyRow]]) -> None:
+        """Write all tables, of rows with their clusters. Until they are whole, readers find those of before.
+
+        Raises OSError.
+        """
         before = self._current()
         version = f"{0 if before is None else int(before) + 1:08}"
-        write_rows(rows, self._directory / _VERSIONS / version, self._kind)
+        write_rows(rows, self._directory / _VERSIONS / version, self._kind, has_clusters=self._has_clusters)
         self._link(CURRENT, f"{_VERSIONS}/{version}")
         for name in TABLES:
             self._link(name, f"{CURRENT}/{name}")

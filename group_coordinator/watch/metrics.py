@@ -85,10 +85,12 @@ class WatchedGroups(GroupTable):
 def source_ages(index: Index) -> Iterator[Value]:
     """How old the last word of each source is."""
     time_ms = now_ms()
-    for cluster in index.watched:
+    clusters = index.watched
+    for cluster in clusters:
         for each in cluster.sources:
             if each.to_ms is not None:
-                yield Value(m.SOURCE_AGE, (each.name,), max(0, time_ms - each.to_ms) / 1_000)
+                name = f"{cluster.cluster}: {each.name}" if len(clusters) > 1 else each.name
+                yield Value(m.SOURCE_AGE, (name,), max(0, time_ms - each.to_ms) / 1_000)
 
 
 class WatchProbes:

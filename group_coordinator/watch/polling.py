@@ -12,6 +12,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, MemberDescription
 
+from group_coordinator.dashboard.clusters import unqualified
 from group_coordinator.dashboard.end_poller import EndPoller
 from group_coordinator.dashboard.index import Index, decoded
 from group_coordinator.dashboard.sources import SourceError
@@ -23,8 +24,9 @@ from group_coordinator.narrative import words
 from group_coordinator.observed.polled import PolledGroup, Polls
 from group_coordinator.watch.offsets_topic import OFFSETS_TOPIC
 from group_coordinator.watch.telling import Telling
-from group_coordinator.watch.what_is_watched import BETWEEN_POLLS, Cluster, ends_polled, watched
-from schemas.history import AssignedTopic, History, MemberIdentity
+from group_coordinator.watch.what_is_watched import BETWEEN_POLLS, Cluster, ends_polled, in_cluster, name_of, watched
+from group_coordinator.watch.writing import GroupHistory
+from schemas.history import AssignedTopic, MemberIdentity
 
 INTERVAL_S = 5.0
 _DESCRIBED_AT_ONCE = 200
@@ -50,9 +52,12 @@ class PollSource:
 
     is_live = True
 
-    def __init__(self, properties: Mapping[str, str], why: str, interval_s: float = INTERVAL_S) -> None:
-        """`properties` are librdkafka's. `why` the offsets topic is not read."""
-        self.name = properties.get("bootstrap.servers", "")
+    def __init__(
+        self, properties: Mapping[str, str], why: str, interval_s: float = INTERVAL_S, cluster: str = ""
+    ) -> None:
+        """`properties` are librdkafka's. `why` the offsets topic is not read. `cluster`: where there are several."""
+        self.name = name_of(cluster, properties)
+        self._cluster_name = cluster
         self._properties = dict(properties)
         self._lost = _LOST.format(interval_s, why.rstrip("."))
         self._interval_s = interval_s
@@ -72,11 +77,11 @@ class PollSource:
                 admin.list_consumer_groups(request_timeout=TIMEOUT_S).result()
         except TopicReadError as problem:
             raise SourceError(str(problem)) from problem
-        index.doubts = (self._lost,)
+        index.doubt(self._cluster_name, in_cluster(self._cluster_name, (self._lost,)))
         self._index = index
         self._thread = threading.Thread(target=self._run, args=(admin, index), name="watch-polls", daemon=True)
         self._thread.start()
-        self._end_poller = EndPoller(self._properties, index, self._polled.is_set)
+        self._end_poller = EndPoller(self._properties, index, self._polled.is_set, cluster=self._cluster_name)
         self._end_poller.start()
 
     def stop(self) -> None:
@@ -100,19 +105,21 @@ class PollSource:
         """Grows with what the polls tell."""
         return 0 if self._index is None else self._index.records
 
-    def histories(self) -> Iterator[Sequence[History]]:
+    def histories(self) -> Iterator[GroupHistory]:
         """What the dashboard still has of each group, in the order of groups: nothing else has what polls told."""
-        for group_id in () if self._index is None else self._index.group_ids():
+        cluster = self._cluster_name
+        for group_id in () if self._index is None else self._index.group_ids(cluster):
             kept = None if self._index is None else self._index.kept(group_id)
             if kept is not None:
-                yield sorted(chain(decoded(kept.life), decoded(kept.commits)), key=sort_key)
+                records = sorted(chain(decoded(kept.life), decoded(kept.commits)), key=sort_key)
+                yield GroupHistory(cluster, [unqualified(cluster, record) for record in records])
 
     def read_request(self, partition: int, offset: int) -> Any:
         """None: what a broker was asked lies in no topic."""
         return None
 
     def _run(self, admin: AdminClient, index: Index) -> None:
-        polls, telling = Polls(), Telling(index)
+        polls, telling = Polls(), Telling(index, self._cluster_name)
         while not self._stopping.is_set():
             begun_s = time.monotonic()
             try:
@@ -120,7 +127,7 @@ class PollSource:
                 groups = list(poll(admin, refused))
                 now_ms = time.time_ns() // 1_000_000
                 telling.tell(polls.take(now_ms, groups))
-                index.doubts = tuple(self._doubts(groups, refused))
+                index.doubt(self._cluster_name, in_cluster(self._cluster_name, self._doubts(groups, refused)))
                 self._problem = ""
                 self._polled.set()
                 self._describe(admin, index, now_ms, len(groups))
@@ -147,7 +154,7 @@ class PollSource:
         polled = WatchedSource(kind="poll", name="polls of groups", detail=detail, to_ms=now_ms)
         refused = WatchedSource(kind="offsets_log", name=OFFSETS_TOPIC, problem="not read")
         ends = () if self._end_poller is None else (ends_polled(self._end_poller.asked_ms),)
-        index.watched = (watched(self._cluster, (polled, refused, *ends), (BETWEEN_POLLS,)),)
+        index.watch(self._cluster_name, watched(self._cluster, (polled, refused, *ends), (BETWEEN_POLLS,)))
 
 
 def poll(admin: AdminClient, refused: list[str]) -> Iterator[PolledGroup]:

@@ -34,8 +34,16 @@ from group_coordinator.watch.offsets_topic import (
     OffsetsTopicRefusedError,
 )
 from group_coordinator.watch.telling import Telling
-from group_coordinator.watch.what_is_watched import Cluster, ends_polled, not_known, of_logs, watched
-from schemas.history import History
+from group_coordinator.watch.what_is_watched import (
+    Cluster,
+    ends_polled,
+    in_cluster,
+    name_of,
+    not_known,
+    of_logs,
+    watched,
+)
+from group_coordinator.watch.writing import GroupHistory
 from schemas.kafka.record_batches import RawRecord
 from schemas.wire import DecodeError
 
@@ -71,17 +79,16 @@ class WatchSource:
         follow: bool = False,
         bounds: Bounds = BOUNDED,
         state: Path | None = None,
+        cluster: str = "",
     ) -> None:
         """`properties` are librdkafka's. `broker_logs`: names and patterns. `follow`: they are read as they grow.
-
-        `state`: a directory, where what is known is kept over restarts.
+        `state`: a directory, where what is known is kept over restarts. `cluster`: its name, where there are several.
         """
-        self.name = properties.get("bootstrap.servers", "")
+        self.name = name_of(cluster, properties)
+        self._cluster_name = cluster
         self._properties = dict(properties)
         self._bounds = bounds
-        self._observer = Observer(bounds=bounds)
-        self._lock = threading.Lock()
-        """Of the observer."""
+        self._observer, self._lock = Observer(bounds=bounds), threading.Lock()
         self._state_directory = state
         self._state: KeptState | None = None
         self._state_problem: str | None = None
@@ -102,9 +109,9 @@ class WatchSource:
         """Partition -> its end at the start."""
         self._to_read = self._read = 0
         self._last_ms: int | None = None
-        """The latest time of a record of the topic ..."""
+        """The latest time of a record of the topic."""
         self._looked_ms: int | None = None
-        """... and when it was last fetched."""
+        """When the topic was last fetched."""
         self._unknown: dict[int, int] = {}
         """Type of records that are not known -> how many."""
         self._damaged = 0
@@ -138,7 +145,7 @@ class WatchSource:
         ]
         for thread in self._threads:
             thread.start()
-        self._end_poller = EndPoller(self._properties, index, self._caught_up.is_set)
+        self._end_poller = EndPoller(self._properties, index, self._caught_up.is_set, cluster=self._cluster_name)
         self._end_poller.start()
 
     def stop(self) -> None:
@@ -167,14 +174,14 @@ class WatchSource:
         is_named = self._names_asked.is_set() and self._names is self._names_told
         return self._caught_up.is_set() and self._logs_read.is_set() and is_named
 
-    def histories(self) -> Iterator[Sequence[History]]:
+    def histories(self) -> Iterator[GroupHistory]:
         """The history of each group as it follows from what is kept, in the order of groups. For any thread."""
         with self._lock:
             group_ids = self._observer.group_ids()
         for group_id in group_ids:
             with self._lock:
                 kept = self._observer.kept_of(group_id)
-            yield kept.follow()[1]
+            yield GroupHistory(self._cluster_name, kept.follow()[1])
 
     # -------------------------------------------------------------------------------------------------------- inside
 
@@ -210,7 +217,7 @@ class WatchSource:
             self._problem = f"nothing is read any more: {problem!r}"
 
     def _follow_all(self, reader: OffsetsTopicReader, index: Index) -> None:
-        telling = Telling(index)
+        telling = Telling(index, self._cluster_name)
         tell_at_s, is_live = 0.0, False
         while not self._stopping.is_set():
             self._read_topic(reader)
@@ -221,15 +228,19 @@ class WatchSource:
                 if begun_s >= tell_at_s:
                     telling.tell(self._told(is_live=is_live))
                     is_live = self._caught_up.is_set()
-                    index.doubts = tuple(self._doubts(reader))
-                    sources = tuple(self._sources())
-                    index.watched = (watched(self._cluster, sources, not_known(sources, follow=self._follow)),)
+                    self._describe(index, reader)
                     share = 1.0 if is_live else _READING_SHARE
                     tell_at_s = begun_s + max(_TELL_S, (time.monotonic() - begun_s) * (1 + share))
                 if self._state is not None and self._state.is_due:
                     self._save()
         with self._lock:
             self._save()
+
+    def _describe(self, index: Index, reader: OffsetsTopicReader) -> None:
+        """Say what is watched, how, and why it may not be all."""
+        sources = tuple(self._sources())
+        index.watch(self._cluster_name, watched(self._cluster, sources, not_known(sources, follow=self._follow)))
+        index.doubt(self._cluster_name, in_cluster(self._cluster_name, self._doubts(reader)))
 
     def _name_topics(self) -> None:
         names = self._names

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from group_coordinator.dashboard.clusters import qualified, qualified_id
 from group_coordinator.dashboard.index import Index
 from group_coordinator.observed.observer import Told
 from schemas.events import encode_json
@@ -20,8 +21,10 @@ _FORGOTTEN = -1
 class Telling:
     """What the index knows of each group."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Index, cluster: str = "") -> None:
+        """`cluster`: whose groups they are, where there are several."""
         self._index = index
+        self._cluster = cluster
         self._known: dict[str, list[int]] = {}
         """By group, the hash of each record in the order in which they were told."""
 
@@ -29,7 +32,8 @@ class Telling:
         """Take what is new."""
         for each in told:
             known = self._known.setdefault(each.group_id, [])
-            values = [encode_json(record) for record in each.history]
+            history = [qualified(self._cluster, record) for record in each.history]
+            values = [encode_json(record) for record in history]
             hashes = [hash(value) for value in values]
             if not each.is_whole:
                 begin = 0
@@ -41,7 +45,8 @@ class Telling:
                 self._known[each.group_id] = hashes
             else:
                 self._known[each.group_id] = hashes
-                self._index.replace_group(each.group_id, zip(each.history, values, strict=True))
+                group_id = qualified_id(self._cluster, each.group_id)
+                self._index.replace_group(group_id, zip(history, values, strict=True), self._cluster)
                 continue
-            for record, value in zip(each.history[begin:], values[begin:], strict=True):
-                self._index.add_record(record, value)
+            for record, value in zip(history[begin:], values[begin:], strict=True):
+                self._index.add_record(record, value, self._cluster)

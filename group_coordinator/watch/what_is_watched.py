@@ -24,6 +24,17 @@ BETWEEN_POLLS = (
 )
 
 
+def name_of(cluster: str, properties: Mapping[str, str]) -> str:
+    """What a cluster is called for people. `cluster`: its name, where there are several."""
+    servers = properties.get("bootstrap.servers", "")
+    return f"{cluster} ({servers})" if cluster else servers
+
+
+def in_cluster(cluster: str, sentences: Iterable[str]) -> tuple[str, ...]:
+    """Sentences about a cluster, each with its name where there are several."""
+    return tuple(f"{cluster}: {sentence}" if cluster else sentence for sentence in sentences)
+
+
 class Cluster(Struct, frozen=True, kw_only=True):
     """A cluster, as far as it has answered."""
 

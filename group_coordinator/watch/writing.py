@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import Source
@@ -21,6 +21,14 @@ _IDLE_SHARE = 3.0
 """For each second of writing, so many are left for what is watched."""
 _POLL_S = 0.2
 _log = logging.getLogger(__name__)
+
+
+class GroupHistory(NamedTuple):
+    """What is known of one group."""
+
+    cluster: str
+    """Its cluster, where there are several."""
+    records: Sequence[History]
 
 
 class HistorySource(Source, Protocol):
@@ -34,14 +42,14 @@ class HistorySource(Source, Protocol):
     def changes(self) -> int:
         """Grows with what is read."""
 
-    def histories(self) -> Iterator[Sequence[History]]:
-        """What is known of each group, in the order of groups. For any thread."""
+    def histories(self) -> Iterator[GroupHistory]:
+        """What is known of each group, in the order of clusters and groups. For any thread."""
 
 
 class Output(Protocol):
     """Something that is written as a whole."""
 
-    def write(self, histories: Iterator[Sequence[History]], index: Index) -> None:
+    def write(self, histories: Iterator[GroupHistory], index: Index) -> None:
         """Replace what was there; where that fails, it stays. Raises OSError."""
 
 

@@ -13,7 +13,7 @@ from group_coordinator.tables.rows import TABLES, AnyRow
 from group_coordinator.tables.versions import TableVersions
 from tests.tables.example_history import example_history
 
-ROWS = list(fold(example_history()))
+ROWS = [("", row) for row in fold(example_history())]
 
 
 def counts(directory: Path) -> dict[str, int]:
@@ -25,7 +25,7 @@ def counts(directory: Path) -> dict[str, int]:
     }
 
 
-def broken_off() -> Iterator[AnyRow]:
+def broken_off() -> Iterator[tuple[str, AnyRow]]:
     yield from ROWS[: len(ROWS) // 2]
     raise OSError("no space left on device")
 

@@ -107,7 +107,7 @@ def test_a_coordinator_is_killed(kafka_jars: Path, tmp_path: Path) -> None:
                 wait_until(lambda: all(members_of(index, each) == 1 for each in GROUPS), TIMEOUT_S)
                 brokers[killed].start()
                 wait_until(lambda: all(owned(index, each) == 4 for each in GROUPS), TIMEOUT_S)
-                history = [record for of_group in source.histories() for record in of_group]
+                history = [record for of_group in source.histories() for record in of_group.records]
             require_truth(history, servers, brokers, moved)
         finally:
             members.close()

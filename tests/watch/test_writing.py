@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,47 +12,19 @@ import pytest
 from group_coordinator.command_line.replay_output import read_history_files
 from group_coordinator.command_line.watch_outputs import open_outputs
 from group_coordinator.dashboard.index import Index
-from group_coordinator.dashboard.sources import EndedSource, Note, note_of
+from group_coordinator.dashboard.sources import Note, note_of
 from group_coordinator.observed.evidence import BOUNDED
 from group_coordinator.observed.observer import Observer
 from group_coordinator.observed.state import encode_state, restore_state
 from group_coordinator.tables.files import write_tables
-from group_coordinator.watch.telling import Telling
-from group_coordinator.watch.writing import WrittenSource
+from group_coordinator.watch.writing import GroupHistory, WrittenSource
 from schemas.history import History
-from tests.observed.pieces import Piece, add, mixed, pieces
+from tests.observed.pieces import add, mixed, pieces
 from tests.watch.live import wait
+from tests.watch.recorded_source import Recorded
 from tests.watch.written import TOPICS, outputs, rows
 
 NAME = "three-brokers"
-
-
-class Recorded(EndedSource):
-    """A source that is given a recording, piece by piece."""
-
-    name = NAME
-
-    def __init__(self) -> None:
-        self.observer = Observer(bounds=BOUNDED)
-        self.is_whole = False
-        self.changes = 0
-        self.lock = threading.Lock()
-        self.telling: Telling | None = None
-
-    def start(self, index: Index) -> None:
-        self.telling = Telling(index)
-
-    def give(self, piece: Sequence[Piece]) -> None:
-        with self.lock:
-            add(self.observer, piece)
-            if self.telling is not None:
-                self.telling.tell(self.observer.take())
-            self.changes += 1
-
-    def histories(self) -> Iterator[Sequence[History]]:
-        with self.lock:
-            kept = [self.observer.kept_of(group_id) for group_id in self.observer.group_ids()]
-        return (each.follow()[1] for each in kept)
 
 
 def written(source: Recorded, directory: Path, interval_s: float) -> WrittenSource:
@@ -70,7 +41,7 @@ def whole() -> Sequence[History]:
 
 
 def test_what_is_written_is_what_was_watched(tmp_path: Path, whole: Sequence[History]) -> None:
-    source = Recorded()
+    source = Recorded(NAME)
     watched = written(source, tmp_path, 0.02)
     watched.start(Index())
     everything = list(pieces(mixed(NAME, Random(1)), Random(1)))
@@ -91,7 +62,7 @@ def test_what_is_written_is_what_was_watched(tmp_path: Path, whole: Sequence[His
 
 
 def test_nothing_new_is_not_written(tmp_path: Path) -> None:
-    source = Recorded()
+    source = Recorded(NAME)
     source.give(mixed(NAME, Random(2)))
     source.is_whole = True
     watched = written(source, tmp_path, 0.01)
@@ -109,7 +80,7 @@ def test_killed_anywhere(tmp_path: Path, whole: Sequence[History]) -> None:
     everything = list(pieces(mixed(NAME, random), random))
     cuts = sorted(random.sample(range(len(everything)), 5))
     for begin, end in zip([0, *cuts], [*cuts, len(everything)], strict=True):
-        source = Recorded()
+        source = Recorded(NAME)
         if state:
             restore_state(source.observer, state, NAME)
         for piece in everything[begin:end]:
@@ -128,13 +99,13 @@ def test_killed_anywhere(tmp_path: Path, whole: Sequence[History]) -> None:
     assert rows(tmp_path / "tables") == rows(tmp_path / "expected")
 
 
-def _breaks_off(histories: Iterator[Sequence[History]]) -> Iterator[Sequence[History]]:
+def _breaks_off(histories: Iterator[GroupHistory]) -> Iterator[GroupHistory]:
     yield from (history for _, history in zip(range(2), histories, strict=False))
     raise RuntimeError
 
 
 def test_where_it_cannot_be_written(tmp_path: Path) -> None:
-    source, index = Recorded(), Index()
+    source, index = Recorded(NAME), Index()
     source.give(mixed(NAME, Random(4)))
     source.is_whole = True
     watched = written(source, tmp_path, 0.01)

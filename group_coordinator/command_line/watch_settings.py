@@ -1,0 +1,54 @@
+"""The settings of `watch`: those of the app that it needs, and the clusters where there are several."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from schemas.settings import setting
+from streaming.config import StreamingConfig
+from streaming.kafka_clients import librdkafka_properties, properties_problems
+from streaming.settings import SERVERS
+
+CLIENT_ID = "group-coordinator-watch"
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+"""Such a name can be that of a directory, and is told from the group's behind a slash."""
+NAMES = (
+    "cluster", "bootstrap_servers", "kafka", "offsets_retention_minutes",
+    "metrics_port", "metrics_host", "metrics_groups",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchSettings(StreamingConfig):
+    """Making one raises `ConfigError`."""
+
+    cluster: dict[str, dict[str, str]] = setting(
+        {}, "A cluster of several, NAME=SERVERS; repeated. In a file [cluster.NAME] has its `bootstrap.servers` and "
+        "whatever is other than in [kafka].")
+
+    def problems(self) -> list[str]:
+        return [*super().problems(), *self._cluster_problems()]
+
+    def _cluster_problems(self) -> Iterator[str]:
+        for name, properties in self.cluster.items():
+            if _NAME.fullmatch(name) is None:
+                yield f"cluster: {name!r} is no name: use letters, digits, dots, hyphens and underscores."
+            if not properties.get(SERVERS):
+                yield f"cluster.{name} has no {SERVERS}."
+            for problem in properties_problems(self._of_clients(properties)):
+                yield f"cluster.{name}: {problem.removeprefix('kafka: ')}"
+
+    @property
+    def clusters(self) -> dict[str, dict[str, str]]:
+        """The properties of confluent_kafka's clients by the cluster's name; that of a single cluster is ""."""
+        if not self.cluster:
+            return {"": {"client.id": CLIENT_ID, **self.client_properties}}
+        return {
+            name: {"client.id": CLIENT_ID, **librdkafka_properties(own[SERVERS], self._of_clients(own))}
+            for name, own in self.cluster.items()
+        }
+
+    def _of_clients(self, own: Mapping[str, str]) -> dict[str, str]:
+        return {name: value for name, value in {**self.kafka, **own}.items() if name != SERVERS}

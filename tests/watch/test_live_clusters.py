@@ -1,0 +1,58 @@
+"""Two real brokers in one view, with a group of the same name on each."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from group_coordinator.command_line.watch_settings import WatchSettings
+from group_coordinator.command_line.watch_sources import HowToWatch, watch_source
+from group_coordinator.dashboard import start_server
+from group_coordinator.dashboard.index import Index
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.observed.evidence import BOUNDED
+from tests.dashboard.http import document
+from tests.watch.live import committed, consumer, wait, with_topic
+
+
+def read_and_commit(kafka: EmbeddedKafka, name: str, offset: int) -> None:
+    """As a group that is called like its topic."""
+    member = consumer(kafka, name)
+    member.subscribe([name])
+    wait(lambda: member.poll(0.2) is not None)
+    member.commit(offsets=[TopicPartition(name, 0, offset)], asynchronous=False)
+    member.close()
+
+
+def has_lag(index: Index, group_id: str) -> bool:
+    row = index.row(group_id, index.last_ms)
+    return row is not None and row.lag is not None
+
+
+def test_one_view_of_two_brokers(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, tmp_path: Path) -> None:
+    name = topic_prefix
+    with EmbeddedKafka() as other:
+        servers = {"first": kafka.bootstrap_servers, "second": other.bootstrap_servers, "away": "127.0.0.1:1"}
+        admins = {"first": admin, "second": AdminClient({"bootstrap.servers": other.bootstrap_servers})}
+        for number, (broker, cluster) in enumerate(((kafka, "first"), (other, "second"))):
+            with_topic(broker, admins[cluster], name)
+            read_and_commit(broker, name, 3 + number)
+        config = WatchSettings(cluster={cluster: {"bootstrap.servers": each} for cluster, each in servers.items()})
+        how = HowToWatch(time_zone=UTC, follow=False, bounds=BOUNDED, state=tmp_path)
+        with start_server(watch_source(config.clusters, (), how)) as server:
+            wait(lambda: committed(server.index, f"first/{name}", name, 0) == 3)
+            wait(lambda: committed(server.index, f"second/{name}", name, 0) == 4)
+            wait(lambda: any(each.startswith("away: it is not watched") for each in server.index.doubts))
+            for number, cluster in enumerate(("first", "second")):
+                wait(partial(has_lag, server.index, f"{cluster}/{name}"))
+                found = document(server, f"/api/group?group={cluster}%2F{name}")
+                assert found["group"]["id"] == f"{cluster}/{name}"
+                (offset,) = [each for each in found["offsets"] if each["partition"] == 0]
+                assert (offset["offset"], offset["lag"]) == (3 + number, 5 - 3 - number)
+            watched = [each["cluster"] for each in document(server, "/api/overview")["watched"]]
+            assert sorted(each.split()[0] for each in watched) == sorted(servers)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]
