@@ -68,7 +68,7 @@ class TopicsDeletedEvent(Struct, frozen=True, gc=False):
 
 @final
 class RecordedEvent(Struct, frozen=True, gc=False):
-    """The recording of another coordinator says this of the group, besides its requests."""
+    """A fact of a recording: what another coordinator knew of the group, besides its requests."""
 
     offset: int
     """Its offset in the events partition."""

@@ -72,7 +72,7 @@ class Row(NamedTuple):
 
 
 def carry_clock(records: list[Record], floor_ms: int, ahead_max_ms: int) -> tuple[list[Row], int]:
-    """Return all rows but ticks, each with the last valid tick before it, and the last tick of all."""
+    """Return all records but valid ticks, each with the last tick before it, and the last tick of all."""
     clock_ms = floor_ms
     rows = []
     for record in records:
@@ -131,7 +131,7 @@ class Driver:
         return self._plan is None and self._end == len(self._records) and self._watermark_ms == self.clock_ms
 
     def run_batch(self, dice: Random, records_max: int, fail_at: int | None = None, *, is_last: bool = False) -> int:
-        """Work on the next batch, or again on the failed one; return its number of steps. Raises `BatchFailed`. Raises
+        """Work on the next batch, or again on the failed one; return its number of steps. Raises
         `BatchFailed`.
 
         Without new records there is no batch: timers that the last tick has reached fire with what comes next.

@@ -58,7 +58,7 @@ class SequenceStep(NamedTuple):
 
 
 class RequestSequence(Struct, frozen=True, kw_only=True):
-    """A whole sequence."""
+    """A sequence of random requests to one group."""
 
     seed: int
     config: GroupConfig

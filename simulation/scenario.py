@@ -54,7 +54,7 @@ class Freeze(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class SlowPoll(Struct, frozen=True, kw_only=True, tag=True):
-    """An application does not poll, while its member heartbeats."""
+    """An application does not poll, while its member sends heartbeats."""
 
     member: str
     at_ms: int
@@ -170,7 +170,7 @@ Fault = (
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """A whole world."""
+    """A world as data: its members, settings and faults."""
 
     seed: int
     config: GroupConfig

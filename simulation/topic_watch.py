@@ -54,7 +54,7 @@ def _id(name: str, number: int) -> str:
 
 
 class TopicWatch:
-    """Turns every second while its driver is up. `kept` is what its topics topic says."""
+    """Looks at the topics every second while its driver is up. `kept` is what its topics topic holds."""
 
     def __init__(
         self, shard: int, log: Log, driver: Driver, written: list[Written], topics: ClusterTopics, dice: Random

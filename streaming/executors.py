@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class ExecutorsAwaited:
-    """Says it, with the remedy, while there is no executor; `look` at it often."""
+    """Warns, with the remedy, while Spark has no executor. `look` is to be called often."""
 
     def __init__(self, spark: SparkSession) -> None:
         context: Any = spark.sparkContext

@@ -24,7 +24,7 @@ task."""
 
 
 class ReplyPartitions:
-    """Asked in Spark's Python workers."""
+    """The partitions of the responses topic, as Spark's Python workers know them."""
 
     def __init__(self, topic: str, count: int, client_properties: Mapping[str, str] | None = None) -> None:
         """`client_properties`: librdkafka's, to look again where a partition is not among those that there were;

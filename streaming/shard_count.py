@@ -13,7 +13,8 @@ _INTERVAL_S = 3.0
 
 
 class ShardCount:
-    """A thread that asks now and then, between `start` and `stop`. What cannot be asked now is asked the next time."""
+    """A thread that looks now and then for more partitions of the events topic, between `start` and `stop`. A look
+    that fails is repeated with the next one."""
 
     def __init__(
         self, bootstrap_servers: str, client_properties: Mapping[str, str], events_topic: str, count: int

@@ -21,7 +21,7 @@ _RETRY_S = 0.5
 
 
 class ShardCount:
-    """Knows what was counted at the start. It blocks where it does not say otherwise."""
+    """Compares the number of shards with that at the start. Its methods block unless they are coroutines."""
 
     def __init__(self, properties: Mapping[str, str], events_topic: str, count: int) -> None:
         self._admin = AdminClient({"log_level": "3", **properties})

@@ -13,7 +13,7 @@ from group_coordinator.observed.classic_members import ClassicMembers
 from group_coordinator.observed.classic_rebalances import ClassicRebalances
 from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember
 from group_coordinator.observed.teller import Teller
-from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings import broker_lines as line_events
 from schemas.history import GroupCreated, GroupDead, GroupRecorded, MemberFenced, MemberIdentity, RecordingGap
 
 BEFORE = "nothing is known of the group before this"
@@ -127,45 +127,45 @@ class ClassicGroup:
 
     # --------------------------------------------------------------------------------------------------------- lines
 
-    def line(self, event: told.LineEvent, coming: Sequence[StoredGeneration]) -> None:
+    def line(self, event: line_events.LineEvent, coming: Sequence[StoredGeneration]) -> None:
         """Take a line of a broker's log. `coming` are the generations that are stored later, in order."""
         match event:
-            case told.MemberIdGiven():
+            case line_events.MemberIdGiven():
                 self._create()
                 self._members.give_id(event.member_id)
-            case told.MemberAdded():
+            case line_events.MemberAdded():
                 self._create()
                 self._members.join(event.member_id, event.group_instance_id)
-            case told.RebalancePrepared():
+            case line_events.RebalancePrepared():
                 self._prepared(event)
-            case told.JoinPhaseEnded():
+            case line_events.JoinPhaseEnded():
                 self._settled(event, coming)
-            case told.GroupEmptied():
+            case line_events.GroupEmptied():
                 self._be_known(event.generation_id)
                 self._empty(event.generation_id)
-            case told.StaticMemberReplaced():
+            case line_events.StaticMemberReplaced():
                 self._replaced(event, coming)
-            case told.GroupDeleted():
+            case line_events.GroupDeleted():
                 self.die("deleted")
-            case told.GroupExpired():
+            case line_events.GroupExpired():
                 self.die("expired")
-            case told.GroupLoaded():
+            case line_events.GroupLoaded():
                 self._rebalances.complete("interrupted")
             case _:
                 self._line_of_member(event)
 
-    def _line_of_member(self, event: told.LineEvent) -> None:
+    def _line_of_member(self, event: line_events.LineEvent) -> None:
         match event:
-            case told.PendingMemberExpired():
+            case line_events.PendingMemberExpired():
                 self._members.forget_id(event.member_id)
-            case told.MemberFailed():
+            case line_events.MemberFailed():
                 self._members.expire(event.member_id)
-            case told.MemberDeparted():
+            case line_events.MemberDeparted():
                 self._members.leave(event.member_id, event.client_reason)
-            case told.MembersNotRejoined():
+            case line_events.MembersNotRejoined():
                 self._members.drop(event.member_ids, "did_not_rejoin")
                 self._rebalances.drop(event.member_ids)
-            case told.InstanceFenced():
+            case line_events.InstanceFenced():
                 self._tell.say(
                     MemberFenced,
                     member_id=event.member_id,
@@ -175,7 +175,7 @@ class ClassicGroup:
             case _:
                 pass  # told of a consumer group, or nothing new
 
-    def _prepared(self, event: told.RebalancePrepared) -> None:
+    def _prepared(self, event: line_events.RebalancePrepared) -> None:
         """A rebalance begins. What led to it was told before, or is told by the same line."""
         self._be_known(event.old_generation_id)
         if event.old_generation_id > self._tell.generation_id:
@@ -187,7 +187,7 @@ class ClassicGroup:
         self._is_empty = False
         self._rebalances.start(event.trigger, member, event.reason, said=said, initial=initial, caused_by=caused_by)
 
-    def _cause_of(self, event: told.RebalancePrepared) -> tuple[MemberIdentity | None, int | None]:
+    def _cause_of(self, event: line_events.RebalancePrepared) -> tuple[MemberIdentity | None, int | None]:
         """Whose doing a rebalance is, and the record that led to it."""
         if event.trigger == "group_converted" and self._departures:
             caused_by, member = self._departures[-1]
@@ -198,7 +198,7 @@ class ClassicGroup:
         first = event.member_ids[0]
         return self._members.identity(first, event.group_instance_id), self._members.led.get(first)
 
-    def _note_cause(self, event: told.RebalancePrepared) -> None:
+    def _note_cause(self, event: line_events.RebalancePrepared) -> None:
         """Tell what the line says of its members, unless a line of its own did."""
         members = self._members
         present = [each for each in event.member_ids if each in members.present]
@@ -214,12 +214,14 @@ class ClassicGroup:
         elif event.trigger == "members_did_not_sync":
             members.drop(present, "did_not_sync")
 
-    def _settled(self, event: told.JoinPhaseEnded, coming: Sequence[StoredGeneration]) -> None:
+    def _settled(self, event: line_events.JoinPhaseEnded, coming: Sequence[StoredGeneration]) -> None:
         self._be_known(event.generation_id - 1)
         self._rebalances.settle(event.generation_id, self._stored_of(event, coming), self._tell.at_ms)
         self._is_empty = False
 
-    def _stored_of(self, event: told.JoinPhaseEnded, coming: Sequence[StoredGeneration]) -> StoredGeneration | None:
+    def _stored_of(
+        self, event: line_events.JoinPhaseEnded, coming: Sequence[StoredGeneration]
+    ) -> StoredGeneration | None:
         """The record of a generation that begins, if its leader sends the assignment; not one of another life."""
         later = (each for each in coming if each.generation_id != self._tell.generation_id)
         stored = next(later, None)
@@ -228,7 +230,7 @@ class ClassicGroup:
         since_ms = stored.state_since_ms
         return stored if since_ms is None or abs(since_ms - self._tell.at_ms) <= NEAR_MS else None
 
-    def _replaced(self, event: told.StaticMemberReplaced, coming: Sequence[StoredGeneration]) -> None:
+    def _replaced(self, event: line_events.StaticMemberReplaced, coming: Sequence[StoredGeneration]) -> None:
         """A static member is back. Under which id is told by the line, or by the record that follows."""
         stored = coming[0] if coming else None
         holders = [] if stored is None else list(stored.members.values())

@@ -14,7 +14,7 @@ from group_coordinator.observed.ordering import Item, TimedLine, in_one_step
 from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember, stored_generation
 from group_coordinator.observed.teller import Teller
 from group_coordinator.observed.transactions import Commits
-from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings import broker_lines as line_events
 from schemas.history import History
 from schemas.observed_history import CoordinatorChanged, GroupConverted
 
@@ -73,7 +73,7 @@ class ObservedGroup:
         self._note_coordinator(commits)
         self._commits.written(commits)
 
-    def _line(self, event: told.LineEvent, coming: Sequence[StoredGeneration]) -> None:
+    def _line(self, event: line_events.LineEvent, coming: Sequence[StoredGeneration]) -> None:
         self._hints.line(event)
         if self._modern is None:
             self._classic.line(event, coming)
@@ -134,7 +134,7 @@ class ObservedGroup:
 
     def _note_coordinator(self, item: Item) -> None:
         if isinstance(item, TimedLine):
-            if isinstance(item.line.event, told.GroupLoaded):
+            if isinstance(item.line.event, line_events.GroupLoaded):
                 self._was_loaded = True
                 self._tell.say(CoordinatorChanged, broker_id=item.line.broker, leader_epoch=None)
             return

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from group_coordinator.observed.modern_records import AWAY, Current, Step
 from group_coordinator.observed.teller import Teller
-from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings import broker_lines as line_events
 from schemas.history import (
     AssignedTopic,
     GroupCreated,
@@ -66,17 +66,17 @@ class Hints:
     """What lines tell, until the records come that they tell of."""
 
     def __init__(self) -> None:
-        self.departed: dict[str, told.LineEvent] = {}
+        self.departed: dict[str, line_events.LineEvent] = {}
         """How members went."""
         self.assignors: dict[int, str] = {}
         """Epoch -> the assignor of its target assignment."""
 
-    def line(self, event: told.LineEvent) -> None:
+    def line(self, event: line_events.LineEvent) -> None:
         """Take a line of a broker's log."""
         match event:
-            case told.MemberDeparted() | told.MemberFencedOut():
+            case line_events.MemberDeparted() | line_events.MemberFencedOut():
                 self.departed[event.member_id] = event
-            case told.TargetComputed():
+            case line_events.TargetComputed():
                 self.assignors[event.epoch] = event.assignor
             case _:
                 pass
@@ -187,12 +187,12 @@ class ModernGroup:
     def _how(self, member_id: str, identity: MemberIdentity) -> tuple[EpochReason, int]:
         """Say how a member went."""
         event = self._hints.departed.pop(member_id, None)
-        if isinstance(event, told.MemberDeparted):
+        if isinstance(event, line_events.MemberDeparted):
             return "member_left", self._tell.say(MemberLeft, member=identity, said=event.client_reason)
-        if isinstance(event, told.MemberFencedOut) and event.is_expiry:
+        if isinstance(event, line_events.MemberFencedOut) and event.is_expiry:
             expired = self._tell.say(MemberExpired, member=identity, last_heard_ms=None, session_timeout_ms=None)
             return "member_expired", expired
-        if isinstance(event, told.MemberFencedOut):
+        if isinstance(event, line_events.MemberFencedOut):
             return "member_left", self._tell.say(MemberDropped, member=identity, reason="fenced", said=event.why)
         return "member_gone", self._tell.say(MemberGone, certainty="not_known", member=identity)
 

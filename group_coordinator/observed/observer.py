@@ -18,7 +18,7 @@ from group_coordinator.observed.modern_records import kind_of
 from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecord
 from group_coordinator.observed.ordering import TimedLine, in_order, timed
 from group_coordinator.observed.transactions import Commits, Fact, OpenTransaction, PartitionCommits, PartitionState
-from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings import broker_lines as line_events
 from group_coordinator.recordings.broker_lines import BrokerLine
 from group_coordinator.recordings.broker_patterns import NO_GROUP
 from schemas.history import History
@@ -132,7 +132,7 @@ class Observer:
             self._note_beginning(line)
             if line.event.group_id != NO_GROUP:
                 self._add_line(line)
-            elif isinstance(line.event, told.InstanceFenced) and line.event.owner_member_id is not None:
+            elif isinstance(line.event, line_events.InstanceFenced) and line.event.owner_member_id is not None:
                 self._add_line_of_member(line.event.owner_member_id, line)
 
     def _note_beginning(self, line: BrokerLine) -> None:

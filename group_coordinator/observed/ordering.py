@@ -17,7 +17,7 @@ from msgspec import Struct
 from group_coordinator.observed.clock_skew import Skew
 from group_coordinator.observed.offsets_log import CommitRecord, LogRecord
 from group_coordinator.observed.transactions import Fact
-from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings import broker_lines as line_events
 from group_coordinator.recordings.broker_lines import BrokerLine
 
 _GROUP_METADATA = "GroupMetadata"
@@ -45,7 +45,7 @@ def timed(
         (TimedLine(at_ms=line.time_ms - _skew(skews, line), line=line) for line in lines),
         key=lambda each: (each.at_ms, begins_ms[each.line.file], each.line.file, each.line.number),
     )
-    seen: dict[tuple[int, int | None, told.LineEvent], str] = {}
+    seen: dict[tuple[int, int | None, line_events.LineEvent], str] = {}
     kept = []
     for each in ordered:
         if seen.setdefault((each.at_ms, each.line.broker, each.line.event), each.line.file) == each.line.file:
@@ -102,7 +102,7 @@ def _not_after(anchors: Sequence[int | None], end: int) -> list[int]:
     return places[::-1]
 
 
-_FOLLOWING = (told.RebalancePrepared,)
+_FOLLOWING = (line_events.RebalancePrepared,)
 """Lines that may tell of a record before them; the others that tell of a record stand before it."""
 
 Token = tuple[str, object]
@@ -163,23 +163,23 @@ def _tokens_of_classic(value: Value, generation_before: object) -> Iterator[Toke
             yield "instance", instance_id
 
 
-def _token(event: told.LineEvent) -> Token | None:
+def _token(event: line_events.LineEvent) -> Token | None:
     match event:
-        case told.AssignmentTaken():
+        case line_events.AssignmentTaken():
             return "assigned", event.generation_id
-        case told.GroupEmptied():
+        case line_events.GroupEmptied():
             return "empty", event.generation_id
-        case told.StaticMemberReplaced():
+        case line_events.StaticMemberReplaced():
             return "instance", event.group_instance_id
-        case told.GroupDeleted() | told.GroupExpired():
+        case line_events.GroupDeleted() | line_events.GroupExpired():
             return "group gone", None
-        case told.EpochBumped():
+        case line_events.EpochBumped():
             return "epoch", event.epoch
-        case told.TargetComputed():
+        case line_events.TargetComputed():
             return "target", event.epoch
-        case told.MemberDeparted() | told.MemberFencedOut():
+        case line_events.MemberDeparted() | line_events.MemberFencedOut():
             return "member gone", event.member_id
-        case told.RebalancePrepared() if event.trigger == "group_converted":
+        case line_events.RebalancePrepared() if event.trigger == "group_converted":
             return "converted", event.old_generation_id
     return None
 
@@ -189,12 +189,12 @@ def _anchor(index: Mapping[Token, Sequence[_Stored]], line: TimedLine) -> int | 
     event = line.line.event
     token = _token(event)
     found = index.get(token, ()) if token is not None else ()
-    if isinstance(event, told.StaticMemberReplaced):
+    if isinstance(event, line_events.StaticMemberReplaced):
         found = [each for each in found if _has_replaced(event, each.members)]
     fitting = [(abs(each.timestamp_ms - line.at_ms), each.place) for each in found]
     return min(fitting)[1] + isinstance(event, _FOLLOWING) if fitting else None
 
 
-def _has_replaced(event: told.StaticMemberReplaced, members: Members) -> bool:
+def _has_replaced(event: line_events.StaticMemberReplaced, members: Members) -> bool:
     ids = [each["member_id"] for each in members if each.get("group_instance_id") == event.group_instance_id]
     return event.old_member_id not in ids and event.member_id in (None, *ids)

@@ -14,7 +14,7 @@ from group_coordinator.observed.classic import ClassicGroup
 from group_coordinator.observed.observer import OFFSETS_PARTITIONS, Told
 from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember
 from group_coordinator.observed.teller import Look, Teller
-from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings import broker_lines as line_events
 from schemas.history import AssignedTopic, History, MemberIdentity, OffsetChange, OffsetsCommitted
 from schemas.java_hash import group_partition
 from schemas.observed_history import OffsetsRemoved
@@ -125,8 +125,8 @@ class _Group:
             self._tell.say(OffsetsRemoved, certainty="not_known", offsets=removed)
 
 
-def _rebalancing(group_id: str, generation_id: int) -> told.RebalancePrepared:
-    return told.RebalancePrepared(
+def _rebalancing(group_id: str, generation_id: int) -> line_events.RebalancePrepared:
+    return line_events.RebalancePrepared(
         group_id=group_id,
         old_generation_id=generation_id,
         trigger="not_known",

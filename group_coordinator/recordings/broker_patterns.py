@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings import broker_lines as line_events
 from group_coordinator.recordings.broker_lines import LineEvent
 from schemas.history import RebalanceTrigger
 
@@ -79,7 +79,7 @@ def _prepared(found: re.Match[str]) -> list[LineEvent]:
     reason, _, client_reason = found["reason"].partition("; client reason: ")
     trigger, member_ids, instance = _reason(reason)
     return [
-        told.RebalancePrepared(
+        line_events.RebalancePrepared(
             group_id=found["group"],
             old_generation_id=int(found["generation"]),
             trigger=trigger,
@@ -93,7 +93,7 @@ def _prepared(found: re.Match[str]) -> list[LineEvent]:
 
 def _assigned(found: re.Match[str]) -> list[LineEvent]:
     return [
-        told.AssignmentTaken(
+        line_events.AssignmentTaken(
             group_id=found["group"],
             generation_id=int(found["generation"]),
             leader_id=found["leader"],
@@ -104,7 +104,7 @@ def _assigned(found: re.Match[str]) -> list[LineEvent]:
 
 def _replaced(found: re.Match[str]) -> list[LineEvent]:
     return [
-        told.StaticMemberReplaced(
+        line_events.StaticMemberReplaced(
             group_id=found["group"],
             group_instance_id=_instance(found["instance"]) or "",
             old_member_id=found["old"],
@@ -115,17 +115,17 @@ def _replaced(found: re.Match[str]) -> list[LineEvent]:
 
 def _added(found: re.Match[str]) -> list[LineEvent]:
     instance = _instance(found.groupdict().get("instance"))
-    return [told.MemberAdded(group_id=found["group"], member_id=found["who"], group_instance_id=instance)]
+    return [line_events.MemberAdded(group_id=found["group"], member_id=found["who"], group_instance_id=instance)]
 
 
 def _departed(found: re.Match[str]) -> list[LineEvent]:
     reason = _said(found.groupdict().get("reason"))
-    return [told.MemberDeparted(group_id=found["group"], member_id=found["who"], client_reason=reason)]
+    return [line_events.MemberDeparted(group_id=found["group"], member_id=found["who"], client_reason=reason)]
 
 
 def _fenced(found: re.Match[str]) -> list[LineEvent]:
     return [
-        told.InstanceFenced(
+        line_events.InstanceFenced(
             group_id=found.groupdict().get("group") or NO_GROUP,
             member_id=found["who"],
             group_instance_id=found["instance"],
@@ -153,7 +153,7 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
     (
         r"Stabilized group (?P<group>.*) generation (?P<generation_id>-?\d+)(?: \(__consumer_offsets-\d+\))? "
         r"with (?P<members>\d+) members",
-        _of_group(told.JoinPhaseEnded, "generation_id", "members"),
+        _of_group(line_events.JoinPhaseEnded, "generation_id", "members"),
     ),
     (
         r"Assignment received from leader (?:(?P<leader>.*) )?for group (?P<group>.*) for generation "
@@ -162,11 +162,11 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
     ),
     (
         r"Group (?P<group>.*) with generation (?P<generation_id>-?\d+) is now empty",
-        _of_group(told.GroupEmptied, "generation_id"),
+        _of_group(line_events.GroupEmptied, "generation_id"),
     ),
     (
         r"Member (?P<who>.*) in group (?P<group>.*) has failed, removing it from the group",
-        _of_member(told.MemberFailed),
+        _of_member(line_events.MemberFailed),
     ),
     (
         r"Member\[group\.instance\.id .*?, member\.id (?P<who>.*)\] in group (?P<group>.*) has left, removing it",
@@ -185,16 +185,18 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
     ),
     (
         r"Group (?P<group>.*) removed (?:dynamic )?members who haven't joined: (?P<ids>.*)$",
-        lambda found: [told.MembersNotRejoined(group_id=found["group"], member_ids=_ids(found["ids"].rstrip(".")))],
+        lambda found: [
+            line_events.MembersNotRejoined(group_id=found["group"], member_ids=_ids(found["ids"].rstrip(".")))
+        ],
     ),
     (
         r"Pending member (?P<who>.*) in group (?P<group>.*) has been removed after session timeout expiration",
-        _of_member(told.PendingMemberExpired),
+        _of_member(line_events.PendingMemberExpired),
     ),
     (
         r"Dynamic [Mm]ember with unknown member id joins group (?P<group>.*) in \w+ state\. Created a new member id "
         r"(?P<who>.*) and request(?:ing)? the member to rejoin with this id",
-        _of_member(told.MemberIdGiven),
+        _of_member(line_events.MemberIdGiven),
     ),
     (
         r"Dynamic [Mm]ember with unknown member id joins group (?P<group>.*) in \w+ state\. Created a new member id "
@@ -232,35 +234,37 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
     ),
     (
         r"The following groups were deleted: (?P<ids>.*)\. A total of \d+ offsets were removed",
-        lambda found: [told.GroupDeleted(group_id=part) for part in found["ids"].split(", ")],
+        lambda found: [line_events.GroupDeleted(group_id=part) for part in found["ids"].split(", ")],
     ),
     (
         r"Group (?P<group>.*) transitioned to Dead in generation (?P<generation_id>-?\d+)",
-        _of_group(told.GroupExpired, "generation_id"),
+        _of_group(line_events.GroupExpired, "generation_id"),
     ),
-    (r"Loaded classic group (?P<group>.*) with \d+ members", _of_group(told.GroupLoaded)),
-    (r"Loading group metadata for (?P<group>.*) with generation -?\d+", _of_group(told.GroupLoaded)),
-    (r"\[GroupId=(?P<group>.*)\] Unload(?:ing|ed) group metadata for", _of_group(told.GroupUnloaded)),
-    (r"Unloading group metadata for (?P<group>.*) with generation -?\d+", _of_group(told.GroupUnloaded)),
+    (r"Loaded classic group (?P<group>.*) with \d+ members", _of_group(line_events.GroupLoaded)),
+    (r"Loading group metadata for (?P<group>.*) with generation -?\d+", _of_group(line_events.GroupLoaded)),
+    (r"\[GroupId=(?P<group>.*)\] Unload(?:ing|ed) group metadata for", _of_group(line_events.GroupUnloaded)),
+    (r"Unloading group metadata for (?P<group>.*) with generation -?\d+", _of_group(line_events.GroupUnloaded)),
 )
 _MODERN: tuple[tuple[str, Make], ...] = (
-    (_ID + r"Bumped (?:\w+ )?group epoch to (?P<epoch>\d+)", _of_group(told.EpochBumped, "epoch")),
+    (_ID + r"Bumped (?:\w+ )?group epoch to (?P<epoch>\d+)", _of_group(line_events.EpochBumped, "epoch")),
     (
         _ID + r"Computed a new target assignment for epoch (?P<epoch>\d+) with '(?P<assignor>.*)' assignor",
         lambda found: [
-            told.TargetComputed(
+            line_events.TargetComputed(
                 group_id=found["group"], epoch=int(found["epoch"]), assignor=_assignor(found["assignor"])
             )
         ],
     ),
     (
         _ID + r"(?:\w+ m|M)ember (?P<who>.*?) fenced from the group because (?P<why>.*?)\.*$",
-        lambda found: [told.MemberFencedOut(group_id=found["group"], member_id=found["who"], why=found["why"])],
+        lambda found: [line_events.MemberFencedOut(group_id=found["group"], member_id=found["who"], why=found["why"])],
     ),
     (
         _ID + r"Static member (?P<who>.*) with instance id (?P<instance>.*) temporarily left the",
         lambda found: [
-            told.StaticMemberAway(group_id=found["group"], member_id=found["who"], group_instance_id=found["instance"])
+            line_events.StaticMemberAway(
+                group_id=found["group"], member_id=found["who"], group_instance_id=found["instance"]
+            )
         ],
     ),
     (
@@ -275,14 +279,14 @@ _MODERN: tuple[tuple[str, Make], ...] = (
     (
         _ID + r"Converted the (?:empty )?\w+ group (?:.* )?to a (?P<to>classic|consumer) group",
         lambda found: [
-            told.GroupConverted(
+            line_events.GroupConverted(
                 group_id=found["group"], to_protocol="classic" if found["to"] == "classic" else "consumer"
             )
         ],
     ),
     (
         r"Cannot upgrade classic group (?P<group>.*) to consumer group: (?P<why>.*?)\.*$",
-        lambda found: [told.UpgradeRefused(group_id=found["group"], why=found["why"])],
+        lambda found: [line_events.UpgradeRefused(group_id=found["group"], why=found["why"])],
     ),
 )
 PATTERNS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings import broker_lines as line_events
 from group_coordinator.recordings.broker_lines import BrokerLine
 from group_coordinator.recordings.broker_log import BrokerLog
 from schemas.history import (
@@ -93,7 +93,7 @@ def read_coordinator_logs(paths: Sequence[Path], time_zone: tzinfo) -> Coordinat
         log.read_file(path)
     for line in sorted(log.lines, key=lambda each: each.time_ms):  # stable: lines of one broker keep their order
         group_id = line.event.group_id
-        if isinstance(line.event, told.GroupLoaded | told.GroupUnloaded):
+        if isinstance(line.event, line_events.GroupLoaded | line_events.GroupUnloaded):
             logs.moves.setdefault(group_id, []).append(line)
         elif (entry := _entry_of_line(line)) is not None:
             entries = logs.entries.setdefault(group_id, [])
@@ -117,26 +117,26 @@ def _place(entries: list[LogEntry], entry: LogEntry) -> int:
 def _entry_of_line(line: BrokerLine) -> LogEntry | None:
     ms, event = line.time_ms, line.event
     match event:
-        case told.RebalancePrepared():
+        case line_events.RebalancePrepared():
             return _prepared(ms, event)
-        case told.JoinPhaseEnded():
+        case line_events.JoinPhaseEnded():
             return LogEntry(ms, "join phase ends", event.generation_id, count=event.members)
-        case told.GroupEmptied():
+        case line_events.GroupEmptied():
             return LogEntry(ms, "group is empty", event.generation_id)
-        case told.AssignmentTaken():
+        case line_events.AssignmentTaken():
             who = frozenset() if event.leader_id is None else frozenset({event.leader_id})
             return LogEntry(ms, "assignment received", event.generation_id, who=who, count=event.members)
-        case told.MemberFailed():
+        case line_events.MemberFailed():
             return LogEntry(ms, "member expired", who=frozenset({event.member_id}))
-        case told.MemberDeparted():
+        case line_events.MemberDeparted():
             return LogEntry(ms, "member left", who=frozenset({event.member_id}))
-        case told.StaticMemberReplaced():
+        case line_events.StaticMemberReplaced():
             return LogEntry(ms, "member replaced", who=frozenset({event.old_member_id}))
         case _:
             return None
 
 
-def _prepared(time_ms: int, event: told.RebalancePrepared) -> LogEntry:
+def _prepared(time_ms: int, event: line_events.RebalancePrepared) -> LogEntry:
     cause = _TRIGGERS.get(event.trigger, event.reason)
     return LogEntry(time_ms, "rebalance starts", event.old_generation_id, cause, frozenset(event.member_ids))
 

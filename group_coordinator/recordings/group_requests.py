@@ -106,7 +106,7 @@ class GroupRequest(Struct, frozen=True, kw_only=True):
 
 
 def group_requests(logged: LoggedRequest, file_name: str, topic_ids: Mapping[str, str]) -> tuple[GroupRequest, ...]:
-    """Return the requests to groups that one logged request holds. Raises `KafkaJsonError`. Raises `KafkaJsonError`.
+    """Return the requests to groups that one logged request holds. Raises `KafkaJsonError`.
 
     `topic_ids`: topic name -> id. A commit that names its topic gets the id from there, as the broker adds it.
     """

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from group_coordinator.observed.cluster import observe
-from group_coordinator.recordings import broker_lines as told
+from group_coordinator.recordings import broker_lines as line_events
 from group_coordinator.recordings.broker_lines import BrokerLine, LineEvent
 from group_coordinator.recordings.broker_log import BrokerLog
 from schemas.events import encode_json
@@ -50,7 +50,7 @@ def read(directory: Path, text: str, zone: tzinfo = UTC) -> list[BrokerLine]:
 def test_a_line_is_understood_whatever_stands_around_it(dress: str, tmp_path: Path) -> None:
     (line,) = read(tmp_path, DRESSED[dress] + "\n")
     assert (line.time_ms, line.broker, line.partition) == (AT_MS, 2, 49)
-    assert line.event == told.RebalancePrepared(
+    assert line.event == line_events.RebalancePrepared(
         group_id="mail", old_generation_id=3, trigger="member_expired", member_ids=("mail-a-1",),
         group_instance_id=None, reason="removing member mail-a-1 on heartbeat expiration.", client_reason=None,
     )  # fmt: skip
@@ -74,7 +74,7 @@ WORDS: list[tuple[str, LineEvent]] = [
         "[GroupCoordinator 1]: Preparing to rebalance group a group (x) in state PreparingRebalance with old "
         "generation 1 (__consumer_offsets-38) (reason: Adding new member m-1 with group instance id Some(i-1); "
         "client reason: a (b)) (kafka.coordinator.group.GroupCoordinator)",
-        told.RebalancePrepared(
+        line_events.RebalancePrepared(
             group_id="a group (x)", old_generation_id=1, trigger="member_joined", member_ids=("m-1",),
             group_instance_id="i-1", client_reason="a (b)",
             reason="Adding new member m-1 with group instance id Some(i-1)",
@@ -82,28 +82,28 @@ WORDS: list[tuple[str, LineEvent]] = [
     ),
     (
         "[GroupCoordinator 1]: Group g removed dynamic members who haven't joined: Set(a-1, b-2)",
-        told.MembersNotRejoined(group_id="g", member_ids=("a-1", "b-2")),
+        line_events.MembersNotRejoined(group_id="g", member_ids=("a-1", "b-2")),
     ),
     (
         "[GroupCoordinator id=1] Group g removed members who haven't joined: [a-1].",
-        told.MembersNotRejoined(group_id="g", member_ids=("a-1",)),
+        line_events.MembersNotRejoined(group_id="g", member_ids=("a-1",)),
     ),
     (
         "[GroupCoordinator 1]: Member m-1 in group g has left, removing it from the group",
-        told.MemberDeparted(group_id="g", member_id="m-1"),
+        line_events.MemberDeparted(group_id="g", member_id="m-1"),
     ),
     (
         "[GroupCoordinator 1]: Group g transitioned to Dead in generation 4",
-        told.GroupExpired(group_id="g", generation_id=4),
+        line_events.GroupExpired(group_id="g", generation_id=4),
     ),
     (
         "[GroupCoordinator id=1] Pending member m-1 in group g has been removed after session timeout expiration.",
-        told.PendingMemberExpired(group_id="g", member_id="m-1"),
+        line_events.PendingMemberExpired(group_id="g", member_id="m-1"),
     ),
     (
         "[GroupCoordinator id=1] [GroupId s] Computed a new target assignment for epoch 3 with "
         "'org.apache.kafka.coordinator.group.assignor.SimpleAssignor@1a2b' assignor in 4ms.",
-        told.TargetComputed(group_id="s", epoch=3, assignor="SimpleAssignor"),
+        line_events.TargetComputed(group_id="s", epoch=3, assignor="SimpleAssignor"),
     ),
 ]  # fmt: skip
 
