@@ -52,6 +52,8 @@ _FIRST_POLL_S = 2.0
 _RETRY_S = 5.0
 _READING_SHARE = 3.0
 """For each second that telling takes, so many are left for reading until all is read that was there at the start."""
+_LIVE_READING_SHARE = 0.25
+"""Then each look at the topic brings what has come since, and groups that churn are told soon."""
 _TELL_S = 0.5
 _TELLING_MAX_S = 0.5
 """What cannot be told in so long is told after the next look at the topic."""
@@ -229,7 +231,7 @@ class WatchSource:
                     telling.tell(self._told(is_live=is_live))
                     is_live = self._caught_up.is_set()
                     self._describe(index, reader)
-                    share = 1.0 if is_live else _READING_SHARE
+                    share = _LIVE_READING_SHARE if is_live else _READING_SHARE
                     tell_at_s = begun_s + max(_TELL_S, (time.monotonic() - begun_s) * (1 + share))
                 if self._state is not None and self._state.is_due:
                     self._save()
