@@ -1,7 +1,7 @@
 """Pictures of the dashboard's pages, taken from a running demo and from recordings: `make screenshots` writes
 docs/images/.
 
-Needs Chromium (`CHROMIUM` names another one) and what the demo needs. It looks when the story has had its crash, its
+Needs Chromium (`CHROMIUM` names another one) and what the demo needs. It looks when the demo has had its crash, its
 deploy and its flapping member. Pictures of watched clusters are of reports on the recordings of real clusters.
 """
 
@@ -33,7 +33,7 @@ CLUSTERS = Path(__file__).parent.parent / "tests" / "fixtures" / "clusters"
 COMMAND = (sys.executable, "-m", "group_coordinator.command_line.main")
 START_TIMEOUT_S = 300
 STORY_S = 110
-"""How long the story is played before the pictures are taken."""
+"""How long the demo runs before the pictures are taken."""
 
 
 class Picture(Struct, frozen=True, kw_only=True):
