@@ -15,7 +15,7 @@ from typing import Protocol
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from group_coordinator.tables.columns import DAY, columns, quoted, table_schema
+from group_coordinator.tables.columns import CLUSTER, DAY, columns, quoted, table_schema
 from group_coordinator.tables.layout import WHOLE_HISTORY, Format, TablesError, table_path
 from group_coordinator.tables.rows import TABLES, Table
 
@@ -154,7 +154,8 @@ class ParquetSink:
             return self._spark.createDataFrame([], schema)
         if not table.changes:
             return rows
-        newest = f"row_number() over (partition by {', '.join(table.key)} order by last_seq desc) version"
+        key = (CLUSTER, *table.key) if CLUSTER in rows.columns else table.key
+        newest = f"row_number() over (partition by {', '.join(key)} order by last_seq desc) version"
         return rows.selectExpr("*", newest).where("version = 1").drop("version")
 
 

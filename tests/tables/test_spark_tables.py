@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,11 +20,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.tables.columns import columns
 from group_coordinator.tables.files import write_tables
+from group_coordinator.tables.fold import fold
 from group_coordinator.tables.layout import CHECKPOINT, Format, TablesError
-from group_coordinator.tables.rows import TABLES, Table
+from group_coordinator.tables.rows import TABLE_OF, TABLES, Table
 from group_coordinator.tables.spark_rows import fold_batch, history_from_file
 from group_coordinator.tables.spark_sinks import DeltaSink, ParquetSink, open_sink
 from group_coordinator.tables.spark_tables import history_stream, start_tables_query, write_rows, write_tables_batch
+from group_coordinator.tables.versions import TableVersions
 from schemas.history import History
 from tests.tables.example_history import example_history
 from tests.tables.spark_support import expected, raw, read_stream, tables_in, write_jsonl, write_pieces
@@ -61,6 +64,17 @@ def test_a_replays_history_file(
     same(tables_in(tables_spark, tmp_path / "tables", kind), expected_rows)
     write_tables(RECORDS, tmp_path / "without", kind)
     same(tables_in(tables_spark, tmp_path / "without", kind), expected_rows)
+
+
+@pytest.mark.parametrize("kind", ["delta", "parquet"])
+def test_equal_group_ids_of_two_clusters(tables_spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    rows = [(cluster, row) for cluster in ("prod", "test") for row in fold(RECORDS)]
+    TableVersions(tmp_path / "tables", kind, has_clusters=True).write(rows)
+    sink = open_sink(tables_spark, str(tmp_path / "tables"), kind)
+    rows_of = Counter((TABLE_OF[type(row)].name, cluster) for cluster, row in rows)
+    for name in {name for name, _ in rows_of}:
+        counts = {row[0]: row[1] for row in sink.read(TABLES[name]).groupBy("cluster").count().collect()}
+        assert counts == {cluster: rows_of[name, cluster] for cluster in ("prod", "test")}, name
 
 
 # ------------------------------------------------------------------------------------------------------------ streaming
