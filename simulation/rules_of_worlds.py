@@ -11,6 +11,7 @@ from simulation.checker import CheckResult, Violation
 from simulation.driver import Driver, Written, encode_output
 from simulation.log import tick_of, ticks_of
 from simulation.scenario import BrokerClockJump, DriverCrash, Scenario, StrayTick, WallClockJump
+from simulation.settled import why_unsettled
 from streaming.clock import REST_INTERVALS
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def check_end(world: World) -> Iterator[Violation]:
     """Check that every group settles once nothing goes wrong any more."""
     if not world.settled:
         for group_id in groups_of(world.scenario):
-            why = world.unsettled(group_id)
+            why = why_unsettled(world, group_id)
             if why:
                 yield Violation("GroupsSettle", f"{group_id} does not settle: {why}", group_id, world.ended_ms)
 

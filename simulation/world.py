@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from coordinator_state import Answer, classic_group, decode_group
+from coordinator_state import Answer
 from group_coordinator.members.action_queue import ActionQueue
 from group_coordinator.members.effects import Send
-from schemas.consumer_protocol import decode_subscription
 from schemas.events import encode_json, encode_request_event
 from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupResponse, OffsetCommitRequest, Request
@@ -26,6 +25,7 @@ from simulation.log import Log
 from simulation.process import Process
 from simulation.random_streams import RandomStreams
 from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Remake, Scenario
+from simulation.settled import why_unsettled
 from simulation.ticker import Ticker
 from simulation.topic_watch import ClusterTopics, TopicWatch
 
@@ -66,6 +66,8 @@ class World:
         self.subscriptions: dict[str, tuple[str, ...]] = {}
         """What members and instances have subscribed to since; a static member keeps it over a restart."""
         self.trace: list[TraceLine] = []
+        self.decided: dict[str, JoinGroupResponse] = {}
+        """What the leader of a group's last generation was told of its members, to share out the partitions."""
         self.ended_ms = 0
         """When the last fault is over."""
         self._actions = ActionQueue()
@@ -90,8 +92,6 @@ class World:
             )
             for shard, driver in enumerate(self.drivers)
         ]
-        self._decided: dict[str, JoinGroupResponse] = {}
-        """What the leader of a group's last generation was told of its members, to share out the partitions."""
 
     # ----------------------------------------------------------------------------------------------------- the agenda
 
@@ -190,49 +190,7 @@ class World:
 
     def is_settled(self) -> bool:
         """Return whether in every group each partition has one owner and no member is about to change that."""
-        return all(not self.unsettled(group_id) for group_id in {plan.group_id for plan in self.scenario.members})
-
-    def unsettled(self, group_id: str) -> str:
-        """Return why a group is not settled; empty if it is."""
-        owners: dict[object, str] = {}
-        topics: dict[str, None] = {}
-        for process in self.alive(group_id):
-            member = process.member
-            if member.state != "stable" or member.is_rejoining:
-                return f"{process.name} is {member.state}" + (" and means to rejoin" if member.is_rejoining else "")
-            topics |= dict.fromkeys(self._assigned_topics(process))
-            for partition in process.owned:
-                if partition in owners:
-                    return f"{partition.topic}-{partition.partition} belongs to {owners[partition]} and {process.name}"
-                owners[partition] = process.name
-        missing = sum(self.topics.get(topic, 0) for topic in topics) - len(owners)
-        if missing:
-            return f"{missing} partitions have no owner"
-        return self._unsettled_members(group_id)
-
-    def _assigned_topics(self, process: Process) -> tuple[str, ...]:
-        """The topics that a generation's leader shares out for a member: those to which it subscribes.
-
-        Kafka's coordinator takes no notice of another subscription with which a static member comes back (KIP-814 and
-        before): until the next rebalance those of its earlier self hold.
-        """
-        decided = self._decided.get(process.plan.group_id)
-        if process.plan.instance_id is not None and decided is not None:
-            for member in decided.members:
-                if (
-                    member.group_instance_id == process.plan.instance_id
-                    and member.member_id != process.member.member_id
-                ):
-                    return decode_subscription(member.metadata).topics
-        return process.member.subscription
-
-    def _unsettled_members(self, group_id: str) -> str:
-        """Return how the group's members differ from the running processes."""
-        blobs = self.drivers[self.shard_of(group_id)].states.get(group_id)
-        in_group = () if blobs is None else tuple(classic_group(decode_group(*blobs)).members)
-        alive = [process.member.member_id for process in self.alive(group_id)]
-        ghosts = [member_id for member_id in in_group if member_id not in alive]
-        return f"{', '.join(ghosts)} is a member, and nobody's" if ghosts else ""
+        return all(not why_unsettled(self, group_id) for group_id in {plan.group_id for plan in self.scenario.members})
 
     # --------------------------------------------------------------------------------------------------------- network
 
@@ -287,7 +245,7 @@ class World:
             and answer.response.members
             and not answer.response.skip_assignment
         ):
-            self._decided[answer.group_id] = answer.response
+            self.decided[answer.group_id] = answer.response
         process = self._senders.get(answer.request_id)
         if process is None:
             return

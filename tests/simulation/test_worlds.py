@@ -15,7 +15,7 @@ from simulation.command import main, try_seed
 from simulation.driver import encode_output
 from simulation.request_sequence import RequestSequence
 from simulation.run import case_of, run_case
-from simulation.scenario import BrokerPause, MemberPlan, Scenario, Subscribe
+from simulation.scenario import BrokerPause, Close, MemberPlan, Scenario, SlowPoll, Subscribe
 
 SEEDS = 1_500
 """A thousand worlds, and half as many sequences."""
@@ -28,8 +28,8 @@ def test_nothing_is_broken(first: int) -> None:
     assert ["\n".join(finding.lines()) for finding in findings] == []
 
 
-FOUND_ONCE = (1_004_050, 1_010_584, 20_003_083, 20_043_072, 21_004_024, 22_029_502, 22_054_875)
-"""Seeds that a long search found: three by faults of the coordinator, four by faults of the judges."""
+FOUND_ONCE = (1_004_050, 1_010_584, 20_003_083, 20_043_072, 21_004_024, 22_029_502, 22_054_875, 24_100_348)
+"""Seeds that a long search found: three by faults of the coordinator, five by faults of the judges."""
 
 
 @pytest.mark.parametrize("seed", FOUND_ONCE)
@@ -152,6 +152,45 @@ def test_topics_with_which_a_static_member_comes_back_wait_for_the_next_rebalanc
     outcome = run_case(scenario)
     assert outcome.violations == []
     assert any("readers-0: gets orders-0, orders-1" in f"{line.who}: {line.text}" for line in outcome.trace[-3:])
+
+
+def test_what_a_static_member_gave_up_before_it_closed_waits_for_the_next_rebalance() -> None:
+    """As in Kafka: a cooperative member that gives up a partition has to join again before somebody else gets it, and
+    a static member that closes in between comes back into its generation without a rebalance."""
+    topics = {0: ("orders", "clicks"), 1: ("orders",), 2: ("orders", "clicks"), 3: ("orders", "clicks")}
+    members = tuple(
+        MemberPlan(
+            name=f"readers-{number}",
+            group_id="readers",
+            topics=subscribed,
+            start_ms=2_842 if number == 1 else 0,
+            instance_id=f"readers-i{number}",
+            assignors=("cooperative-sticky",),
+            session_timeout_ms=6_000,
+            heartbeat_interval_ms=1_500,
+            poll_every_ms=200,
+            auto_commit_interval_ms=3_000 if number == 3 else 1_000,
+        )
+        for number, subscribed in topics.items()
+    )
+    scenario = Scenario(
+        seed=24_100_348,
+        config=GroupConfig(group_min_session_timeout_ms=6_000, group_initial_rebalance_delay_ms=0),
+        topics={"orders": 1, "clicks": 4},
+        members=members,
+        faults=(
+            SlowPoll(member="readers-0", at_ms=4_107, for_ms=3_796),
+            Close(member="readers-2", at_ms=8_478, back_after_ms=1_314),
+        ),
+        faults_end_ms=9_478,
+        coordinator_starts_ms=1_000,
+        batch_every_ms=(50, 50),
+    )
+    outcome = run_case(scenario)
+    assert outcome.violations == []
+    told = [f"{line.who}: {line.text}" for line in outcome.trace]
+    assert "readers-2: gives up orders-0" in told
+    assert not any("gets orders-0" in line for line in told[told.index("readers-2: gives up orders-0") :])
 
 
 def test_the_command_counts_and_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
