@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,6 +107,8 @@ def test_polls_where_the_topic_is_not_read(kafka: EmbeddedKafka, admin: AdminCli
         assert polled.name == "polls of groups"
         assert polled.to_ms is not None
         assert (refused.kind, refused.problem) == ("offsets_log", "not read")
+        assert source.process_id is not None
+        os.kill(source.process_id, signal.SIGABRT)  # as librdkafka does where coordinators are away
         member.close()
         wait(lambda: (facts := index.facts(topic_prefix)) is not None and facts.state == "Empty")
     finally:

@@ -1,0 +1,149 @@
+"""The groups of a cluster as the admin API shows them now.
+
+librdkafka asks. It can abort its process where coordinators are away (its issue 4605), so `answer_polls` runs in a
+process of its own (`separate_process`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from multiprocessing.connection import Connection
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, MemberDescription
+from msgspec import Struct
+
+from group_coordinator.kafka_topics.described import brokers_of
+from group_coordinator.kafka_topics.errors import TIMEOUT_S, TopicReadError, explaining
+from group_coordinator.observed.polled import PolledGroup
+from schemas.history import AssignedTopic, MemberIdentity
+
+_DESCRIBED_AT_ONCE = 200
+_STATES = {
+    "STABLE": "Stable",
+    "EMPTY": "Empty",
+    "DEAD": "Dead",
+    "PREPARING_REBALANCING": "PreparingRebalance",
+    "COMPLETING_REBALANCING": "CompletingRebalance",
+}
+_log = logging.getLogger(__name__)
+
+CLUSTER, GROUPS = "cluster", "groups"
+"""What can be asked: of which cluster these groups are, and all groups."""
+
+Offsets = Mapping[tuple[str, int], int]
+
+
+class Poll(Struct, frozen=True, kw_only=True):
+    """An answer: what can be seen of the cluster, or of its groups."""
+
+    cluster_id: str = ""
+    brokers: Mapping[int, str] = {}
+    """Host and port by number."""
+    groups: tuple[PolledGroup, ...] = ()
+    refused: int = 0
+    """Groups that this client may not describe."""
+    problem: str = ""
+    """Why nothing is shown; a sentence."""
+
+
+def answer_polls(connection: Connection, properties: Mapping[str, str]) -> None:
+    """Answer each of `CLUSTER` and `GROUPS` with a `Poll`, until the other side is gone: the main function of a process.
+
+    `properties` are librdkafka's.
+    """
+    admin = AdminClient({"log_level": "0", **properties})
+    while True:
+        question = connection.recv()
+        try:
+            with explaining(properties):
+                poll = _cluster(admin) if question == CLUSTER else _groups(admin)
+        except (TopicReadError, TimeoutError) as problem:
+            poll = Poll(problem=str(problem) or f"Kafka does not answer within {TIMEOUT_S:g} s.")
+        connection.send(poll)
+
+
+def _cluster(admin: AdminClient) -> Poll:
+    _group_ids(admin)
+    metadata = admin.list_topics(timeout=TIMEOUT_S)
+    return Poll(cluster_id=metadata.cluster_id or "", brokers=brokers_of(metadata))
+
+
+def _groups(admin: AdminClient) -> Poll:
+    refused: list[str] = []
+    groups = tuple(_described(admin, _group_ids(admin), refused))
+    return Poll(groups=groups, refused=len(refused))
+
+
+def _group_ids(admin: AdminClient) -> list[str]:
+    """Raises KafkaException, TimeoutError where nothing is answered."""
+    listed = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S + 1)
+    return [group.group_id for group in listed.valid]
+
+
+def _described(admin: AdminClient, group_ids: list[str], refused: list[str]) -> Iterator[PolledGroup]:
+    for begin in range(0, len(group_ids), _DESCRIBED_AT_ONCE):
+        asked_ids = group_ids[begin : begin + _DESCRIBED_AT_ONCE]
+        descriptions = admin.describe_consumer_groups(asked_ids, request_timeout=TIMEOUT_S)
+        offsets = {
+            group_id: admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group_id)], request_timeout=TIMEOUT_S
+            )[group_id]
+            for group_id in asked_ids
+        }
+        for group_id, future in descriptions.items():
+            try:
+                group = future.result(TIMEOUT_S + 1)
+            except (KafkaException, TimeoutError) as problem:
+                _log.debug("group %s is not described: %s", group_id, problem)
+                if _is_refusal(problem):
+                    refused.append(group_id)
+                continue
+            yield _polled(group, _offsets(offsets[group_id]))
+
+
+def _is_refusal(problem: Exception) -> bool:
+    error = problem.args[0] if problem.args else None
+    return isinstance(error, KafkaError) and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+
+
+def _polled(group: ConsumerGroupDescription, offsets: Offsets | None) -> PolledGroup:
+    return PolledGroup(
+        group_id=group.group_id,
+        state=_STATES.get(group.state.name, group.state.name.title()),
+        protocol_type="consumer",
+        assignor=group.partition_assignor or None,
+        members={member.member_id: (_identity(member), _topics(member)) for member in group.members},
+        offsets=offsets,
+    )
+
+
+def _identity(member: MemberDescription) -> MemberIdentity:
+    return MemberIdentity(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id or None,
+        client_id=member.client_id or "",
+        client_host=member.host or "",
+    )
+
+
+def _topics(member: MemberDescription) -> tuple[AssignedTopic, ...]:
+    numbers: dict[str, list[int]] = {}
+    partitions: Iterable[Any] = member.assignment.topic_partitions if member.assignment else ()
+    for partition in partitions:
+        numbers.setdefault(partition.topic, []).append(partition.partition)
+    return tuple(AssignedTopic(topic=topic, partitions=tuple(sorted(numbers[topic]))) for topic in sorted(numbers))
+
+
+def _offsets(future: Any) -> Offsets | None:
+    try:
+        partitions = future.result(TIMEOUT_S + 1).topic_partitions or ()
+    except (KafkaException, TimeoutError):
+        return None
+    return {
+        (partition.topic, partition.partition): partition.offset
+        for partition in partitions
+        if partition.error is None and partition.offset >= 0
+    }
