@@ -174,7 +174,7 @@ class GroupFacts(GroupFold):
         if entered == (self.state, self.state_since_ms, self.generation_id):
             return  # as when a life began
         self.state, self.state_since_ms, self.generation_id = entered
-        if state in WITHOUT_MEMBERS:
+        if state in WITHOUT_MEMBERS and not isinstance(record, GroupConverted):  # members go over with their group
             self.members, self.waiting = {}, {}
         if state == GroupState.DEAD:
             self.offsets = {}

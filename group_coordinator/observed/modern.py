@@ -6,7 +6,7 @@ members went and which assignor was used; reasons of epochs are in no log.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from group_coordinator.observed.modern_records import AWAY, Current, Step
 from group_coordinator.observed.teller import Teller
@@ -117,6 +117,18 @@ class ModernGroup:
                 rack_id=None,
                 uses_classic_protocol=True,
             )
+
+    def find(self, members: Iterable[ConsumerMember], epoch: int) -> None:
+        """Begin in this epoch, with members of whom nothing is known before."""
+        self._is_known = True
+        self._tell.generation_id = epoch
+        self._tell.say(RecordingGap, certainty="not_known", reason=BEFORE)
+        for member in members:
+            self.members[member.member.member_id] = member
+            self._tell.say(ConsumerMemberJoined, certainty="not_known", joined=member)
+        self._tell.say(
+            GroupEpochBumped, certainty="not_known", protocol=self.kind, reasons=("not_known",), metadata_hash=None
+        )
 
     # --------------------------------------------------------------------------------------------------------- steps
 

@@ -7,19 +7,24 @@ seen; they are not Kafka's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 
 from group_coordinator.observed.classic import ClassicGroup
+from group_coordinator.observed.modern import Hints, ModernGroup
+from group_coordinator.observed.modern_records import Current, State, Step
 from group_coordinator.observed.observer import OFFSETS_PARTITIONS, Told
 from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember
 from group_coordinator.observed.teller import Look, Teller
 from group_coordinator.recordings import broker_lines as line_events
 from schemas.history import AssignedTopic, History, MemberIdentity, OffsetChange, OffsetsCommitted
 from schemas.java_hash import group_partition
-from schemas.observed_history import OffsetsRemoved
+from schemas.observed_history import ConsumerMember, GroupConverted, GroupKind, MembersReconciled, OffsetsRemoved
 
 STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"
+_T = TypeVar("_T")
+
 _BEFORE_FIRST = 1
 """Something was there before the first poll."""
 _REBALANCES = "a poll finds the group rebalancing; why is not known"
@@ -37,6 +42,9 @@ class PolledGroup(Struct, frozen=True, kw_only=True):
     """By member id: who it is, and what it has."""
     offsets: Mapping[tuple[str, int], int] | None
     """The committed offset of each topic and partition; None: they were not asked for, or not told."""
+    kind: Literal["classic"] | GroupKind = "classic"
+    targets: Mapping[str, tuple[AssignedTopic, ...]] = {}
+    """By member id, where the group has a target assignment: what the member shall have."""
 
 
 class Polls:
@@ -68,22 +76,88 @@ class _Group:
         self._shown: Mapping[str, object] | None = None
         """The members as of the last stable poll; None: the group rebalances, or nothing is known of it."""
         self._offsets: dict[tuple[str, int], int] = {}
+        self._modern: ModernGroup | None = None
+        """While the group is not a classic one."""
+        self._current: dict[str, Current] = {}
+        self._targets: Mapping[str, tuple[AssignedTopic, ...]] = {}
 
     def look(self, at_ms: int, group: PolledGroup | None) -> list[History]:
         """None: the group is not there."""
         self._tell.look_at(Look(timestamp_ms=at_ms))
         if group is None or group.state == DEAD:
-            self._classic.tombstone()
-            self._shown, self._counted, self._offsets = None, _BEFORE_FIRST, {}
+            self._die()
+        elif group.kind != "classic":
+            self._look_at_modern(group, group.kind)
         elif group.state in (STABLE, EMPTY):
             if self._shown != group.members:
                 self._store(at_ms, group)
-        elif self._shown is not None:
+        elif self._shown is not None and self._modern is None:
             self._shown = None
             self._classic.line(_rebalancing(group.group_id, self._tell.generation_id), ())
         if group is not None and group.offsets is not None:
             self._commit(group.offsets)
         return self._tell.take_history()
+
+    def _die(self) -> None:
+        if self._modern is None:
+            self._classic.tombstone()
+        else:
+            members = dict.fromkeys(self._modern.members)
+            self._modern.step(Step(kind=self._modern.kind, members=members, is_deleted=True))
+            self._tell.life += 1
+            self._tell.generation_id = 0
+        self._modern, self._shown, self._counted, self._offsets = None, None, _BEFORE_FIRST, {}
+        self._current, self._targets = {}, {}
+
+    def _look_at_modern(self, group: PolledGroup, kind: GroupKind) -> None:
+        """Take a group that has a target assignment, and members that come to it one by one."""
+        members = {member_id: _consumer_member(identity) for member_id, (identity, _) in group.members.items()}
+        conversion, is_first = None, False
+        if self._modern is None:
+            self._modern = ModernGroup(self._tell, kind, Hints())
+            if self._classic.members:
+                classic_members = self._classic.members
+                self._classic.leave_protocol()
+                conversion = self._tell.say(GroupConverted, to_protocol=kind)
+                self._modern.convert(classic_members)
+            else:
+                is_first = True
+                self._counted += 1
+                self._modern.find(members.values(), self._counted)
+        step = Step(
+            kind=kind,
+            members=_changes(self._modern.members, members),
+            targets=_changes(self._targets, group.targets),
+        )
+        if step.members or (step.targets and self._shown is not None):
+            self._counted += 1
+        if step.members or step.targets:
+            step.epoch = step.target_epoch = self._counted
+        self._targets, self._shown = dict(group.targets), group.members
+        current = {member_id: self._current_of(group, member_id) for member_id in group.members}
+        step.current = _changes(self._current, current)
+        self._current = current
+        if step.members or step.targets or step.current:
+            self._modern.step(step, conversion)
+        if is_first and group.state == STABLE:
+            self._tell.say(MembersReconciled, assignment_epoch=self._counted)
+
+    def _current_of(self, group: PolledGroup, member_id: str) -> Current:
+        """Return how far a member has come. A poll does not show its epoch: it has ours once the group is stable."""
+        _, assigned = group.members[member_id]
+        before = self._current.get(member_id)
+        is_there = group.state == STABLE
+        epoch = self._counted if is_there or before is None else before.member_epoch
+        state: State = "stable" if is_there else "unknown"
+        if before is not None and (before.assigned, before.member_epoch, before.state) == (assigned, epoch, state):
+            return before
+        return Current(
+            member_epoch=epoch,
+            previous_epoch=epoch if before is None else before.member_epoch,
+            state=state,
+            assigned=assigned,
+            pending_revocation=(),
+        )
 
     def _store(self, at_ms: int, group: PolledGroup) -> None:
         self._shown = group.members
@@ -100,17 +174,22 @@ class _Group:
         }
         self._profiles.clear()
         self._profiles.update(members)
-        self._classic.stored(
-            StoredGeneration(
-                generation_id=self._counted,
-                protocol_type=group.protocol_type,
-                protocol_name=group.assignor,
-                leader_id=None,
-                state_since_ms=None,
-                stored_ms=at_ms,
-                members=members,
-            )
+        generation = StoredGeneration(
+            generation_id=self._counted,
+            protocol_type=group.protocol_type,
+            protocol_name=group.assignor,
+            leader_id=None,
+            state_since_ms=None,
+            stored_ms=at_ms,
+            members=members,
         )
+        if self._modern is None:
+            self._classic.stored(generation)
+            return
+        departures = self._modern.become_classic(members)
+        self._modern, self._current, self._targets = None, {}, {}
+        self._tell.say(GroupConverted, to_protocol="classic")
+        self._classic.take_up_protocol(generation, departures)
 
     def _commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         before = self._offsets
@@ -123,6 +202,24 @@ class _Group:
         if gone:
             removed = tuple(OffsetChange(*place, None, before[place]) for place in gone)
             self._tell.say(OffsetsRemoved, certainty="not_known", offsets=removed)
+
+
+def _changes(before: Mapping[str, _T], now: Mapping[str, _T]) -> dict[str, _T | None]:
+    """Return what is there now and was not, or was another; and None for what has gone."""
+    changes: dict[str, _T | None] = dict.fromkeys(key for key in before if key not in now)
+    return changes | {key: value for key, value in now.items() if before.get(key) != value}
+
+
+def _consumer_member(identity: MemberIdentity) -> ConsumerMember:
+    return ConsumerMember(
+        member=identity,
+        rebalance_timeout_ms=None,
+        subscribed_topics=None,
+        subscribed_regex=None,
+        server_assignor=None,
+        rack_id=None,
+        uses_classic_protocol=False,
+    )
 
 
 def _rebalancing(group_id: str, generation_id: int) -> line_events.RebalancePrepared:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, MemberDescription
+from confluent_kafka import ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, MemberAssignment, MemberDescription
 from msgspec import Struct
 
 from group_coordinator.kafka_topics.described import brokers_of
@@ -50,7 +50,7 @@ class Poll(Struct, frozen=True, kw_only=True):
 
 
 def answer_polls(connection: Connection, properties: Mapping[str, str]) -> None:
-    """Answer each of `CLUSTER` and `GROUPS` with a `Poll`, until the other side is gone: the main function of a process.
+    """Answer `CLUSTER` and `GROUPS` with a `Poll` each, until the other side is gone: the main function of a process.
 
     `properties` are librdkafka's.
     """
@@ -110,13 +110,18 @@ def _is_refusal(problem: Exception) -> bool:
 
 
 def _polled(group: ConsumerGroupDescription, offsets: Offsets | None) -> PolledGroup:
+    is_consumer_group = group.type == ConsumerGroupType.CONSUMER
     return PolledGroup(
         group_id=group.group_id,
         state=_STATES.get(group.state.name, group.state.name.title()),
         protocol_type="consumer",
         assignor=group.partition_assignor or None,
-        members={member.member_id: (_identity(member), _topics(member)) for member in group.members},
+        members={member.member_id: (_identity(member), _topics(member.assignment)) for member in group.members},
         offsets=offsets,
+        kind="consumer" if is_consumer_group else "classic",
+        targets={
+            member.member_id: _topics(member.target_assignment) for member in group.members if member.target_assignment
+        },
     )
 
 
@@ -129,9 +134,9 @@ def _identity(member: MemberDescription) -> MemberIdentity:
     )
 
 
-def _topics(member: MemberDescription) -> tuple[AssignedTopic, ...]:
+def _topics(assignment: MemberAssignment | None) -> tuple[AssignedTopic, ...]:
     numbers: dict[str, list[int]] = {}
-    partitions: Iterable[Any] = member.assignment.topic_partitions if member.assignment else ()
+    partitions: Iterable[Any] = assignment.topic_partitions if assignment else ()
     for partition in partitions:
         numbers.setdefault(partition.topic, []).append(partition.partition)
     return tuple(AssignedTopic(topic=topic, partitions=tuple(sorted(numbers[topic]))) for topic in sorted(numbers))

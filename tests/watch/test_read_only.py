@@ -25,6 +25,7 @@ from tests.watch.request_log import Asked, asked_by_watchers, logging_broker
 pytestmark = pytest.mark.kafka
 
 TOPIC = "orders"
+GROUPS = ("of-classic", "of-consumer")
 READS = {"API_VERSIONS", "METADATA", "DESCRIBE_CLUSTER", "DESCRIBE_TOPIC_PARTITIONS", "LIST_OFFSETS", "FETCH"}
 POLLS = READS | {"LIST_GROUPS", "FIND_COORDINATOR", "DESCRIBE_GROUPS", "CONSUMER_GROUP_DESCRIBE", "OFFSET_FETCH"}
 
@@ -102,10 +103,12 @@ def test_polls(broker: tuple[EmbeddedKafka, str]) -> None:
     with living_groups(kafka):
         source.start(index)
         try:
-            wait_until(lambda: all(owners(index, group) == 2 for group in ("of-classic", "of-consumer")))
+            wait_until(lambda: all(owners(index, group) == 2 for group in GROUPS))
             wait_until(lambda: TOPIC in topics_of("LIST_OFFSETS", asked_by_watchers(kafka.log_file)[before:]))
+            kinds = {group: facts.kind for group in GROUPS if (facts := index.facts(group)) is not None}
         finally:
             source.stop()
+    assert kinds == {"of-classic": "classic", "of-consumer": "consumer"}
     asked = asked_by_watchers(kafka.log_file)[before:]
     assert {"LIST_GROUPS", "DESCRIBE_GROUPS", "OFFSET_FETCH"} <= {each.api for each in asked} <= POLLS
     assert_nothing_is_made(asked)

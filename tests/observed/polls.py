@@ -1,0 +1,52 @@
+"""Polls that an admin client made of recorded clusters."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+from group_coordinator.observed.polled import PolledGroup
+from schemas.history import AssignedTopic, MemberIdentity
+from tests.observed.recorded import CLUSTERS
+
+
+def asked(name: str) -> list[dict[str, Any]]:
+    with gzip.open(CLUSTERS / f"{name}.admin.jsonl.gz") as file:
+        return [each for each in map(json.loads, file) if "groups" in each]
+
+
+def polled(group: dict[str, Any]) -> PolledGroup:
+    return PolledGroup(
+        group_id=group["group"],
+        state=group["state"],
+        protocol_type=group["protocol_type"],
+        assignor=group["assignor"] or None,
+        members={each["member_id"]: (identity(each), topics(each["assignment"])) for each in group.get("members", ())},
+        offsets={place(each): offset for each, offset in group["offsets"].items()} if "offsets" in group else None,
+        kind="consumer" if group.get("type") == "Consumer" else "classic",
+        targets={
+            each["member_id"]: topics(each["target"]) for each in group.get("members", ()) if each.get("target") is not None
+        },
+    )
+
+
+def identity(member: dict[str, Any]) -> MemberIdentity:
+    return MemberIdentity(
+        member_id=member["member_id"],
+        group_instance_id=member.get("instance_id"),
+        client_id=member["client_id"],
+        client_host=member["host"],
+    )
+
+
+def topics(places: list[str]) -> tuple[AssignedTopic, ...]:
+    found: dict[str, list[int]] = {}
+    for topic, number in map(place, places):
+        found.setdefault(topic, []).append(number)
+    return tuple(AssignedTopic(topic=topic, partitions=tuple(numbers)) for topic, numbers in sorted(found.items()))
+
+
+def place(text: str) -> tuple[str, int]:
+    topic, _, number = text.rpartition("-")
+    return topic, int(number)
