@@ -27,8 +27,8 @@ from group_coordinator.watch.writing import GroupHistory
 
 INTERVAL_S = 5.0
 _LOST = (
-    "Groups are polled every {:g} s, because the offsets topic is not read ({}). Generations and epochs are counted here "
-    "and are not Kafka's."
+    "Groups are polled every {:g} s, because the offsets topic is not read ({}). "
+    "Generations and epochs are counted here and are not Kafka's."
 )
 _GRANT = "It needs the right to describe groups: --operation Describe --group '*'."
 _ABORTED = "The Kafka client was aborted, as it can be while coordinators are away; it is started again."

@@ -17,16 +17,17 @@ def asked(name: str) -> list[dict[str, Any]]:
 
 
 def polled(group: dict[str, Any]) -> PolledGroup:
+    members = group.get("members", ())
     return PolledGroup(
         group_id=group["group"],
         state=group["state"],
         protocol_type=group["protocol_type"],
         assignor=group["assignor"] or None,
-        members={each["member_id"]: (identity(each), topics(each["assignment"])) for each in group.get("members", ())},
-        offsets={place(each): offset for each, offset in group["offsets"].items()} if "offsets" in group else None,
+        members={member["member_id"]: (identity(member), topics(member["assignment"])) for member in members},
+        offsets={place(name): offset for name, offset in group["offsets"].items()} if "offsets" in group else None,
         kind="consumer" if group.get("type") == "Consumer" else "classic",
         targets={
-            each["member_id"]: topics(each["target"]) for each in group.get("members", ()) if each.get("target") is not None
+            member["member_id"]: topics(member["target"]) for member in members if member.get("target") is not None
         },
     )
 

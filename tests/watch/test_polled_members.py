@@ -13,7 +13,7 @@ from schemas.history import AssignedTopic
 from tests.observed.polls import asked, polled
 
 IN_PLACE = ("Stable", "Empty", "Reconciling", "Assigning")
-"""States in which a poll shows the members; while a classic group rebalances, those of its last generation are shown."""
+"""States in which a poll shows the members. While a classic group rebalances, its last members are shown."""
 
 
 def shared_out(group: PolledGroup) -> Iterable[tuple[AssignedTopic, ...]]:
