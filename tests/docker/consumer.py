@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from group_coordinator.members.kafka_member import Member
+from tests.waiting import wait_until
 
 GROUP, TOPIC, PARTITIONS = "readers", "orders", 3
 _LIMIT_S = 120
@@ -24,10 +24,12 @@ def new_member(servers: str) -> Member:
 
 def poll_until(member: Member, condition: Callable[[], bool]) -> None:
     """Let a member live until then. A member that nobody polls is expired."""
-    deadline_s = time.monotonic() + _LIMIT_S
-    while not condition():
+
+    def holds() -> bool:
         member.poll(0.2)
-        assert time.monotonic() < deadline_s
+        return condition()
+
+    wait_until(holds, _LIMIT_S, interval_s=0)
 
 
 def owns_all(member: Member) -> bool:

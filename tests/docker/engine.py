@@ -6,10 +6,11 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 KAFKA_IMAGE = "apache/kafka:4.3.1"
@@ -76,15 +77,19 @@ def inspect(container: str) -> Any:
 
 
 def wait_until_healthy(container: str) -> None:
-    """Returns when the image's own health check says so. Raises EngineError with the end of the log."""
-    deadline_s = time.monotonic() + HEALTH_TIMEOUT_S
-    while (state := inspect(container))["Health"]["Status"] != "healthy":
-        if not state["Running"] or time.monotonic() > deadline_s:
-            raise EngineError(
-                f"{container} is {state['Status']}, {state['Health']['Status']}\n"
-                f"{docker('logs', '--tail', '50', container)}"
-            )
-        time.sleep(0.5)
+    """Returns when the image's own health check says so. A failure shows the end of the log."""
+
+    def is_healthy() -> bool:
+        state = inspect(container)
+        assert state["Running"], otherwise()
+        return bool(state["Health"]["Status"] == "healthy")
+
+    def otherwise() -> str:
+        state = inspect(container)
+        log = docker("logs", "--tail", "50", container)
+        return f"{container} is {state['Status']}, {state['Health']['Status']}\n{log}"
+
+    wait_until(is_healthy, HEALTH_TIMEOUT_S, otherwise, interval_s=0.5)
 
 
 def remove(kind: Sequence[str], *names: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -52,12 +51,14 @@ class Reader:
         consumer = Consumer(self._settings)
         consumer.subscribe([self._topic])
         values: list[bytes] = []
-        deadline = time.monotonic() + TIMEOUT_S
-        while len(values) < count:
-            assert time.monotonic() < deadline, f"{len(values)} of {count} records"
+
+        def has_read_all() -> bool:
             message = consumer.poll(0.5)
             if message is not None and message.error() is None:
                 values.append(bytes(message.value() or b""))
+            return len(values) >= count
+
+        wait_until(has_read_all, TIMEOUT_S, lambda: f"{len(values)} of {count} records", interval_s=0)
         (done,) = consumer.commit(asynchronous=False)
         assert done.error is None
         consumer.close()

@@ -77,13 +77,15 @@ def poll_until(
     members: list[Member], condition: Callable[[], bool], limit_s: float = 20, values: list[str] | None = None
 ) -> list[str]:
     """Poll them all in turn until the condition holds; returns what they read, behind the values that are given."""
-    values = [] if values is None else values
-    until_s = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < until_s, f"not within {limit_s} s"
+    read = [] if values is None else values
+
+    def holds() -> bool:
         for member in members:
-            values += [(record.value or b"").decode() for record in member.poll(0.02)]
-    return values
+            read.extend((record.value or b"").decode() for record in member.poll(0.02))
+        return condition()
+
+    wait_until(holds, limit_s, f"not within {limit_s} s", interval_s=0)
+    return read
 
 
 

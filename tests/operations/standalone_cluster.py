@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -19,6 +18,7 @@ from typing import Any
 import pyspark
 
 from group_coordinator.embedded_kafka.broker import free_port
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 SPARK = Path(pyspark.__file__).parent
@@ -56,15 +56,13 @@ class Cluster:
             yield self
 
     def _wait_for_workers(self, number: int) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < deadline:
+        def are_alive() -> bool:
             try:
-                if self.state()["aliveworkers"] == number:
-                    return
+                return bool(self.state()["aliveworkers"] == number)
             except (OSError, ValueError):  # not there yet, or a page that says so
-                pass
-            time.sleep(0.3)
-        raise AssertionError(f"the cluster did not start: see {self._directory}")
+                return False
+
+        wait_until(are_alive, START_TIMEOUT_S, f"the cluster did not start: see {self._directory}", interval_s=0.3)
 
     def _process(self, name: str, role: str, *arguments: str) -> Any:
         command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}", *arguments]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +32,7 @@ from tests.operations.standalone_cluster import (
     environment_without_us,
     process,
 )
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.spark, pytest.mark.kafka]
 
@@ -83,7 +83,7 @@ def test_spark_submit_to_two_workers(listener: Listener, packages: Path, tmp_pat
         with process(tmp_path / "submit.log", command, cluster.environment, tmp_path) as submitted:
             wait_until_ready(port, submitted, tmp_path)
             assert [worker["coresused"] for worker in cluster.state()["workers"]] == [1, 1]
-            assert commits_answered(config) == set(GROUPS)
+            require_commits_are_answered(config)
     log = (tmp_path / "submit.log").read_text()
     assert "The coordinator runs" in log
     assert " INFO " not in log.partition("Starting Spark")[2], "the log is that of `run`"
@@ -99,19 +99,22 @@ def toml(config: StreamingConfig, checkpoint: Path) -> str:
 
 
 def wait_until_ready(port: int, submitted: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < deadline and submitted.poll() is None:
+    def is_ready() -> bool:
+        assert submitted.poll() is None, otherwise()
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=5):
-                return
+                return True
         except OSError:  # not there yet, or 503
-            time.sleep(0.5)
-    pytest.fail(f"not ready; exit code {submitted.poll()}\n{(tmp_path / 'submit.log').read_text()[-6_000:]}")
+            return False
+
+    def otherwise() -> str:
+        return f"not ready; exit code {submitted.poll()}\n{(tmp_path / 'submit.log').read_text()[-6_000:]}"
+
+    wait_until(is_ready, TIMEOUT_S, otherwise, interval_s=0.5)
 
 
-def commits_answered(config: StreamingConfig) -> set[str]:
-    """Commit offsets of several groups, so that both tasks of a batch have work;
-    the groups that were told of success."""
+def require_commits_are_answered(config: StreamingConfig) -> None:
+    """Commit offsets of several groups, so that both tasks of a batch have work; each is told of success."""
     topics, properties = config.topic_settings.topics, config.client_properties
     producer = Producer({**properties, "log_level": 0})
     for group_id in GROUPS:
@@ -124,12 +127,16 @@ def commits_answered(config: StreamingConfig) -> set[str]:
         )
         producer.produce(topics.events, key=group_id.encode(), value=event)
     producer.flush()
-    deadline, answered = time.monotonic() + TIMEOUT_S, set[str]()
-    while answered != set(GROUPS) and time.monotonic() < deadline:
+
+    def answered() -> set[str]:
+        groups = set[str]()
         for message in read_topic(properties, topics.responses):
             envelope, response = decode_response_event(message.value() or b"")
             assert isinstance(response, OffsetCommitResponse)
             if response.topics[0].partitions[0].error_code == 0:
-                answered.add(envelope.group_id)
-        time.sleep(0.5)
-    return answered
+                groups.add(envelope.group_id)
+        return groups
+
+    wait_until(
+        lambda: answered() == set(GROUPS), TIMEOUT_S, lambda: f"only {answered()} are answered", interval_s=0.5
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Consumer, Producer
@@ -11,15 +9,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from group_coordinator.dashboard.index import Index
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-
-_TIMEOUT_S = 60.0
-
-
-def wait(what: Callable[[], object]) -> None:
-    until_s = time.monotonic() + _TIMEOUT_S
-    while not what():
-        assert time.monotonic() < until_s
-        time.sleep(0.1)
 
 
 def consumer(kafka: EmbeddedKafka, group_id: str, **more: Any) -> Consumer:

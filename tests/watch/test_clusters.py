@@ -26,7 +26,7 @@ from group_coordinator.watch.writing import WrittenSource
 from streaming.settings import ConfigError, load
 from tests.dashboard.http import document
 from tests.observed.pieces import mixed
-from tests.watch.live import wait
+from tests.waiting import wait_until
 from tests.watch.recorded_source import Recorded
 from tests.watch.written import TOPICS, outputs
 
@@ -60,7 +60,7 @@ def test_two_clusters_with_the_same_groups(tmp_path: Path) -> None:
     source = ClusterSources({"prod": recorded("prod", 1), "eu-1": recorded("eu-1", 2), "test": lambda: Away("test")})
     written = WrittenSource(source, open_outputs(outputs(tmp_path), TOPICS, source.name, has_clusters=True), 0.1)
     with start_server(written) as server:
-        wait(lambda: (tmp_path / "report.html").exists())
+        wait_until(lambda: (tmp_path / "report.html").exists())
         overview = document(server, "/api/overview")
         assert overview["progress"]["caught_up"]
         assert any(doubt.startswith("test: it is not watched") for doubt in overview["doubts"])
@@ -100,7 +100,7 @@ def test_a_cluster_that_comes_back() -> None:
     tries = [Away("test"), recorded("test", 4)()]
     source, index = ClusterSources({"test": lambda: tries.pop(0)}, retry_s=0.05), Index()
     source.start(index)
-    wait(lambda: source.is_whole)
+    wait_until(lambda: source.is_whole)
     assert source.progress()["caught_up"]
     assert list(source.histories())
     source.stop()

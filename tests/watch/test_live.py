@@ -20,7 +20,8 @@ from group_coordinator.observed.evidence import ALL
 from group_coordinator.watch.polling import PollSource
 from group_coordinator.watch.source import WatchSource
 from tests.command_line.calls import call
-from tests.watch.live import committed, consumer, owned, wait, with_topic
+from tests.waiting import wait_until
+from tests.watch.live import committed, consumer, owned, with_topic
 
 
 @contextmanager
@@ -38,15 +39,15 @@ def test_members_commits_and_transactions(kafka: EmbeddedKafka, admin: AdminClie
     topic = group_id = topic_prefix
     with_topic(kafka, admin, topic)
     with watched_group(kafka, group_id, topic) as (first, index, source):
-        wait(lambda: source.progress()["caught_up"])
-        wait(lambda: owned(index, group_id) == 2)
-        wait(lambda: index.watched and index.watched[0].detail.startswith("1 broker, cluster id "))
+        wait_until(lambda: source.progress()["caught_up"])
+        wait_until(lambda: owned(index, group_id) == 2)
+        wait_until(lambda: index.watched and index.watched[0].detail.startswith("1 broker, cluster id "))
         offsets, log, *_ = index.watched[0].sources
         assert offsets.to_ms is not None
         assert offsets.last_ms is not None
         assert (log.name, log.problem) == ("log of broker 1", "not read")
         first.commit(offsets=[TopicPartition(topic, 0, 3)], asynchronous=False)
-        wait(lambda: committed(index, group_id, topic, 0) == 3)
+        wait_until(lambda: committed(index, group_id, topic, 0) == 3)
         producer = Producer(
             {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic, "linger.ms": 0}
         )
@@ -56,7 +57,7 @@ def test_members_commits_and_transactions(kafka: EmbeddedKafka, admin: AdminClie
             metadata = first.consumer_group_metadata()
             producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], metadata)
             ends()
-        wait(lambda: committed(index, group_id, topic, 0) == 5)
+        wait_until(lambda: committed(index, group_id, topic, 0) == 5)
         types = [type(each.record).__name__ for each in index.feed() if each.record.group_id == group_id]
         assert types.count("TransactionalOffsetsAborted") == 1
         assert types.count("TransactionalOffsetsPending") == 2
@@ -67,7 +68,7 @@ def watched_group(kafka: EmbeddedKafka, group_id: str, topic: str) -> Iterator[t
     member = consumer(kafka, group_id)
     member.subscribe([topic])
     try:
-        wait(lambda: member.poll(0.2) is not None)
+        wait_until(lambda: member.poll(0.2) is not None)
         with watched(kafka) as (source, index):
             yield member, index, source
     finally:
@@ -78,12 +79,12 @@ def test_nothing_on_the_cluster_changes(kafka: EmbeddedKafka, admin: AdminClient
     with_topic(kafka, admin, topic_prefix)
     member = consumer(kafka, topic_prefix)
     member.subscribe([topic_prefix])
-    wait(lambda: member.poll(0.2) is not None)
+    wait_until(lambda: member.poll(0.2) is not None)
     member.commit(asynchronous=False)
     before = state_of(admin)
     with watched(kafka) as (source, index):
-        wait(lambda: source.progress()["caught_up"])
-        wait(lambda: topic_prefix in index.group_ids())
+        wait_until(lambda: source.progress()["caught_up"])
+        wait_until(lambda: topic_prefix in index.group_ids())
         time.sleep(1)
     assert state_of(admin) == before
     member.close()
@@ -93,16 +94,16 @@ def test_polls_where_the_topic_is_not_read(kafka: EmbeddedKafka, admin: AdminCli
     with_topic(kafka, admin, topic_prefix)
     member = consumer(kafka, topic_prefix)
     member.subscribe([topic_prefix])
-    wait(lambda: member.poll(0.2) is not None)
+    wait_until(lambda: member.poll(0.2) is not None)
     member.commit(offsets=[TopicPartition(topic_prefix, 1, 4)], asynchronous=False)
     index = Index()
     source = PollSource({"bootstrap.servers": kafka.bootstrap_servers}, "it is refused", interval_s=0.2)
     source.start(index)
     try:
-        wait(lambda: owned(index, topic_prefix) == 2)
-        wait(lambda: committed(index, topic_prefix, topic_prefix, 1) == 4)
+        wait_until(lambda: owned(index, topic_prefix) == 2)
+        wait_until(lambda: committed(index, topic_prefix, topic_prefix, 1) == 4)
         assert "it is refused" in index.doubts[0]
-        wait(lambda: index.watched)
+        wait_until(lambda: index.watched)
         polled, refused, _ = index.watched[0].sources
         assert polled.name == "polls of groups"
         assert polled.to_ms is not None
@@ -110,7 +111,7 @@ def test_polls_where_the_topic_is_not_read(kafka: EmbeddedKafka, admin: AdminCli
         assert source.process_id is not None
         os.kill(source.process_id, signal.SIGABRT)  # as librdkafka does where coordinators are away
         member.close()
-        wait(lambda: (facts := index.facts(topic_prefix)) is not None and facts.state == "Empty")
+        wait_until(lambda: (facts := index.facts(topic_prefix)) is not None and facts.state == "Empty")
     finally:
         source.stop()
 
@@ -119,18 +120,18 @@ def test_a_restart_goes_on(kafka: EmbeddedKafka, admin: AdminClient, topic_prefi
     with_topic(kafka, admin, topic_prefix)
     member = consumer(kafka, topic_prefix)
     member.subscribe([topic_prefix])
-    wait(lambda: member.poll(0.2) is not None)
+    wait_until(lambda: member.poll(0.2) is not None)
     member.commit(offsets=[TopicPartition(topic_prefix, 1, 4)], asynchronous=False)
     with watched(kafka, tmp_path) as (_, index):
-        wait(lambda: committed(index, topic_prefix, topic_prefix, 1) == 4)
+        wait_until(lambda: committed(index, topic_prefix, topic_prefix, 1) == 4)
     member.commit(offsets=[TopicPartition(topic_prefix, 1, 5)], asynchronous=False)
     with watched(kafka, tmp_path) as (source, index):
-        wait(lambda: committed(index, topic_prefix, topic_prefix, 1) == 5)
-        wait(lambda: source.progress()["caught_up"])
+        wait_until(lambda: committed(index, topic_prefix, topic_prefix, 1) == 5)
+        wait_until(lambda: source.progress()["caught_up"])
         kept = [each.record for each in index.feed() if each.record.group_id == topic_prefix]
     with watched(kafka) as (source, index):
-        wait(lambda: source.progress()["caught_up"])
-        wait(lambda: committed(index, topic_prefix, topic_prefix, 1) == 5)
+        wait_until(lambda: source.progress()["caught_up"])
+        wait_until(lambda: committed(index, topic_prefix, topic_prefix, 1) == 5)
         anew = [each.record for each in index.feed() if each.record.group_id == topic_prefix]
     member.close()
     assert kept == anew
@@ -153,7 +154,7 @@ def test_an_export_is_what_a_replay_reads(
     with_topic(kafka, admin, topic_prefix)
     member = consumer(kafka, topic_prefix)
     member.subscribe([topic_prefix])
-    wait(lambda: member.poll(0.2) is not None)
+    wait_until(lambda: member.poll(0.2) is not None)
     member.commit(offsets=[TopicPartition(topic_prefix, 1, 4)], asynchronous=False)
     member.close()
     dump = tmp_path / "cluster.offsets.jsonl.gz"

@@ -16,14 +16,15 @@ from group_coordinator.dashboard.index import Index
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.observed.evidence import BOUNDED
 from tests.dashboard.http import document
-from tests.watch.live import committed, consumer, wait, with_topic
+from tests.waiting import wait_until
+from tests.watch.live import committed, consumer, with_topic
 
 
 def read_and_commit(kafka: EmbeddedKafka, name: str, offset: int) -> None:
     """As a group that is called like its topic."""
     member = consumer(kafka, name)
     member.subscribe([name])
-    wait(lambda: member.poll(0.2) is not None)
+    wait_until(lambda: member.poll(0.2) is not None)
     member.commit(offsets=[TopicPartition(name, 0, offset)], asynchronous=False)
     member.close()
 
@@ -44,11 +45,11 @@ def test_one_view_of_two_brokers(kafka: EmbeddedKafka, admin: AdminClient, topic
         config = WatchSettings(cluster={cluster: {"bootstrap.servers": each} for cluster, each in servers.items()})
         how = HowToWatch(time_zone=UTC, follow=False, bounds=BOUNDED, state=tmp_path)
         with start_server(watch_source(config.clusters, (), how)) as server:
-            wait(lambda: committed(server.index, f"first/{name}", name, 0) == 3)
-            wait(lambda: committed(server.index, f"second/{name}", name, 0) == 4)
-            wait(lambda: any(each.startswith("away: it is not watched") for each in server.index.doubts))
+            wait_until(lambda: committed(server.index, f"first/{name}", name, 0) == 3)
+            wait_until(lambda: committed(server.index, f"second/{name}", name, 0) == 4)
+            wait_until(lambda: any(each.startswith("away: it is not watched") for each in server.index.doubts))
             for number, cluster in enumerate(("first", "second")):
-                wait(partial(has_lag, server.index, f"{cluster}/{name}"))
+                wait_until(partial(has_lag, server.index, f"{cluster}/{name}"))
                 found = document(server, f"/api/group?group={cluster}%2F{name}")
                 assert found["group"]["id"] == f"{cluster}/{name}"
                 (offset,) = [each for each in found["offsets"] if each["partition"] == 0]

@@ -15,7 +15,8 @@ from group_coordinator.observed.evidence import ALL
 from group_coordinator.watch.source import WatchSource
 from group_coordinator.watch.writing import WrittenSource
 from tests.command_line.calls import call
-from tests.watch.live import committed, consumer, owned, wait, with_topic
+from tests.waiting import wait_until
+from tests.watch.live import committed, consumer, owned, with_topic
 from tests.watch.written import TOPICS, outputs, rows
 
 
@@ -23,17 +24,17 @@ def test_as_a_replay_writes_it(kafka: EmbeddedKafka, admin: AdminClient, topic_p
     with_topic(kafka, admin, topic_prefix)
     member = consumer(kafka, topic_prefix)
     member.subscribe([topic_prefix])
-    wait(lambda: member.poll(0.2) is not None)
+    wait_until(lambda: member.poll(0.2) is not None)
     source = WatchSource({"bootstrap.servers": kafka.bootstrap_servers}, bounds=ALL)
     watched = WrittenSource(source, open_outputs(outputs(tmp_path), TOPICS, source.name), interval_s=0.5)
     with start_server(watched) as server:
-        wait(lambda: owned(server.index, topic_prefix) == 2)
-        wait(lambda: (tmp_path / "report.html").exists())
+        wait_until(lambda: owned(server.index, topic_prefix) == 2)
+        wait_until(lambda: (tmp_path / "report.html").exists())
         for offset in (3, 4):
             member.commit(offsets=[TopicPartition(topic_prefix, 1, offset)], asynchronous=False)
-        wait(lambda: committed(server.index, topic_prefix, topic_prefix, 1) == 4)
+        wait_until(lambda: committed(server.index, topic_prefix, topic_prefix, 1) == 4)
         member.close()
-        wait(lambda: (facts := server.index.facts(topic_prefix)) is not None and facts.state == "Empty")
+        wait_until(lambda: (facts := server.index.facts(topic_prefix)) is not None and facts.state == "Empty")
     dump, servers = tmp_path / "cluster.offsets.jsonl.gz", kafka.bootstrap_servers
     assert call("export", "offsets-topic", "--bootstrap-servers", servers, "--out", dump).exit_code == 0
     expected, replayed = tmp_path / "expected", tmp_path / "replayed"

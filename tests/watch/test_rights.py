@@ -21,7 +21,8 @@ from group_coordinator.watch.source import TopicRefusedError, WatchSource
 from streaming.config import StreamingConfig
 from tests.operations.acl_lines import acl_lines, paste
 from tests.operations.secure_broker import KINDS, secure_broker
-from tests.watch.live import committed, consumer, owned, wait, with_topic
+from tests.waiting import wait_until
+from tests.watch.live import committed, consumer, owned, with_topic
 
 pytestmark = pytest.mark.kafka
 
@@ -79,7 +80,7 @@ def a_group(kafka: EmbeddedKafka) -> Iterator[Consumer]:
     member = consumer(kafka, GROUP)
     member.subscribe([TOPIC])
     try:
-        wait(lambda: member.poll(0.2) is not None)
+        wait_until(lambda: member.poll(0.2) is not None)
         member.commit(offsets=[TopicPartition(TOPIC, 1, 4)], asynchronous=False)
         yield member
     finally:
@@ -103,16 +104,16 @@ def lag(index: Index) -> int | None:
 
 def test_the_documented_rights(cluster: Cluster) -> None:
     with shown(WatchSource(cluster.properties("watcher"))) as index:
-        wait(lambda: owned(index, GROUP) == 2)
-        wait(lambda: committed(index, GROUP, TOPIC, 1) == 4)
-        wait(lambda: lag(index) == 1)
+        wait_until(lambda: owned(index, GROUP) == 2)
+        wait_until(lambda: committed(index, GROUP, TOPIC, 1) == 4)
+        wait_until(lambda: lag(index) == 1)
         assert index.doubts == ()
 
 
 def test_without_the_second_line_lags_are_not_known(cluster: Cluster) -> None:
     with shown(WatchSource(cluster.properties("only_reads"))) as index:
-        wait(lambda: owned(index, GROUP) == 2)
-        wait(lambda: committed(index, GROUP, TOPIC, 1) == 4)
+        wait_until(lambda: owned(index, GROUP) == 2)
+        wait_until(lambda: committed(index, GROUP, TOPIC, 1) == 4)
         assert lag(index) is None
 
 
@@ -124,9 +125,9 @@ def test_who_may_not_read_the_topic_is_told(cluster: Cluster, user: str) -> None
 
 def test_the_documented_rights_for_polls(cluster: Cluster) -> None:
     with shown(PollSource(cluster.properties("poller"), "it is refused", interval_s=0.2)) as index:
-        wait(lambda: owned(index, GROUP) == 2)
-        wait(lambda: committed(index, GROUP, TOPIC, 1) == 4)
-        wait(lambda: lag(index) == 1)
+        wait_until(lambda: owned(index, GROUP) == 2)
+        wait_until(lambda: committed(index, GROUP, TOPIC, 1) == 4)
+        wait_until(lambda: lag(index) == 1)
         assert len(index.doubts) == 1
 
 
@@ -134,7 +135,7 @@ def test_the_documented_rights_for_polls(cluster: Cluster) -> None:
 def test_who_may_not_describe_groups_is_told(cluster: Cluster, user: str) -> None:
     source = PollSource(cluster.properties(user), "it is refused", interval_s=0.2)
     with shown(source) as index:
-        wait(lambda: source.progress()["caught_up"])
+        wait_until(lambda: source.progress()["caught_up"])
         assert index.doubts[1].startswith("This client may not" if user == "only_lists" else "No group is shown")
         assert "--operation Describe --group '*'" in index.doubts[1]
 

@@ -20,7 +20,7 @@ from group_coordinator.tables.files import write_tables
 from group_coordinator.watch.writing import GroupHistory, WrittenSource
 from schemas.history import History
 from tests.observed.pieces import add, mixed, pieces
-from tests.watch.live import wait
+from tests.waiting import wait_until
 from tests.watch.recorded_source import Recorded
 from tests.watch.written import TOPICS, outputs, rows
 
@@ -50,7 +50,7 @@ def test_what_is_written_is_what_was_watched(tmp_path: Path, whole: Sequence[His
     assert not (tmp_path / "tables" / "rebalances").exists()
     assert not (tmp_path / "out" / "history.jsonl").exists()
     source.is_whole = True
-    wait(lambda: (tmp_path / "report.html").exists())
+    wait_until(lambda: (tmp_path / "report.html").exists())
     for piece in everything[1:]:
         source.give(piece)
     watched.stop()
@@ -67,7 +67,7 @@ def test_nothing_new_is_not_written(tmp_path: Path) -> None:
     source.is_whole = True
     watched = written(source, tmp_path, 0.01)
     watched.start(Index())
-    wait(lambda: (tmp_path / "report.html").exists())
+    wait_until(lambda: (tmp_path / "report.html").exists())
     time.sleep(0.3)
     watched.stop()
     assert (tmp_path / "tables" / "_current").readlink().name == "00000000"
@@ -111,7 +111,7 @@ def test_where_it_cannot_be_written(tmp_path: Path) -> None:
     watched = written(source, tmp_path, 0.01)
     (tmp_path / "report.html").mkdir()
     watched.start(index)
-    wait(lambda: index.doubts)
+    wait_until(lambda: index.doubts)
     (tmp_path / "report.html").rmdir()
-    wait(lambda: not index.doubts)
+    wait_until(lambda: not index.doubts)
     watched.stop()
