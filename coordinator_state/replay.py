@@ -7,8 +7,6 @@ and timers are not in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -84,14 +82,6 @@ class StoredGroups:
         if key.group_id not in self.groups:
             # Commits without membership: a group without a record of its own.
             self.groups[key.group_id] = StoredGroup(group_id=key.group_id, offsets=offsets)
-
-
-def replay_offsets_log(records: Iterable[tuple[bytes, bytes | None]]) -> dict[str, StoredGroup]:
-    """Return the groups that the (key, value) records of an offsets log leave behind, by id. Raises `DecodeError`."""
-    stored = StoredGroups()
-    for key, value in records:
-        stored.replay(key, value)
-    return stored.groups
 
 
 def _stored_group(group_id: str, value: GroupMetadataValue, offsets: TopicOffsets) -> StoredGroup:

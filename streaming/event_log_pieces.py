@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from schemas.events import encode_tick
-from schemas.records_file import Record
 from schemas.ticks import NO_CLOCK
 from streaming.event_log import RECORD_ARROW
 
 
 def lay_out(records: DataFrame, directory: Path, events_per_file: int, until_ms: int) -> list[int]:
     """Write the log as files of at most so many events in the order of offsets, a directory for each partition."""
-    partitions: dict[int, _Pieces] = {}
+    partitions: dict[int, PartitionFiles] = {}
     for row in records.sort("partition", "offset").toLocalIterator(prefetchPartitions=True):
         pieces = partitions.get(row.partition)
         if pieces is None:
-            pieces = partitions[row.partition] = _Pieces(directory / str(row.partition), events_per_file)
+            pieces = partitions[row.partition] = PartitionFiles(directory / str(row.partition), events_per_file)
         pieces.add(row.asDict())
     for partition, pieces in partitions.items():
         if until_ms > NO_CLOCK:
@@ -34,16 +30,7 @@ def lay_out(records: DataFrame, directory: Path, events_per_file: int, until_ms:
     return sorted(partitions)
 
 
-def write_pieces(pieces: Iterable[Sequence[Record]], directory: Path) -> None:
-    """Write the log of one partition as files, one for each piece."""
-    files = _Pieces(directory, sys.maxsize)
-    for piece in pieces:
-        for record in piece:
-            files.add(msgspec.structs.asdict(record))
-        files.write()
-
-
-class _Pieces:
+class PartitionFiles:
     """The files of one partition.
 
     Spark's file source takes them by age, so each is made a second older than the next.

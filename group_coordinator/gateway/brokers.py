@@ -31,8 +31,3 @@ class Coordinators:
         if len(in_order) < 2:
             return in_order[0] if in_order else None
         return in_order[group_partition(group_id, len(in_order))]
-
-
-def coordinator_of(group_id: str, nodes: tuple[Node, ...]) -> Node | None:
-    """Return the broker that is the coordinator of a group."""
-    return Coordinators(nodes).of(group_id)

@@ -1,12 +1,10 @@
-"""The gateway, as a thread of a process: `Gateway(config).start()` and `stop()`, or `run_gateway(config, stop)`."""
+"""The gateway, as a thread of a process: `Gateway(config).start()` and `stop()`."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
-from collections.abc import Callable
 
 from confluent_kafka import Message
 
@@ -140,16 +138,6 @@ class Gateway(ProxyServer):
             self._assignments.start(from_beginning=partitions)
         except TopicReadError as problem:
             raise GatewayError(str(problem)) from problem
-
-
-def run_gateway(
-    config: GatewayConfig, stop: threading.Event, on_ready: Callable[[Gateway], None] = lambda gateway: None
-) -> None:
-    """Run a gateway until `stop` is set. Raises GatewayError."""
-    with Gateway(config) as gateway:
-        on_ready(gateway)
-        while not stop.wait(0.2):
-            gateway.check()
 
 
 def _authorizer(config: GatewayConfig) -> Authorizer:

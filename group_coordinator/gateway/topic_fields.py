@@ -107,18 +107,6 @@ def find_topics(
     return found.mentions
 
 
-def names_topics(message: str) -> bool:
-    """Return whether a message can name a topic at all."""
-    return _names_topics(definition_of(message).struct)
-
-
-def _names_topics(struct: StructDefinition) -> bool:
-    return any(
-        _is_name(field) or _is_id(field) or (field.struct is not None and _names_topics(field.struct))
-        for field in struct.fields
-    )
-
-
 def _is_name(field: Field) -> bool:
     return field.entity_type == "topicName" or field.name == "ResourceName"
 

@@ -114,11 +114,6 @@ def topic_id_from_kafka(text: str) -> str | None:
         raise KafkaJsonError(str(error)) from None
 
 
-def topic_id_to_kafka(topic_id: str | None) -> str:
-    """Return a topic id as Kafka prints it."""
-    return uuid_to_json(_topic_id_bytes(topic_id))
-
-
 def _one_per_group(request: Request) -> tuple[tuple[str, Request], ...]:
     replace = msgspec.structs.replace
     if isinstance(request, FindCoordinatorRequest):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer.group import OffsetFetchResponse as WireOffsetFetchResponse
 
-from group_coordinator.gateway.brokers import coordinator_of
+from group_coordinator.gateway.brokers import Coordinators
 from group_coordinator.gateway.refusals import refusal
 from group_coordinator.gateway.translation import write_response
 from group_coordinator.gateway.versions import GROUP_APIS, GROUP_VERSIONS
@@ -58,9 +58,9 @@ def test_the_coordinator_is_an_existing_broker_by_kafkas_hash() -> None:
 
 
 def test_every_gateway_names_the_same_broker() -> None:
+    here, there = Coordinators(NODES), Coordinators(NODES[::-1])
     for number in range(50):
-        here, there = (coordinator_of(f"group-{number}", nodes) for nodes in (NODES, NODES[::-1]))
-        assert here == there
+        assert here.of(f"group-{number}") == there.of(f"group-{number}")
 
 
 def test_no_broker_no_coordinator() -> None:

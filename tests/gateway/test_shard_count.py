@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
-from group_coordinator.gateway.server import Gateway, run_gateway
+from group_coordinator.gateway.server import Gateway
 from group_coordinator.gateway.shard_count import ShardCount
 from schemas.events import encode_request_event
 from schemas.messages import HeartbeatRequest
 from schemas.shards import partitions_were_added, problem_of_ends
 from streaming.topics import TopicSettings
 from tests.gateway.pump import Pump
+from tests.waiting import wait_until
 
 SOMETHING = encode_request_event(
     "Heartbeat", 4, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), request_id="r", reply_partition=0,
@@ -56,12 +55,11 @@ def test_a_gateway_ends_and_none_begins(
     producer.produce(events, SOMETHING, b"g", partition=0)
     producer.flush()
     monkeypatch.setattr("group_coordinator.gateway.shard_count.START_TIMEOUT_S", 1.0)
-
-    def grow(gateway: Gateway) -> None:
+    with Gateway(gateway_config) as gateway:
         admin.create_partitions([NewPartitions(events, 2)])[events].result(20)
-
-    with pytest.raises(GatewayError, match="had 1 partition and has 2 partitions now"):
-        run_gateway(gateway_config, threading.Event(), on_ready=grow)
+        wait_until(lambda: not gateway.is_ready)
+        with pytest.raises(GatewayError, match="had 1 partition and has 2 partitions now"):
+            gateway.check()
     with pytest.raises(GatewayError, match="Nobody coordinates partition 1"):
         Gateway(gateway_config).start()
 

@@ -10,10 +10,10 @@ from uuid import UUID
 
 import pytest
 
-from group_coordinator.gateway.topic_fields import find_topics, names_topics
+from group_coordinator.gateway.topic_fields import find_topics
 from group_coordinator.gateway.versions import GROUP_APIS, TOPIC_APIS, accepted_versions
 from schemas.kafka.codec import decode_struct, encode_struct, is_flexible
-from schemas.kafka.definitions import definition_of, names_of
+from schemas.kafka.definitions import StructDefinition, definition_of, names_of
 from schemas.wire import DecodeError
 from tests.gateway.random_messages import TOPIC_MESSAGES, random_message, wire_class
 
@@ -70,9 +70,20 @@ def test_each_api_that_goes_through_and_names_topics_is_known() -> None:
     for key in accepted_versions(rewrites_addresses=False, taps=False):
         if key in GROUP_APIS:
             continue
-        messages = [name for name in names_of("messages") if definition_of(name).api_key == key and names_topics(name)]
+        definitions = {name: definition_of(name) for name in names_of("messages")}
+        messages = [name for name, each in definitions.items() if each.api_key == key and names_topics(each.struct)]
         assert bool(messages) == (key in TOPIC_APIS), (key, messages)
         assert all(message.startswith(TOPIC_APIS[key]) for message in messages)
+
+
+def names_topics(struct: StructDefinition) -> bool:
+    """Whether a message of this form can name a topic at all."""
+    return any(
+        field.entity_type == "topicName"
+        or field.name in ("ResourceName", "TopicId")
+        or (field.struct is not None and names_topics(field.struct))
+        for field in struct.fields
+    )
 
 
 @pytest.mark.parametrize(("message", "version"), TOPIC_MESSAGES)

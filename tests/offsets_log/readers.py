@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from coordinator_state.replay import StoredGroup, replay_offsets_log
+from coordinator_state.replay import StoredGroup
 from group_coordinator.command_line.groups import read_offsets, read_snapshots
 from schemas.history import GroupSnapshot
 from schemas.records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, Value, decode_record
 from streaming.config import StreamingConfig
 from tests.offsets_log.kafka_tools import console_consumer
 from tests.offsets_log.live_topic import read
+from tests.offsets_log.stored_groups import replay_offsets_log
 
 Json = dict[str, Any]
 FORMATTERS = {1: "OffsetsMessageFormatter", 2: "GroupMetadataMessageFormatter"}

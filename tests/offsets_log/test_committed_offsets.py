@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator_state import Output
-from coordinator_state.replay import replay_offsets_log
 from group_coordinator.command_line.committed_offsets import (
     CommittedOffsets,
     CsvError,
@@ -20,6 +19,7 @@ from group_coordinator.command_line.committed_offsets import (
 )
 from schemas.history import HistoryRecord
 from tests.coordinator_state.harness import GroupHarness, LogRecord, of_type
+from tests.offsets_log.stored_groups import replay_offsets_log
 
 START_MS = 1_000_000
 

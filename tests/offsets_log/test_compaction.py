@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from typer.testing import CliRunner
 
-from coordinator_state.replay import StoredGroup, replay_offsets_log
+from coordinator_state.replay import StoredGroup
 from group_coordinator.command_line.main import app
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.records import GroupMetadataKey, encode_key
@@ -20,6 +20,7 @@ from streaming.config import StreamingConfig
 from streaming.rows import OutputRecord
 from tests.offsets_log.live_topic import Pairs, every_kind_of_record, make_topics, outputs_of, read, write
 from tests.offsets_log.readers import require_the_log_tells_the_groups
+from tests.offsets_log.stored_groups import replay_offsets_log
 from tests.streaming.random_log import make_log
 from tests.waiting import wait_until
 

@@ -15,7 +15,7 @@ from coordinator_state import (
     classic_group,
     group_event,
 )
-from coordinator_state.replay import StoredGroup, StoredGroups, replay_offsets_log
+from coordinator_state.replay import StoredGroup, StoredGroups
 from schemas.events import EventError, decode_group_event, decode_group_id
 from schemas.records import (
     GroupMetadataKey,
@@ -30,6 +30,7 @@ from schemas.records import (
 from schemas.ticks import read_tick
 from schemas.wire import DecodeError
 from tests.coordinator_state.harness import GroupHarness, assignment, of_type
+from tests.offsets_log.stored_groups import replay_offsets_log
 from tests.streaming.random_log import make_log
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=1_000)

@@ -12,7 +12,7 @@ import pytest
 from coordinator_state import Coordinator, GroupCoordinator, Output, decode_group, encode_group
 from group_coordinator.recordings import history
 from group_coordinator.recordings.history import merge_patch, verify_histories
-from group_coordinator.recordings.kafka_json import topic_id_to_kafka
+from schemas.kafka.json_form import uuid_to_json
 from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "histories"
@@ -105,7 +105,7 @@ def test_a_topic_that_goes_and_comes_back_with_another_id(tmp_path: Path) -> Non
     old, new = str(UUID(int=1)), str(UUID(int=2))
 
     def cluster(step: int, at_ms: int, *topics: str) -> dict[str, object]:
-        named = [{"name": "t", "topic_id": topic_id_to_kafka(topic), "partitions": 1} for topic in topics]
+        named = [{"name": "t", "topic_id": uuid_to_json(UUID(topic).bytes), "partitions": 1} for topic in topics]
         return {"id": step, "at_ms": at_ms, "cluster": {"version": step, "topics": named}, "answers": []}
 
     steps = [

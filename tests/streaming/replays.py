@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig
+from streaming.event_log_pieces import PartitionFiles
 from streaming.replay import replay_in_process
 from streaming.rows import OutputRecord
 
@@ -19,6 +23,15 @@ def write_log(file: Path, records: Iterable[Record]) -> Path:
     lines = b"".join(encode_record(record) + b"\n" for record in records)
     file.write_bytes(gzip.compress(lines) if file.suffix == ".gz" else lines)
     return file
+
+
+def write_pieces(pieces: Iterable[Sequence[Record]], directory: Path) -> None:
+    """Write the log of one partition as files for a streaming query, one for each piece."""
+    files = PartitionFiles(directory, sys.maxsize)
+    for piece in pieces:
+        for record in piece:
+            files.add(msgspec.structs.asdict(record))
+        files.write()
 
 
 def in_process(records: Iterable[Record], config: StreamingConfig = CONFIG, until_ms: int = 0) -> list[OutputRecord]:

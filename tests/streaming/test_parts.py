@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.state import GroupState
 
 from streaming.config import StreamingConfig
-from streaming.event_log_pieces import write_pieces
 from streaming.job import coordinate_stream
 from streaming.operator import streaming_operator
 from streaming.parts import FIRST, GROUP_KEY, MARK, Cutter, HeldStates, Part
@@ -34,6 +33,7 @@ from tests.streaming.operator_events import (
     join,
 )
 from tests.streaming.random_log import make_log
+from tests.streaming.replays import write_pieces
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streaming.config import StreamingConfig
-from streaming.event_log_pieces import write_pieces
 from streaming.job import coordinate_stream
 from streaming.replay import replay_in_process
 from streaming.rows import RECORD_SCHEMA, output_columns
 from streaming.session import prepare_session
 from streaming.source import with_clock
 from tests.streaming.random_log import make_log
+from tests.streaming.replays import write_pieces
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
