@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import tzinfo
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,6 +27,7 @@ from group_coordinator.command_line.status_line import StatusLine
 from group_coordinator.command_line.summary import Summary
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.times import parse_duration_s, shown_zone
+from group_coordinator.dashboard.index import Index
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.jars.resolving import resolve_jars
@@ -96,7 +98,7 @@ def demo(duration: _Duration = None) -> None:
         gateway = stack.enter_context(_gateway(config))
         progress("Seven groups come on stage.")
         _say_where_to_look(dashboard.address, kafka.bootstrap_servers, gateway.bootstrap_servers)
-        play = _Play(config, coordinator, gateway.bootstrap_servers, zone)
+        play = _Play(config, coordinator, gateway.bootstrap_servers, dashboard.index, zone)
         play.run(asked.is_set, duration_s)
         print_line()
         print_line("Ending the demo ...")
@@ -116,18 +118,23 @@ def _say_where_to_look(dashboard: str, broker: str, gateway: str) -> None:
 class _Play:
     """The demo from the first member's start to the summary."""
 
-    def __init__(self, config: StreamingConfig, coordinator: CoordinatorThread, gateway: str, zone: tzinfo) -> None:
+    def __init__(
+        self, config: StreamingConfig, coordinator: CoordinatorThread, gateway: str, index: Index, zone: tzinfo
+    ) -> None:
+        """`index`: the dashboard's, which reads history."""
         self._config, self._coordinator, self._gateway, self._zone = config, coordinator, gateway, zone
+        self._history: SimpleQueue[History] = SimpleQueue()
+        index.on_news = self._history.put
         self._view = DemoView()
         self._summary = Summary()
         self._example: Rebalance | None = None
         self._directory = Path(tempfile.mkdtemp(prefix="group-coordinator-demo-"))
-        self._history = (self._directory / "history.jsonl").open("wb")
+        self._file = (self._directory / "history.jsonl").open("wb")
 
     def run(self, is_asked: Callable[[], bool], duration_s: int | None) -> None:
         config, status_line = self._config, StatusLine()
         with ExitStack() as stack:
-            stack.enter_context(self._history)
+            stack.enter_context(self._file)
             host = stack.enter_context(
                 MemberHost(config.bootstrap_servers, prefix=config.topic_prefix, client_properties={"log_level": "0"})
             )
@@ -136,13 +143,15 @@ class _Play:
             stack.callback(records.stop)
             scenarios = DemoScenarios(host, self._gateway, lambda text: self._view.report(text, is_announcement=True))
             stack.callback(scenarios.end)
-            groups = stack.enter_context(LiveGroups(config, with_history=True, on_history=self._hear))
+            groups = stack.enter_context(LiveGroups(config))
             stack.enter_context(self._view)
             began_s = time.monotonic()
             while not is_asked() and (duration_s is None or time.monotonic() < began_s + duration_s):
                 elapsed_s = time.monotonic() - began_s
                 self._coordinator.check()
                 groups.poll(_POLL_S)
+                while not self._history.empty():
+                    self._hear(self._history.get())
                 scenarios.play(elapsed_s, groups.snapshots)
                 shards = list(self._coordinator.progress.values())
                 status = status_line.text(shards, self._coordinator.events, list(groups.snapshots.values()))
@@ -171,10 +180,10 @@ class _Play:
         group = self._summary.add(record)
         if group is None:
             return
-        self._history.write(
+        self._file.write(
             encode_record(Record(partition=None, key=record.group_id.encode(), value=encode_json(record))) + b"\n"
         )
-        self._history.flush()
+        self._file.flush()
         match record:
             case RebalanceCompleted() if group.current is not None:
                 self._view.report(headline(group.current, self._zone), is_announcement=False)

@@ -1,8 +1,7 @@
-"""The groups as they change: followed on the assignments topic and, if wanted, on the history topic."""
+"""The groups as they change, followed on the assignments topic."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Self
 
 import msgspec
@@ -10,29 +9,19 @@ from confluent_kafka import Message
 
 from group_coordinator.kafka_topics.errors import explaining
 from group_coordinator.kafka_topics.reader import TopicReader
-from schemas.history import GroupSnapshot, History, decode_history, decode_snapshot
+from schemas.history import GroupSnapshot, decode_snapshot
 from streaming.config import StreamingConfig
 
 
 class LiveGroups:
-    """`poll` it; `snapshots` has the groups as they are now, `on_history` gets each record of history."""
+    """`poll` it; `snapshots` has the groups as they are now."""
 
-    def __init__(
-        self,
-        config: StreamingConfig,
-        *,
-        with_history: bool,
-        on_history: Callable[[History], None] = lambda record: None,
-    ) -> None:
+    def __init__(self, config: StreamingConfig) -> None:
         self.snapshots: dict[str, GroupSnapshot] = {}
-        self._on_history = on_history
-        topics = config.topic_settings.topics
-        self._history_topic = topics.history
-        wanted = [topics.assignments, topics.history] if with_history else [topics.assignments]
         properties = config.client_properties
         self._reader = TopicReader(properties, "reader", reports_ends=False, waits_at_the_end=True)
         with explaining(properties):
-            partitions = [partition for topic in wanted for partition in self._reader.partitions(topic)]
+            partitions = self._reader.partitions(config.topic_settings.topics.assignments)
             self._reader.assign({partition: self._reader.bounds(*partition).begin for partition in partitions})
 
     def poll(self, timeout_s: float) -> None:
@@ -53,10 +42,7 @@ class LiveGroups:
     def _take(self, message: Message) -> None:
         value = message.value()
         try:
-            if message.topic() == self._history_topic:
-                if value is not None:
-                    self._on_history(decode_history(value))
-            elif value is None:
+            if value is None:
                 self.snapshots.pop((message.key() or b"").decode(errors="replace"), None)
             else:
                 snapshot = decode_snapshot(value)

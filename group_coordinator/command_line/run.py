@@ -210,7 +210,7 @@ def _watch(
     """Show how it is going until somebody asks for the end or the app fails."""
     console = out()
     with ExitStack() as stack:
-        groups = stack.enter_context(LiveGroups(config, with_history=False))
+        groups = stack.enter_context(LiveGroups(config))
         status_line = StatusLine()
         live = stack.enter_context(Status("", console=console)) if console.is_terminal and not output.is_json else None
         next_line_s = time.monotonic() + LINE_INTERVAL_S
