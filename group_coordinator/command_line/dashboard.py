@@ -25,6 +25,8 @@ from group_coordinator.dashboard import (
     TopicNames,
     start_server,
 )
+from group_coordinator.dashboard.index import Index
+from group_coordinator.kafka_topics.follower import TopicFollower
 from schemas.settings import PORT_MAX
 from streaming.config import StreamingConfig
 
@@ -75,7 +77,7 @@ def dashboard(
     try:
         show(
             lambda: start_server(
-                source, host, port, token, settings=dashboard_settings(config, memory_mib), what_if=play
+                source, host, port, token, index=new_index(config, memory_mib), what_if=play
             )
         )
     except SourceError as problem:
@@ -94,14 +96,14 @@ def show(start: Callable[[], RunningServer]) -> None:
     print_line("Stopped.")
 
 
-def live_source(config: StreamingConfig) -> Source:
-    """Return the topics of a coordinator."""
+def live_source(config: StreamingConfig, follower: TopicFollower | None = None) -> Source:
+    """Return the topics of a coordinator. `follower`: as of `KafkaSource`."""
     topics = config.topic_settings.topics
     names = TopicNames(history=topics.history, dead_letters=topics.dead_letters, events=topics.events)
-    return KafkaSource(config.client_properties, names)
+    return KafkaSource(config.client_properties, names, follower=follower)
 
 
-def dashboard_settings(config: StreamingConfig, memory_mib: int = 512) -> DashboardSettings:
-    """Return the dashboard's settings, as far as they follow from the coordinator's."""
+def new_index(config: StreamingConfig, memory_mib: int = 512) -> Index:
+    """Return an empty index; its settings follow from the coordinator's."""
     health = HealthSettings(offsets_retention_ms=config.offsets_retention_minutes * 60_000)
-    return DashboardSettings(memory_max_bytes=memory_mib * _MIB, health=health)
+    return Index(DashboardSettings(memory_max_bytes=memory_mib * _MIB, health=health))

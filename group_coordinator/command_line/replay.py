@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from group_coordinator.command_line import history_tables
 from group_coordinator.command_line.broker_log_report import given_settings
-from group_coordinator.command_line.dashboard import dashboard_settings
+from group_coordinator.command_line.dashboard import new_index
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.history_tables import TablesFormat, TablesFormatOption
 from group_coordinator.command_line.import_log import TimeZone, zone
@@ -31,7 +31,6 @@ from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, quiet_
 from group_coordinator.command_line.summary import Summary
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.times import parse_moment_ms, shown_zone
-from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.report import report_of_index
 from group_coordinator.kafka_topics.reader import partition_count
 from group_coordinator.narrative import words
@@ -190,7 +189,7 @@ class _Job:
         self._out, self._to_topics = wanted.out, wanted.to_topics
         self._until_ms = until_ms
         self._counts: dict[str, int] = {}
-        self._index = None if wanted.report is None else Index(dashboard_settings(settings.config))
+        self._index = None if wanted.report is None else new_index(settings.config)
         self._for_tables: list[History] | None = None
         """The history, where this process makes the tables."""
 

@@ -14,7 +14,7 @@ from rich.status import Status
 from group_coordinator.command_line import history_tables
 from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.coordinator_thread import CoordinatorThread
-from group_coordinator.command_line.dashboard_thread import host_and_port, start_dashboard
+from group_coordinator.command_line.dashboard_thread import index_of_dashboard, start_dashboard
 from group_coordinator.command_line.history_tables import TablesFormat, TablesFormatOption
 from group_coordinator.command_line.live_groups import LiveGroups
 from group_coordinator.command_line.options import DryRun, Settings, with_settings
@@ -111,15 +111,14 @@ def run(
         return
     require_spark()
     own_gateway = OwnGateway(gateway, gateway_config_file)
-    if dashboard is not None:
-        host_and_port(dashboard)  # what is wrong with it is said before anything is started
     config = settings.config
+    index = index_of_dashboard(dashboard, config)  # what is wrong with its address is said before anything is started
     output = CommandOutput(config.log_format, config.log_level)
     with output.log_failures(), ExitStack() as stack:
         asked = stack.enter_context(stop_requested())
         if embedded:
             config = _embedded(config, settings, embedded_port, embedded_data, stack, output)
-        operations = stack.enter_context(Operations(config))
+        operations = stack.enter_context(Operations(config, index))
         if operations.url is not None:
             output.write(f"Metrics and health: {operations.url}/metrics, /health/live, /health/ready.")
         companion = None
@@ -132,7 +131,8 @@ def run(
         if report is not None:
             _introduce(report, config, output)
             if dashboard is not None:
-                output.write(f"The dashboard: {stack.enter_context(start_dashboard(config, dashboard)).address}")
+                server = stack.enter_context(start_dashboard(config, dashboard, index, operations.follower))
+                output.write(f"The dashboard: {server.address}")
             if tables is not None:
                 interval_s = history_tables.INTERVAL_S
                 output.write(f"Tables of history ({tables_format.value}), every {interval_s} s: {tables}")

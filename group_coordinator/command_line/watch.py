@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
-from group_coordinator.command_line.dashboard import Host, MemoryMib, Port, Token, dashboard_settings, show
+from group_coordinator.command_line.dashboard import Host, MemoryMib, Port, Token, new_index, show
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.history_tables import TablesFormat, TablesFormatOption
 from group_coordinator.command_line.import_log import TimeZone, zone
@@ -83,7 +83,7 @@ def watch(
     source = watch_source(config.clusters, broker_log or (), how)
     wanted = WantedOutputs(out=out, kind=kind, tables=tables, tables_kind=tables_format, report=report)
     outputs = open_outputs(wanted, config.topic_settings.topics, source.name, has_clusters=bool(config.cluster))
-    serve = partial(start_server, host=host, port=port, token=token, settings=dashboard_settings(config, memory_mib))
+    serve = partial(start_server, host=host, port=port, token=token, index=new_index(config, memory_mib))
     _show(partial(_start, serve, source, outputs, config))
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from confluent_kafka import KafkaException, Message
@@ -33,46 +32,40 @@ class KafkaSource:
     is_live = True
 
     def __init__(
-        self, properties: Mapping[str, str], topics: TopicNames, *, end_offsets_interval_s: float = 15.0
+        self,
+        properties: Mapping[str, str],
+        topics: TopicNames,
+        *,
+        follower: TopicFollower | None = None,
+        end_offsets_interval_s: float = 15.0,
     ) -> None:
-        """`properties` are librdkafka's: at least `bootstrap.servers`."""
+        """`properties` are librdkafka's: at least `bootstrap.servers`.
+
+        `follower`: reads history and dead letters already, and gives them to the index; None: the source reads them.
+        """
         self.name = properties.get("bootstrap.servers", "")
         self._properties = dict(properties)
         self._topics = topics
         self._interval_s = end_offsets_interval_s
-        self._follower: TopicFollower | None = None
-        self._end_poller: EndPoller | None = None
-        self._caught_up = threading.Event()
-        self._read = 0
+        self._follower = follower
+        self._stack = ExitStack()
 
     def start(self, index: Index) -> None:
         """Start to read. Raises SourceError when Kafka does not answer, or there is no history topic."""
-        follower = TopicFollower(
-            self._properties,
-            "dashboard",
-            lambda messages: self._take(messages, index),
-            on_caught_up=self._caught_up.set,
-        )
-        try:
-            with explaining(self._properties):
-                partitions = self._partitions(follower.reader)
-            follower.start(from_beginning=partitions)
-        except TopicReadError as problem:
-            raise SourceError(str(problem)) from problem
-        self._follower = follower
-        self._end_poller = EndPoller(self._properties, index, self._caught_up.is_set, self._interval_s)
-        self._end_poller.start()
+        follower = self._follower = self._follower or self._follow(index)
+        end_poller = EndPoller(self._properties, index, lambda: follower.has_caught_up, self._interval_s)
+        end_poller.start()
+        self._stack.callback(end_poller.stop)
 
     def stop(self) -> None:
-        if self._follower is not None:
-            self._follower.stop()
-        if self._end_poller is not None:
-            self._end_poller.stop()
+        self._stack.close()
 
     def progress(self) -> dict[str, Any]:
-        caught_up = self._caught_up.is_set()
-        total = 0 if self._follower is None else self._follower.unread_at_start
-        return {"caught_up": caught_up, "detail": "" if caught_up else f"{self._read:,} of {total:,} records read"}
+        follower = self._follower
+        if follower is None:
+            return {"caught_up": False, "detail": ""}
+        detail = f"{follower.taken_of_unread:,} of {follower.unread_at_start:,} records read"
+        return {"caught_up": follower.has_caught_up, "detail": "" if follower.has_caught_up else detail}
 
     def read_request(self, partition: int, offset: int) -> Any:
         """Return the event at a place of the events topic: the very request. None: it is not there (any more)."""
@@ -89,6 +82,17 @@ class KafkaSource:
             pass
         return None
 
+    def _follow(self, index: Index) -> TopicFollower:
+        follower = TopicFollower(self._properties, "dashboard", lambda messages: self._take(messages, index))
+        try:
+            with explaining(self._properties):
+                partitions = self._partitions(follower.reader)
+            follower.start(from_beginning=partitions)
+        except TopicReadError as problem:
+            raise SourceError(str(problem)) from problem
+        self._stack.callback(follower.stop)
+        return follower
+
     def _partitions(self, reader: TopicReader) -> list[Partition]:
         partitions = reader.partitions(self._topics.history)
         if self._topics.dead_letters is not None:
@@ -98,7 +102,6 @@ class KafkaSource:
 
     def _take(self, messages: list[Message], index: Index) -> None:
         for message in messages:
-            self._read += 1
             value = message.value()
             if message.topic() == self._topics.history:
                 if value is not None:

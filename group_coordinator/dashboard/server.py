@@ -10,7 +10,6 @@ from group_coordinator.dashboard.application import application
 from group_coordinator.dashboard.documents import Documents
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.news import News
-from group_coordinator.dashboard.settings import DashboardSettings
 from group_coordinator.dashboard.sources import Source, SourceError
 from group_coordinator.dashboard.what_if import ReplayFunction
 from group_coordinator.http_server.server import HttpServer, ServerError, listen
@@ -67,7 +66,7 @@ def serve(
     port: int = DEFAULT_PORT,
     token: str | None = None,
     *,
-    settings: DashboardSettings | None = None,
+    index: Index | None = None,
     what_if: ReplayFunction | None = None,
     announce: Callable[[str], None] = lambda address: None,
 ) -> None:
@@ -76,7 +75,7 @@ def serve(
     On loopback no token is needed; elsewhere one is made where none is given. Raises SourceError when the source cannot
     be read or the port is taken.
     """
-    server = _prepare(source, host, port, token, settings, what_if)
+    server = _prepare(source, host, port, token, Index() if index is None else index, what_if)
     announce(server.address)
     server.run()
 
@@ -87,11 +86,14 @@ def start_server(
     port: int = 0,
     token: str | None = None,
     *,
-    settings: DashboardSettings | None = None,
+    index: Index | None = None,
     what_if: ReplayFunction | None = None,
 ) -> RunningServer:
-    """Start a server in a thread; `port` 0 is a free one. Raises SourceError."""
-    server = _prepare(source, host, port, token, settings, what_if)
+    """Start a server in a thread; `port` 0 is a free one. `index`: what the source fills, with its settings.
+
+    Raises SourceError.
+    """
+    server = _prepare(source, host, port, token, Index() if index is None else index, what_if)
     server.start()
     return server
 
@@ -101,7 +103,7 @@ def _prepare(
     host: str,
     port: int,
     token: str | None,
-    settings: DashboardSettings | None,
+    index: Index,
     what_if: ReplayFunction | None,
 ) -> RunningServer:
     if token is None and not is_loopback(host):
@@ -110,7 +112,6 @@ def _prepare(
         listening = listen(host, port)
     except OSError as problem:
         raise SourceError(f"Cannot listen on {host}, port {port}: {problem.strerror}.") from problem
-    index = Index(settings)
     try:
         source.start(index)
     except BaseException:

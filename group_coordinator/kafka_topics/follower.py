@@ -25,7 +25,7 @@ class TopicFollower:
         name: str,
         take: Callable[[list[Message]], None],
         *,
-        on_caught_up: Callable[[], None] | None = None,
+        on_caught_up: Callable[[], None] = lambda: None,
         on_failure: Callable[[TopicReadError], None] = lambda failure: None,
         on_poll: Callable[[], None] = lambda: None,
     ) -> None:
@@ -35,9 +35,15 @@ class TopicFollower:
         `on_caught_up`: called once, when all has been taken that the partitions which are read from their beginning had
         at the start. `on_failure`: called when the thread ends without having been asked to.
         """
+        self.ends_at_start: Mapping[Partition, int] = {}
+        """The ends that all partitions had at the start."""
         self.unread_at_start = 0
         """Offsets between the beginning and the end, then, of the partitions that are read from their beginning."""
-        self.reader = TopicReader(client_properties, name, reports_ends=on_caught_up is not None, waits_at_the_end=True)
+        self.taken_of_unread = 0
+        """Records among them that have been taken."""
+        self.has_caught_up = False
+        """True when all of them have been taken."""
+        self.reader = TopicReader(client_properties, name, waits_at_the_end=True)
         self._client_properties = client_properties
         self._take = take
         self._on_caught_up = on_caught_up
@@ -60,9 +66,9 @@ class TopicFollower:
         except BaseException:
             self.reader.close()
             raise
+        self.ends_at_start = ends | {partition: bounds.end for partition, bounds in logs.items()}
         self.unread_at_start = sum(bounds.end - bounds.begin for bounds in logs.values())
-        if self._on_caught_up is not None:
-            self._behind = {partition: bounds.end for partition, bounds in logs.items() if bounds.begin < bounds.end}
+        self._behind = {partition: bounds.end for partition, bounds in logs.items() if bounds.begin < bounds.end}
         self._positions = ends | {partition: bounds.begin for partition, bounds in logs.items()}
         self.reader.assign(self._positions)
         self._thread.start()
@@ -90,8 +96,8 @@ class TopicFollower:
             self.reader.close()
 
     def _follow(self) -> None:
-        if self._on_caught_up is not None and not self._behind:
-            self._on_caught_up()
+        if not self._behind:
+            self._caught_up()
         while not self._stopping.is_set():
             messages = self.reader.poll(_POLL_S)
             if messages:
@@ -117,9 +123,16 @@ class TopicFollower:
     def _catch_up(self, records: list[Message], reached_ends: list[Partition]) -> None:
         for message in records:
             partition = partition_of(message)
-            if offset_of(message) + 1 >= self._behind.get(partition, float("inf")):
-                del self._behind[partition]
+            end = self._behind.get(partition)
+            if end is not None:
+                self.taken_of_unread += 1
+                if offset_of(message) + 1 >= end:
+                    del self._behind[partition]
         for partition in reached_ends:  # compaction may have taken the last records
             self._behind.pop(partition, None)
-        if not self._behind and self._on_caught_up is not None:
-            self._on_caught_up()
+        if not self._behind:
+            self._caught_up()
+
+    def _caught_up(self) -> None:
+        self.has_caught_up = True
+        self._on_caught_up()

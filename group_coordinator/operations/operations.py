@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from group_coordinator.kafka_topics.follower import TopicFollower
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.group_log import GroupLog
 from group_coordinator.operations.group_table import GroupTable
@@ -16,7 +17,7 @@ from group_coordinator.operations.metrics import Metrics, Value
 from group_coordinator.operations.server import operations_server
 from group_coordinator.operations.shards import Shards
 from group_coordinator.operations.tally import Tally
-from group_coordinator.operations.topics_reader import TopicsReader
+from group_coordinator.operations.topics_reader import HistoryListener, TopicsReader
 from schemas.java_hash import group_partition
 from streaming.clock import TickerStatus
 from streaming.config import StreamingConfig
@@ -27,8 +28,10 @@ from streaming.watcher import ShardProgress, Watcher
 class Operations(Watcher):
     """The watcher of an app that makes metrics, health and log lines of what it sees. A context manager."""
 
-    def __init__(self, config: StreamingConfig) -> None:
+    def __init__(self, config: StreamingConfig, listener: HistoryListener | None = None) -> None:
+        """`listener`: gets history, too, as it is read here."""
         self._config = config
+        self._listener = listener
         self.metrics = Metrics()
         self.health = Health(config.shards_here, Path(config.health_file) if config.health_file else None)
         self.shards = Shards(config.shards_here, self.metrics, self.health)
@@ -36,6 +39,8 @@ class Operations(Watcher):
         self._stack = ExitStack()
         self.url: str | None = None
         """Where the endpoint listens; None: there is none."""
+        self.follower: TopicFollower | None = None
+        """Reads the topics, once they are there."""
 
     def __enter__(self) -> Self:
         """Raises OSError where the endpoint cannot listen, or the health file cannot be written."""
@@ -65,9 +70,11 @@ class Operations(Watcher):
             tally,
             GroupLog(),
             everything=bool(self._config.metrics_port),
+            listener=self._listener,
         )
         reader.start(report.partitions)
         self._stack.callback(reader.stop)
+        self.follower = reader.follower
         self.shards.end_offset_of = reader.end_offset
         self.metrics.gauges_from(reader.values)
 

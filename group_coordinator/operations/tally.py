@@ -31,7 +31,6 @@ from schemas.history import (
     RebalanceCompleted,
     RebalanceStarted,
     RequestRefused,
-    decode_history,
 )
 from schemas.messages import APIS
 from schemas.observed_history import OffsetsRemoved
@@ -72,16 +71,14 @@ class Tally:
         if appended_ms is not None:
             self._metrics.observe(m.ANSWER_SECONDS, max(0, timestamp_ms - appended_ms) / 1_000, api)
 
-    def history(self, value: bytes) -> History | None:
-        """Count a record of the history topic and return it; None if it was counted before, or elsewhere. Raises
-        msgspec.DecodeError."""
-        record = decode_history(value)
+    def history(self, record: History) -> bool:
+        """Count a record of the history topic; False if it was counted before, or elsewhere."""
         if self._shard_of(record.group_id) is None:
-            return None
+            return False
         if not self._repeats.is_new("history", record.cause.partition, record.group_id, record.epoch, record.seq):
-            return None
+            return False
         tell(record, self._counts)
-        return record
+        return True
 
     def group(self, key: bytes, value: bytes | None) -> None:
         """Count a record of the assignments topic. Raises msgspec.DecodeError."""

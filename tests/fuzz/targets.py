@@ -352,8 +352,10 @@ def _count(data: bytes) -> None:
     tally = _tally()
     tally.event(0, 1, START_MS, b"g", data)
     counts: tuple[Callable[[], object], ...] = (
-        lambda: tally.answer(0, START_MS, data), lambda: tally.history(data), lambda: tally.group(b"g", data)
-    )  # fmt: skip
+        lambda: tally.answer(0, START_MS, data),
+        lambda: tally.history(decode_history(data)),
+        lambda: tally.group(b"g", data),
+    )
     for count in counts:
         with suppress(msgspec.DecodeError):
             count()

@@ -11,6 +11,7 @@ from group_coordinator.operations import metrics as m
 from group_coordinator.operations.group_table import GroupTable
 from group_coordinator.operations.metrics import Metrics
 from group_coordinator.operations.tally import Tally
+from schemas.history import decode_history
 from schemas.records_file import Record
 from streaming.rows import OutputRecord
 from tests.operations.records import APPEND_MS, CONFIG, START_MS
@@ -34,7 +35,7 @@ class Bench:
                 appended_ms = START_MS + msgspec.json.decode(value)["answers_offset"]
                 self.tally.answer(output.partition, appended_ms + APPEND_MS, value)
             elif output.topic == TOPICS.history:
-                self.tally.history(value)
+                self.tally.history(decode_history(value))
             elif output.topic == TOPICS.assignments:
                 self.tally.group(output.key or b"", output.value)
             elif output.topic == TOPICS.dead_letters:

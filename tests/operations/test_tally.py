@@ -9,6 +9,7 @@ import pytest
 
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.repeats import Remembered, Repeats
+from schemas.history import decode_history
 from tests.operations.records import APPEND_MS, log, outputs
 from tests.operations.tally_bench import SHARDS, TOPICS, Bench, bench
 
@@ -85,7 +86,7 @@ def test_a_refusal_on_another_partition_hides_nothing() -> None:
     refused = next(value for each in history if b'"request_refused"' in (value := each.value or b""))
     record = msgspec.json.decode(refused)
     stray = record | {"epoch": 10**9, "cause": record["cause"] | {"partition": 1}}
-    assert found.tally.history(msgspec.json.encode(stray)) is not None
+    assert found.tally.history(decode_history(msgspec.json.encode(stray)))
     found.count([], history)
     assert found.value(m.MEMBERS_JOINED) == 2
 
@@ -101,7 +102,7 @@ def test_groups_of_other_processes_are_not_counted_here() -> None:
 def test_what_is_none_of_ours_is_an_error_of_one_kind(counted: Bench) -> None:
     tally = counted.tally
     takes: list[Callable[[], object]] = [
-        lambda: tally.history(b"{}"), lambda: tally.answer(0, 0, b"\xff"), lambda: tally.group(b"g", b"[]")
+        lambda: decode_history(b"{}"), lambda: tally.answer(0, 0, b"\xff"), lambda: tally.group(b"g", b"[]")
     ]  # fmt: skip
     for take in takes:
         with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
