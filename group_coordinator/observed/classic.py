@@ -51,7 +51,7 @@ class ClassicGroup:
         if not generation.members:
             self._stored_empty(generation)
         elif not self._is_known and generation.generation_id > 1:
-            self._found(generation)
+            self._record_existing(generation)
         else:
             self._stored_members(generation)
 
@@ -80,17 +80,21 @@ class ClassicGroup:
         self._is_empty = False
 
     def _returned(self, generation: StoredGeneration) -> list[tuple[str, str]]:
-        """Static members that are known under another id: both ids."""
-        known = {each.group_instance_id: each.member_id for each in self._members.present.values()}
-        ids = {each.identity.group_instance_id: member_id for member_id, each in generation.members.items()}
-        return [(known[each], ids[each]) for each in ids if each is not None and each in known]
+        """Return both ids of static members that are known under another id."""
+        known = {member.group_instance_id: member.member_id for member in self._members.present.values()}
+        ids = {member.identity.group_instance_id: member_id for member_id, member in generation.members.items()}
+        return [
+            (known[instance_id], ids[instance_id])
+            for instance_id in ids
+            if instance_id is not None and instance_id in known
+        ]
 
-    def _found(self, generation: StoredGeneration) -> None:
-        """The first that is known of the group: what led to this generation is not."""
+    def _record_existing(self, generation: StoredGeneration) -> None:
+        """Record the first generation that is known of the group; what led to it is not known."""
         self._is_known, self._is_empty = True, False
         self._tell.generation_id = generation.generation_id
         members = tuple(member.recorded(generation.protocol_name) for member in generation.members.values())
-        self._members.present = {each.member.member_id: each.member for each in members}
+        self._members.present = {recorded.member.member_id: recorded.member for recorded in members}
         self._tell.say(
             GroupRecorded,
             leader_id=generation.leader_id or "",
@@ -101,7 +105,7 @@ class ClassicGroup:
 
     @property
     def members(self) -> Mapping[str, MemberIdentity]:
-        """Who is in the group, as far as it is known."""
+        """The members of the group, as far as they are known."""
         return dict(self._members.present)
 
     def leave_protocol(self) -> None:
@@ -116,7 +120,7 @@ class ClassicGroup:
         self._departures = departures
         self._is_known, self._is_empty = True, not generation.members
         self._tell.generation_id = generation.generation_id
-        self._members.present = {member_id: each.identity for member_id, each in generation.members.items()}
+        self._members.present = {member_id: member.identity for member_id, member in generation.members.items()}
         if generation.members:
             self._rebalances.assign(generation)
 
@@ -176,19 +180,23 @@ class ClassicGroup:
                 pass  # told of a consumer group, or nothing new
 
     def _prepared(self, event: line_events.RebalancePrepared) -> None:
-        """A rebalance begins. What led to it was told before, or is told by the same line."""
+        """Begin a rebalance. Its cause was told before, or is told by the same line."""
         self._be_known(event.old_generation_id)
         if event.old_generation_id > self._tell.generation_id:
             self._rebalances.skip_to(event.old_generation_id)
         self._rebalances.complete("interrupted")
         member, caused_by = self._cause_of(event)
-        said = event.client_reason or (None if member is None else self._members.said.get(member.member_id))
+        given_reason = event.client_reason or (
+            None if member is None else self._members.given_reasons.get(member.member_id)
+        )
         initial = self._tell.generation_id == 0 or self._is_empty
         self._is_empty = False
-        self._rebalances.start(event.trigger, member, event.reason, said=said, initial=initial, caused_by=caused_by)
+        self._rebalances.start(
+            event.trigger, member, event.reason, given_reason=given_reason, initial=initial, caused_by=caused_by
+        )
 
     def _cause_of(self, event: line_events.RebalancePrepared) -> tuple[MemberIdentity | None, int | None]:
-        """Whose doing a rebalance is, and the record that led to it."""
+        """Return the member that caused a rebalance, and the history record that led to it."""
         if event.trigger == "group_converted" and self._departures:
             caused_by, member = self._departures[-1]
             return member, caused_by
@@ -201,7 +209,7 @@ class ClassicGroup:
     def _note_cause(self, event: line_events.RebalancePrepared) -> None:
         """Tell what the line says of its members, unless a line of its own did."""
         members = self._members
-        present = [each for each in event.member_ids if each in members.present]
+        present = [member_id for member_id in event.member_ids if member_id in members.present]
         if event.trigger == "member_joined":
             for member_id in event.member_ids:
                 members.join(member_id, event.group_instance_id)
@@ -222,8 +230,8 @@ class ClassicGroup:
     def _stored_of(
         self, event: line_events.JoinPhaseEnded, coming: Sequence[StoredGeneration]
     ) -> StoredGeneration | None:
-        """The record of a generation that begins, if its leader sends the assignment; not one of another life."""
-        later = (each for each in coming if each.generation_id != self._tell.generation_id)
+        """Return the stored record of a generation that begins, if its leader sends the assignment; not one of another life."""
+        later = (generation for generation in coming if generation.generation_id != self._tell.generation_id)
         stored = next(later, None)
         if stored is None or stored.generation_id != event.generation_id or len(stored.members) != event.members:
             return None
@@ -231,10 +239,12 @@ class ClassicGroup:
         return stored if since_ms is None or abs(since_ms - self._tell.at_ms) <= NEAR_MS else None
 
     def _replaced(self, event: line_events.StaticMemberReplaced, coming: Sequence[StoredGeneration]) -> None:
-        """A static member is back. Under which id is told by the line, or by the record that follows."""
+        """Replace a static member that is back. The line tells its new id, or the record that follows."""
         stored = coming[0] if coming else None
         holders = [] if stored is None else list(stored.members.values())
-        holder = next((each for each in holders if each.identity.group_instance_id == event.group_instance_id), None)
+        holder = next(
+            (member for member in holders if member.identity.group_instance_id == event.group_instance_id), None
+        )
         member_id = event.member_id or (None if holder is None else holder.identity.member_id)
         if member_id is None or member_id in self._members.present:
             return
@@ -246,13 +256,13 @@ class ClassicGroup:
     # ---------------------------------------------------------------------------------------------- what both lead to
 
     def _create(self, at_ms: int | None = None) -> None:
-        """The group is there: it was created, if nothing was told of it before."""
+        """Note that the group is there: it was created, if nothing was told of it before."""
         if not self._is_known:
             self._is_known = True
             self._tell.say(GroupCreated, at_ms=at_ms, certainty="inferred")
 
     def _be_known(self, generation_id: int) -> None:
-        """The group is in this generation: if nothing was told of it before, its past is not known."""
+        """Note that the group is in this generation: if nothing was told of it before, its past is not known."""
         if self._is_known or generation_id <= 0:
             self._create()
             return

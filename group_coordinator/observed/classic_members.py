@@ -24,7 +24,7 @@ DropReason = Literal["did_not_rejoin", "did_not_sync"]
 
 
 class ClassicMembers:
-    """Who is in the group."""
+    """The members that are in the group."""
 
     def __init__(self, teller: Teller, profiles: Mapping[str, StoredMember]) -> None:
         """`profiles`: what the group's records say of members, whenever they were written."""
@@ -37,14 +37,14 @@ class ClassicMembers:
         """Ids that were given out and not used yet."""
         self.led: dict[str, int] = {}
         """Member -> the record of its coming or going that a rebalance may follow."""
-        self.said: dict[str, str | None] = {}
+        self.given_reasons: dict[str, str | None] = {}
         """Member -> the reason that it gave when it left."""
         self.are_unknown = False
         """Nothing is known of the group's past: members may be there that nothing was told of."""
 
     def forget(self) -> None:
         """Forget all members: another epoch of the group begins."""
-        self.present, self.owners, self._given_ids, self.led, self.said = {}, set(), set(), {}, {}
+        self.present, self.owners, self._given_ids, self.led, self.given_reasons = {}, set(), set(), {}, {}
         self.are_unknown = False
 
     def identity(self, member_id: str, instance_id: str | None = None) -> MemberIdentity:
@@ -84,13 +84,15 @@ class ClassicMembers:
             subscribed_topics=None if profile is None else profile.subscribed_topics,
         )
 
-    def leave(self, member_id: str, said: str | None = None) -> None:
-        self.said[member_id] = said
+    def leave(self, member_id: str, given_reason: str | None = None) -> None:
+        self.given_reasons[member_id] = given_reason
         if member_id in self._given_ids:
             self._given_ids.discard(member_id)
-            self.led[member_id] = self._tell.say(PendingMemberRemoved, member_id=member_id, reason="left", said=said)
+            self.led[member_id] = self._tell.say(
+                PendingMemberRemoved, member_id=member_id, reason="left", given_reason=given_reason
+            )
         else:
-            self.led[member_id] = self._tell.say(MemberLeft, member=self._remove(member_id), said=said)
+            self.led[member_id] = self._tell.say(MemberLeft, member=self._remove(member_id), given_reason=given_reason)
 
     def expire(self, member_id: str) -> None:
         profile = self._profiles.get(member_id)
@@ -121,7 +123,9 @@ class ClassicMembers:
 
     def take_over(self, generation: StoredGeneration, *, rebalanced: bool) -> None:
         """Replace static members of the generation that are known under other ids."""
-        known = {each.group_instance_id: each.member_id for each in self.present.values() if each.group_instance_id}
+        known = {
+            member.group_instance_id: member.member_id for member in self.present.values() if member.group_instance_id
+        }
         for member_id, member in generation.members.items():
             instance_id = member.identity.group_instance_id
             old = known.get(instance_id or "")
@@ -130,24 +134,26 @@ class ClassicMembers:
 
     def become(self, generation: StoredGeneration, at_ms: int | None = None) -> None:
         """Make the members those of the generation: others have come or gone without a trace."""
-        self.lose([each for each in self.present if each not in generation.members], at_ms)
+        self.lose([member_id for member_id in self.present if member_id not in generation.members], at_ms)
         if self.are_unknown:
             self.are_unknown = False
-            self._find(generation, at_ms)
+            self._record_members(generation, at_ms)
         for member_id in generation.members:
             self.join(member_id, at_ms=at_ms, is_told=False)
 
-    def _find(self, generation: StoredGeneration, at_ms: int | None) -> None:
-        """Members of which nothing was told are in the group; since when is not known."""
-        found = {each: member for each, member in generation.members.items() if each not in self.present}
-        self.present |= {each: member.identity for each, member in found.items()}
-        if found:
+    def _record_members(self, generation: StoredGeneration, at_ms: int | None) -> None:
+        """Record members of which nothing was told before; since when they are in the group is not known."""
+        members = {
+            member_id: member for member_id, member in generation.members.items() if member_id not in self.present
+        }
+        self.present |= {member_id: member.identity for member_id, member in members.items()}
+        if members:
             self._tell.say(
                 GroupRecorded,
                 at_ms=at_ms,
                 leader_id=generation.leader_id or "",
                 protocol_name=generation.protocol_name or "",
-                members=tuple(member.recorded(generation.protocol_name) for member in found.values()),
+                members=tuple(member.recorded(generation.protocol_name) for member in members.values()),
             )
 
     def _remove(self, member_id: str) -> MemberIdentity:

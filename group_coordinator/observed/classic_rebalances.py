@@ -60,7 +60,7 @@ class ClassicRebalances:
         member: MemberIdentity | None,
         reason: str,
         *,
-        said: str | None = None,
+        given_reason: str | None = None,
         initial: bool = False,
         caused_by: int | None = None,
         at_ms: int | None = None,
@@ -72,7 +72,7 @@ class ClassicRebalances:
             at_ms=at_ms,
             certainty="not_known" if reason == NOT_TOLD else "told",
             caused_by=caused_by,
-            said=said,
+            given_reason=given_reason,
             trigger=trigger,
             member=member,
             reason=reason,
@@ -141,8 +141,8 @@ class ClassicRebalances:
     def rename(self, old_member_id: str, member_id: str) -> None:
         """Go on with a static member under another id, with what it has."""
         self._assignments = tuple(
-            replace(each, member_id=member_id) if each.member_id == old_member_id else each
-            for each in self._assignments
+            replace(assignment, member_id=member_id) if assignment.member_id == old_member_id else assignment
+            for assignment in self._assignments
         )
 
     def empty(self, generation_id: int) -> None:

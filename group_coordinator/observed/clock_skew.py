@@ -59,23 +59,23 @@ class Skews:
 
     def estimate(self) -> dict[int | None, Skew]:
         """Return the skew of each broker whose lines have records."""
-        found = {}
+        estimates = {}
         _keep_newest(self._recorded)
-        for broker, told in self._told.items():
-            _keep_newest(told)
+        for broker, times in self._told.items():
+            _keep_newest(times)
             differences = [
                 told_ms - self._recorded[generation][0]
-                for generation, (told_ms, is_single) in told.items()
+                for generation, (told_ms, is_single) in times.items()
                 if is_single and self._recorded.get(generation, _NEVER)[1]
             ]
             if differences:
                 skew_ms = median_low(differences)
-                found[broker] = Skew(
+                estimates[broker] = Skew(
                     skew_ms=skew_ms if abs(skew_ms) > TOLERANCE_MS else 0,
                     pairs=len(differences),
                     spread_ms=max(differences) - min(differences),
                 )
-        return found
+        return estimates
 
 
 def _note(times: Times, generation: Generation, time_ms: int) -> None:
@@ -86,15 +86,15 @@ def _note(times: Times, generation: Generation, time_ms: int) -> None:
 
 
 def _keep_newest(times: Times) -> None:
-    """What is kept follows from what came, in whatever order."""
+    """Drop the oldest. The rest follows from the generations that came, in whatever order."""
     if len(times) > _GENERATIONS_MAX:
-        by_time = sorted(times, key=lambda each: (times[each][0], each))
+        by_time = sorted(times, key=lambda generation: (times[generation][0], generation))
         for generation in by_time[:-_GENERATIONS_MAX]:
             del times[generation]
 
 
 def _generation(record: LogRecord) -> Generation | None:
-    """The generation that a record stores; None for a record of another kind, and of an empty group."""
+    """Return the generation that a record stores; None for a record of another kind, and of an empty group."""
     if record.name != "GroupMetadata" or not record.value or not record.value["members"]:
         return None
     return record.group_id, int(str(record.value["generation"]))

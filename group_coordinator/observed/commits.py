@@ -24,7 +24,9 @@ class GroupCommits:
             self._of_transaction(TransactionalOffsetsAborted, commits)
         else:
             changes = self._changes(commits)
-            self._offsets |= {(each.topic, each.partition): each.offset for each in changes if each.offset is not None}
+            self._offsets |= {
+                (change.topic, change.partition): change.offset for change in changes if change.offset is not None
+            }
             self._tell.say(OffsetsCommitted, member_id=None, offsets=changes)
 
     def _of_transaction(self, kind: type[HistoryRecord], commits: Commits) -> None:

@@ -36,7 +36,7 @@ def connect_tasks(subscription: bytes, assignment: bytes) -> tuple[AssignedTopic
 
 
 def _assignment(data: bytes) -> tuple[int, Tasks, Tasks]:
-    """Version, what is given, what must be given up."""
+    """Return the version, the tasks that are given, and those that must be given up."""
     reader = Reader(data)
     version = reader.int16()
     if not 0 <= version <= _LAST_VERSION:
@@ -49,7 +49,7 @@ def _assignment(data: bytes) -> tuple[int, Tasks, Tasks]:
 
 
 def _running(subscription: bytes) -> Tasks:
-    """What a worker runs while it joins."""
+    """Return the tasks that a worker runs while it joins."""
     reader = Reader(subscription)
     if reader.int16() < _INCREMENTAL:
         return {}
@@ -60,8 +60,8 @@ def _running(subscription: bytes) -> Tasks:
 
 
 def _tasks(reader: Reader) -> Tasks:
-    found: Tasks = {}
+    tasks_by_connector: Tasks = {}
     items = reader.nullable_array(lambda: (reader.string(), reader.int32_array()), _CONNECTOR_SIZE_MIN)
     for connector, tasks in items or ():
-        found.setdefault(connector, []).extend(tasks)
-    return found
+        tasks_by_connector.setdefault(connector, []).extend(tasks)
+    return tasks_by_connector

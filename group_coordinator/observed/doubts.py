@@ -22,10 +22,11 @@ def doubts(
                 f"{words.duration(abs(skew.skew_ms))} {way} its records: its times are corrected by that "
                 f"({words.count(skew.pairs, 'pair')} of line and record)."
             )
-    for each in transactions:
+    for transaction in transactions:
         yield (
-            f"Producer {each.producer_id} has had a transaction open since {words.clock(each.since_ms, zone)}, with "
-            f"{words.count(each.offsets, 'offset')} of {words.listed(each.group_ids)}: they are not committed."
+            f"Producer {transaction.producer_id} has had a transaction open since "
+            f"{words.clock(transaction.since_ms, zone)}, with {words.count(transaction.offsets, 'offset')} of "
+            f"{words.listed(transaction.group_ids)}: they are not committed."
         )
     if lines_without_time:
         lines = words.count(lines_without_time, "line")

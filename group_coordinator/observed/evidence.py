@@ -98,8 +98,8 @@ class GroupEvidence:
         if not isinstance(record, Commits):
             self.is_changed = True
         elif self._shares.are_bounded:
-            for each in record.records:
-                self._supersede(record, each)
+            for commit in record.records:
+                self._supersede(record, commit)
 
     def _written(self, record: CommitRecord) -> None:
         last = self._facts[-1] if self._facts else None
@@ -119,21 +119,21 @@ class GroupEvidence:
         self.is_changed = self.is_changed or len(self._partitions) > 1
 
     def _supersede(self, commits: Commits, record: CommitRecord) -> None:
-        """Of a partition keep the last commit of each minute, and of these the newest."""
-        kept = self._commits_of(commits, record)
-        if kept and kept[-1].timestamp_ms // _MINUTE_MS == commits.timestamp_ms // _MINUTE_MS:
-            self._forget(kept.pop(), record.key)
-        kept.append(commits)
-        self._keep_share(kept, record.key)
+        """Keep the last commit of each minute of a partition, and of these the newest."""
+        kept_commits = self._commits_of(commits, record)
+        if kept_commits and kept_commits[-1].timestamp_ms // _MINUTE_MS == commits.timestamp_ms // _MINUTE_MS:
+            self._forget(kept_commits.pop(), record.key)
+        kept_commits.append(commits)
+        self._keep_share(kept_commits, record.key)
         if self._empty > max(_EMPTY_MAX, len(self._facts) // 2):
             self._drop_empty()
 
     def _commits_of(self, commits: Commits, record: CommitRecord) -> list[Commits]:
-        kept = self._commits.get((type(commits), record.key))
-        if kept is None:
-            kept = self._commits[type(commits), record.key] = []
+        kept_commits = self._commits.get((type(commits), record.key))
+        if kept_commits is None:
+            kept_commits = self._commits[type(commits), record.key] = []
             self._shares.partitions += 1
-        return kept
+        return kept_commits
 
     def restore(self, facts: Sequence[Fact]) -> None:
         """Take what was kept before a restart."""
@@ -158,8 +158,8 @@ class GroupEvidence:
         """Return the facts that are kept, by partition and offset."""
         if len(self._partitions) > 1:
             self._facts.sort(key=attrgetter("partition", "offset"))
-        for (_, key), kept in self._commits.items():
-            self._keep_share(kept, key)
+        for (_, key), kept_commits in self._commits.items():
+            self._keep_share(kept_commits, key)
         self._compact()
         self._drop_empty()
         return self._facts
@@ -171,22 +171,22 @@ class GroupEvidence:
 
     def new_commits(self) -> Sequence[Commits]:
         """Return what came since the group was followed, if that is commits alone."""
-        return [each for each in self._facts[self._followed :] if isinstance(each, Commits) and each.records]
+        return [fact for fact in self._facts[self._followed :] if isinstance(fact, Commits) and fact.records]
 
     # ------------------------------------------------------------------------------------------------------ forgetting
 
-    def _keep_share(self, kept: list[Commits], key: OffsetCommitKey) -> None:
-        while len(kept) > self._shares.of_each:
-            self._forget(kept.pop(0), key)
+    def _keep_share(self, kept_commits: list[Commits], key: OffsetCommitKey) -> None:
+        while len(kept_commits) > self._shares.of_each:
+            self._forget(kept_commits.pop(0), key)
 
     def _forget(self, commits: Commits, key: OffsetCommitKey) -> None:
         """Forget the commit of this partition."""
-        place = next(place for place, each in enumerate(commits.records) if each.key == key)
+        place = next(place for place, commit in enumerate(commits.records) if commit.key == key)
         del commits.records[place]
         self._empty += not commits.records
 
     def _compact(self) -> None:
-        """Of the records before the newest keep the last of each key, and nothing of what is deleted."""
+        """Keep the last record of each key before the newest records, and nothing of deleted keys."""
         records_max = self._bounds.records_per_group_max
         places = [place for place, fact in enumerate(self._facts) if not isinstance(fact, Commits)]
         if records_max is None or len(places) <= records_max:
@@ -196,33 +196,33 @@ class GroupEvidence:
         for key, place in last.items():
             if isinstance(key, OffsetCommitKey):
                 self._forget_deleted(key, self._facts[place])
-        kept = [
+        kept_places = [
             place
             for place, fact in enumerate(self._facts)
             if place >= end or isinstance(fact, Commits) or (last[_key(fact)] == place and fact.value is not None)
         ]
-        self._followed = bisect_left(kept, self._followed)
-        self._facts = [self._facts[place] for place in kept]
+        self._followed = bisect_left(kept_places, self._followed)
+        self._facts = [self._facts[place] for place in kept_places]
 
     def _forget_deleted(self, key: OffsetCommitKey, tombstone: Fact) -> None:
         for kind in (Commits, PendingCommits, AbortedCommits):
-            kept = self._commits.get((kind, key), [])
-            while kept and kept[0].offset < tombstone.offset:
-                self._forget(kept.pop(0), key)
+            kept_commits = self._commits.get((kind, key), [])
+            while kept_commits and kept_commits[0].offset < tombstone.offset:
+                self._forget(kept_commits.pop(0), key)
 
     def _drop_empty(self) -> None:
         if self._empty:
             before, after = self._facts[: self._followed], self._facts[self._followed :]
-            kept = list(_filled(before))
-            self._facts, self._followed, self._empty = [*kept, *_filled(after)], len(kept), 0
+            kept_before = list(_filled(before))
+            self._facts, self._followed, self._empty = [*kept_before, *_filled(after)], len(kept_before), 0
 
 
 def _filled(facts: Sequence[Fact]) -> Iterator[Fact]:
-    return (each for each in facts if not isinstance(each, Commits) or each.records)
+    return (fact for fact in facts if not isinstance(fact, Commits) or fact.records)
 
 
 def _key(record: Fact) -> object:
-    """What a record is about."""
+    """Return the thing that a record is about."""
     if isinstance(record, LogRecord):
         return record.name, *map(str, record.key.items())
     assert isinstance(record, CommitRecord)
@@ -230,7 +230,7 @@ def _key(record: Fact) -> object:
 
 
 def _continues(commits: Commits, record: CommitRecord) -> bool:
-    """Whether a commit was written in the same step as those before it, as far as the topic tells."""
+    """Return whether a commit was written in the same step as those before it, as far as the topic tells."""
     if not commits.records or commits.timestamp_ms != record.timestamp_ms or commits.partition != record.partition:
         return False
     last = commits.records[-1]

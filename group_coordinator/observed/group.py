@@ -64,8 +64,8 @@ class ObservedGroup:
 
     def go_on(self, commits: Iterable[Commits]) -> list[History]:
         """Return the history of commits that were written after all that was followed."""
-        for each in commits:
-            self._written(each)
+        for step in commits:
+            self._written(step)
         return self._tell.take_history()
 
     def _written(self, commits: Commits) -> None:
@@ -79,7 +79,7 @@ class ObservedGroup:
             self._classic.line(event, coming)
 
     def _step(self, step: list[tuple[int, StepRecord]]) -> None:
-        """The records that were written in one step, none of them a commit."""
+        """Take the records that were written in one step, none of them a commit."""
         first = step[0][1]
         self._tell.look_at(first)
         self._note_coordinator(first)
@@ -87,9 +87,11 @@ class ObservedGroup:
             if isinstance(record, CommitRecord):
                 self._commits.removed(record)
         records = [record for _, record in step if isinstance(record, LogRecord)]
-        kind = next((kind for kind in map(kind_of, (each.name for each in records)) if kind is not None), None)
+        kind = next((kind for kind in map(kind_of, (record.name for record in records)) if kind is not None), None)
         classic = [
-            (place, each) for place, each in step if isinstance(each, LogRecord) and each.name == _GROUP_METADATA
+            (place, record)
+            for place, record in step
+            if isinstance(record, LogRecord) and record.name == _GROUP_METADATA
         ]
         if kind is None:
             for place, record in classic:
@@ -147,16 +149,16 @@ class ObservedGroup:
 
 
 def _generations(items: Sequence[Item]) -> list[tuple[int, StoredGeneration]]:
-    """The generations that are stored, each with its place."""
-    found = []
+    """Return the generations that are stored, each with its place."""
+    generations = []
     for place, item in enumerate(items):
         if isinstance(item, LogRecord) and item.name == _GROUP_METADATA:
             generation = stored_generation(item)
             if generation is not None:
-                found.append((place, generation))
-    return found
+                generations.append((place, generation))
+    return generations
 
 
 def _profiles(generations: Sequence[StoredGeneration]) -> dict[str, StoredMember]:
-    """What is stored of each member, the last of several."""
+    """Return the last stored form of each member."""
     return {member_id: member for generation in generations for member_id, member in generation.members.items()}

@@ -138,7 +138,7 @@ class ModernGroup:
         if conversion is not None:
             self._causes["converted"] = conversion, None, "the group goes over to the consumer protocol"
             # All members are written anew when a group is converted.
-            for member_id in [each for each in self.members if each not in step.members]:
+            for member_id in [member_id for member_id in self.members if member_id not in step.members]:
                 self._went(member_id, None)
         if not self._is_known:
             self._begin(step)
@@ -155,7 +155,7 @@ class ModernGroup:
             self._settle()
 
     def _begin(self, step: Step) -> None:
-        """The first that is known of the group."""
+        """Record the first that is known of the group."""
         self._is_known = True
         joins = any(step.members.values())
         if joins and (step.epoch is None or step.epoch <= _FIRST_EPOCH):
@@ -164,12 +164,14 @@ class ModernGroup:
             self._tell.say(RecordingGap, certainty="not_known", reason=BEFORE)
 
     def _members_changed(self, step: Step) -> None:
-        came = {member_id: member for member_id, member in step.members.items() if member is not None}
-        back = {each.member.group_instance_id: each for each in came.values() if each.member.group_instance_id}
+        written = {member_id: member for member_id, member in step.members.items() if member is not None}
+        back = {
+            member.member.group_instance_id: member for member in written.values() if member.member.group_instance_id
+        }
         for member_id, member in step.members.items():
             if member is None and member_id in self.members:
                 self._went(member_id, back.get(self.members[member_id].member.group_instance_id or ""))
-        for member in came.values():
+        for member in written.values():
             known = self.members.get(member.member.member_id)
             self.members[member.member.member_id] = member
             if known is None:
@@ -200,12 +202,14 @@ class ModernGroup:
         """Say how a member went."""
         event = self._hints.departed.pop(member_id, None)
         if isinstance(event, line_events.MemberDeparted):
-            return "member_left", self._tell.say(MemberLeft, member=identity, said=event.client_reason)
+            return "member_left", self._tell.say(MemberLeft, member=identity, given_reason=event.client_reason)
         if isinstance(event, line_events.MemberFencedOut) and event.is_expiry:
             expired = self._tell.say(MemberExpired, member=identity, last_heard_ms=None, session_timeout_ms=None)
             return "member_expired", expired
         if isinstance(event, line_events.MemberFencedOut):
-            return "member_left", self._tell.say(MemberDropped, member=identity, reason="fenced", said=event.why)
+            return "member_left", self._tell.say(
+                MemberDropped, member=identity, reason="fenced", given_reason=event.why
+            )
         return "member_gone", self._tell.say(MemberGone, certainty="not_known", member=identity)
 
     def _updated(self, known: ConsumerMember, member: ConsumerMember) -> None:
@@ -229,7 +233,7 @@ class ModernGroup:
                 self._regexes[regex] = topics
 
     def _bumped(self, epoch: int, metadata_hash: int | None) -> None:
-        """The group went to another epoch; what was written in the same step led to it."""
+        """Take the group to another epoch. The other records of the same step led to it."""
         if metadata_hash != self._metadata_hash and not self._causes:
             self._causes.setdefault("topics_changed", (0, None, "topics that the group subscribes to changed"))
         self._metadata_hash = metadata_hash
@@ -269,7 +273,9 @@ class ModernGroup:
                 TargetAssignmentComputed,
                 assignment_epoch=step.target_epoch,
                 assignor=self._hints.assignors.pop(step.target_epoch, None),
-                assignments=tuple(MemberAssignment(member_id=each, topics=topics) for each, topics in targets),
+                assignments=tuple(
+                    MemberAssignment(member_id=member_id, topics=topics) for member_id, topics in targets
+                ),
             )
 
     def _reconciled(self, member_id: str, current: Current | None) -> None:
@@ -328,13 +334,13 @@ class ModernGroup:
     def become_classic(self, staying: Collection[str]) -> list[tuple[int, MemberIdentity]]:
         """Go on as a classic group with these of its members. Returns how the others left."""
         self._causes = {}
-        for member_id in [each for each in self.members if each not in staying]:
+        for member_id in [member_id for member_id in self.members if member_id not in staying]:
             self._went(member_id, None)
         self._complete("interrupted")
         return [(seq, member) for seq, member, _ in self._causes.values() if member is not None]
 
     def _deleted(self) -> None:
-        """The group is gone."""
+        """Note that the group is gone."""
         self._complete("empty")
         self._tell.say(GroupDead, certainty="not_known", reason="not_known")
 

@@ -87,7 +87,7 @@ def _take(step: Step, name: str, key: dict[str, Any], value: dict[str, Any] | No
 
 def _member(member_id: str, value: dict[str, Any]) -> ConsumerMember:
     timeout_ms, classic = value.get("rebalance_timeout_ms", _NO_TIMEOUT), value.get("classic_member_metadata")
-    protocols = () if classic is None else tuple(each["name"] for each in classic["supported_protocols"])
+    protocols = () if classic is None else tuple(protocol["name"] for protocol in classic["supported_protocols"])
     names = value.get("subscribed_topic_names")
     return ConsumerMember(
         member=MemberIdentity(
@@ -127,15 +127,15 @@ def _current(value: dict[str, Any], topic_names: TopicNames) -> Current:
 
 
 def _topics(topics: Iterable[dict[str, Any]], topic_names: TopicNames) -> tuple[AssignedTopic, ...]:
-    """Topics by name; where no name is known, by the id as Kafka prints it."""
-    found = {
-        topic_names.get(each["topic_id"].hex()) or uuid_to_json(each["topic_id"]): tuple(each["partitions"])
-        for each in topics
+    """Return the topics by name; where no name is known, by the id as Kafka prints it."""
+    partitions = {
+        topic_names.get(topic["topic_id"].hex()) or uuid_to_json(topic["topic_id"]): tuple(topic["partitions"])
+        for topic in topics
     }
-    return tuple(AssignedTopic(topic=topic, partitions=found[topic]) for topic in sorted(found))
+    return tuple(AssignedTopic(topic=name, partitions=partitions[name]) for name in sorted(partitions))
 
 
 def _tasks(tasks: Iterable[dict[str, Any]]) -> tuple[AssignedTopic, ...]:
-    """Tasks of a member of a streams group, by subtopology."""
-    found = {f"subtopology {each['subtopology_id']}": tuple(each["partitions"]) for each in tasks}
-    return tuple(AssignedTopic(topic=topic, partitions=found[topic]) for topic in sorted(found))
+    """Return the tasks of a member of a streams group, by subtopology."""
+    partitions = {f"subtopology {task['subtopology_id']}": tuple(task["partitions"]) for task in tasks}
+    return tuple(AssignedTopic(topic=name, partitions=partitions[name]) for name in sorted(partitions))

@@ -76,14 +76,14 @@ class _Group:
         """Whether its records name topics by their ids."""
 
     def go_on(self) -> list[History] | None:
-        """What new commits tell, where nothing else has come and no line belongs behind them; None: follow it anew."""
+        """Return the history of new commits; None where other evidence has come or a line belongs behind them."""
         commits = self.evidence.new_commits()
         if self.followed is None or self.evidence.is_changed or not commits:
             return None
         first_ms = max(self.last_fact_ms, commits[0].timestamp_ms)
         if first_ms < self.last_line_ms:
             return None
-        self.last_fact_ms = max(first_ms, *(each.timestamp_ms for each in commits))
+        self.last_fact_ms = max(first_ms, *(step.timestamp_ms for step in commits))
         history = self.followed.go_on(commits)
         self.evidence.followed()
         return history
@@ -140,7 +140,7 @@ class Observer:
         if begins_ms is None or line.time_ms < begins_ms:
             self._begins_ms[line.file] = line.time_ms
             if begins_ms is not None:
-                self._touch_lines(lambda each: each.file == line.file)
+                self._touch_lines(lambda other: other.file == line.file)
 
     def name_topics(self, topic_names: Mapping[str, str]) -> None:
         """Take names of topics, by id in hexadecimal digits."""
@@ -154,7 +154,7 @@ class Observer:
         self._note_fact(group, fact)
 
     def _note_fact(self, group: _Group, fact: Fact) -> None:
-        """What a fact of one group tells of others, and of brokers."""
+        """Note what a fact of one group tells of others, and of brokers."""
         self._touched[fact.group_id] = None
         if isinstance(fact, CommitRecord):
             topic_id = None if fact.value is None else fact.value.topic_id
@@ -182,8 +182,8 @@ class Observer:
         group = self._group(group_id)
         group.evidence.restore(facts)
         for fact in facts:
-            for each in fact.records if isinstance(fact, Commits) else (fact,):
-                self._note_fact(group, each)
+            for record in fact.records if isinstance(fact, Commits) else (fact,):
+                self._note_fact(group, record)
         self.add_lines(lines)
 
     def restore_partition(self, number: int, next_offset: int, state: PartitionState) -> None:
@@ -197,7 +197,7 @@ class Observer:
         self.name_topics({topic_id: name for topic_id, name in names.items() if topic_id not in self._topic_names})
 
     def _note_members(self, record: LogRecord) -> None:
-        """A line that names a member alone is of the group that has had this member."""
+        """Note static members: a line that names a member alone is of the group that has had this member."""
         members = record.value.get("members") if record.value else None
         for member in members if isinstance(members, tuple) else ():
             member_id = member["member_id"]
@@ -233,7 +233,7 @@ class Observer:
     # --------------------------------------------------------------------------------------------------------- history
 
     def take(self) -> Iterator[Told]:
-        """What is new of each group about which something has come since it was last told, the longest waiting first.
+        """Yield the news of each group with new evidence since it was last taken, the longest waiting first.
 
         Groups that are not taken wait for the next call.
         """
@@ -241,9 +241,9 @@ class Observer:
         for group_id in list(self._touched):
             del self._touched[group_id]
             group = self._groups[group_id]
-            more = group.go_on()
-            history = self._follow(group) if more is None else more
-            yield Told(group_id=group_id, history=history, is_whole=more is None)
+            continued = group.go_on()
+            history = self._follow(group) if continued is None else continued
+            yield Told(group_id=group_id, history=history, is_whole=continued is None)
 
     def whole(self) -> Iterator[History]:
         """Yield the history of all groups that follows from all kept evidence: group by group, in order."""
@@ -259,18 +259,22 @@ class Observer:
     def kept_of(self, group_id: str) -> KeptGroup:
         """Return the evidence of one group for another thread: what comes later does not change it."""
         kept = self._kept(self._groups[group_id])
-        facts = [replace(each, records=[*each.records]) if isinstance(each, Commits) else each for each in kept.facts]
+        facts = [replace(fact, records=[*fact.records]) if isinstance(fact, Commits) else fact for fact in kept.facts]
         return replace(kept, facts=facts)
 
     @property
     def skews(self) -> Mapping[int | None, Skew]:
-        """Of each broker's log, as of the last look."""
+        """The skew of each broker's log, as of the last look."""
         return self._skews
 
     def open_transactions(self) -> tuple[OpenTransaction, ...]:
         """Return the transactions whose end is not in the log, the oldest first."""
-        found = [each for partition in self._partitions.values() for each in partition.commits.open_transactions()]
-        return tuple(sorted(found, key=lambda each: (each.since_ms, each.producer_id)))
+        transactions = [
+            transaction
+            for partition in self._partitions.values()
+            for transaction in partition.commits.open_transactions()
+        ]
+        return tuple(sorted(transactions, key=lambda transaction: (transaction.since_ms, transaction.producer_id)))
 
     def next_offsets(self) -> Mapping[int, int]:
         """Return the offset of each partition where reading goes on."""
@@ -303,7 +307,7 @@ class Observer:
             self._touch_lines(lambda line: line.broker in moved)
 
     def _touch_lines(self, is_meant: Callable[[BrokerLine], bool]) -> None:
-        """The order of lines like these may be another one now."""
+        """Touch the groups of such lines: their order may have changed."""
         self._touch(group_id for group_id, group in self._groups.items() if any(map(is_meant, group.evidence.lines())))
 
 
@@ -312,18 +316,18 @@ def _skew_ms(skew: Skew | None) -> int:
 
 
 def _names_in_share_state(record: LogRecord) -> dict[str, str]:
-    """Share groups keep names with ids for topics whose state they begin to keep."""
+    """Return names by topic id: share groups store both for topics whose state they begin to keep."""
     if record.name != "ShareGroupStatePartitionMetadata" or record.value is None:
         return {}
     lists = [record.value[name] for name in ("initializing_topics", "initialized_topics")]
-    topics = [each for of_list in lists if isinstance(of_list, tuple) for each in of_list]
-    return {each["topic_id"].hex(): each["topic_name"] for each in topics}
+    topics = [topic for of_list in lists if isinstance(of_list, tuple) for topic in of_list]
+    return {topic["topic_id"].hex(): topic["topic_name"] for topic in topics}
 
 
 def _partition(group_id: str, facts: Sequence[Fact], lines: Sequence[TimedLine]) -> int:
-    """Of the offsets topic."""
+    """Return the group's partition of the offsets topic."""
     if facts:
         return facts[0].partition
-    named = (each.line.partition for each in lines if each.line.partition is not None)
-    found = next(named, None)
-    return group_partition(group_id, OFFSETS_PARTITIONS) if found is None else found
+    named = (line.line.partition for line in lines if line.line.partition is not None)
+    partition = next(named, None)
+    return group_partition(group_id, OFFSETS_PARTITIONS) if partition is None else partition

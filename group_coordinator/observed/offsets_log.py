@@ -22,7 +22,7 @@ from schemas.kafka.record_batches import RawRecord
 from schemas.kafka.records import decode_record
 from schemas.records import OFFSET_COMMIT_TYPE, OffsetCommitKey, OffsetCommitValue
 
-_COMMIT_TYPES = tuple(each.to_bytes(2) for each in range(OFFSET_COMMIT_TYPE + 1))
+_COMMIT_TYPES = tuple(number.to_bytes(2) for number in range(OFFSET_COMMIT_TYPE + 1))
 _NO_PRODUCER = (None, -1)
 
 _MARKER_EPOCH = slice(2, 6)
@@ -197,7 +197,8 @@ def read_record(
     leader_epoch: int | None,
     producer: tuple[int | None, int] = _NO_PRODUCER,
 ) -> LogRecord | CommitRecord | UnknownRecord:
-    """Decode a record at its place in the log. `producer` is id and epoch of the transaction that it is part of.
+    """Decode a record at its place in the log.
+
     `producer`: id and epoch of the transaction that it is part of.
 
     Raises `DecodeError`.

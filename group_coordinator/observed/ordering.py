@@ -38,19 +38,20 @@ Members = tuple[dict[str, object], ...]
 def timed(
     lines: Iterable[BrokerLine], skews: Mapping[int | None, Skew], begins_ms: Mapping[str, int]
 ) -> list[TimedLine]:
-    """One group's lines by time, each file's in the order in which they stand in it; one that comes in two files comes
-    once. `begins_ms`: the time of each file's first line.
+    """Return one group's lines by time, each file's in its own order; a line that comes in two files comes once.
+
+    `begins_ms`: the time of each file's first line.
     """
     ordered = sorted(
         (TimedLine(at_ms=line.time_ms - _skew(skews, line), line=line) for line in lines),
-        key=lambda each: (each.at_ms, begins_ms[each.line.file], each.line.file, each.line.number),
+        key=lambda line: (line.at_ms, begins_ms[line.line.file], line.line.file, line.line.number),
     )
     seen: dict[tuple[int, int | None, line_events.LineEvent], str] = {}
-    kept = []
-    for each in ordered:
-        if seen.setdefault((each.at_ms, each.line.broker, each.line.event), each.line.file) == each.line.file:
-            kept.append(each)
-    return kept
+    distinct = []
+    for line in ordered:
+        if seen.setdefault((line.at_ms, line.line.broker, line.line.event), line.line.file) == line.line.file:
+            distinct.append(line)
+    return distinct
 
 
 def _skew(skews: Mapping[int | None, Skew], line: BrokerLine) -> int:
@@ -94,7 +95,7 @@ def in_one_step(before: Item | None, item: Item) -> bool:
 
 
 def _not_after(anchors: Sequence[int | None], end: int) -> list[int]:
-    """For each line, the place of the next line that tells of a record."""
+    """Return for each line the place of the next line that tells of a record."""
     places, limit = [], end
     for anchor in reversed(anchors):
         limit = limit if anchor is None else min(limit, anchor)
@@ -118,7 +119,7 @@ class _Stored(NamedTuple):
 
 
 def _index(facts: Sequence[Fact]) -> dict[Token, list[_Stored]]:
-    """The records that are no commits, by what lines say of them."""
+    """Return the records that are no commits, by the tokens that lines have in common with them."""
     index: dict[Token, list[_Stored]] = {}
     generation: object = None
     for place, fact in enumerate(facts):
@@ -158,7 +159,7 @@ def _tokens_of_classic(value: Value, generation_before: object) -> Iterator[Toke
         yield "empty", value["generation"]
     elif value["generation"] != generation_before:  # a static member's return writes the same generation again
         yield "assigned", value["generation"]
-    for instance_id in {each.get("group_instance_id"): None for each in members}:
+    for instance_id in {member.get("group_instance_id"): None for member in members}:
         if instance_id is not None:
             yield "instance", instance_id
 
@@ -185,16 +186,16 @@ def _token(event: line_events.LineEvent) -> Token | None:
 
 
 def _anchor(index: Mapping[Token, Sequence[_Stored]], line: TimedLine) -> int | None:
-    """The place of a line that tells of a record; of several records, the nearest in time is meant."""
+    """Return the place of a line that tells of a record; of several records, the nearest in time is meant."""
     event = line.line.event
     token = _token(event)
-    found = index.get(token, ()) if token is not None else ()
+    records = index.get(token, ()) if token is not None else ()
     if isinstance(event, line_events.StaticMemberReplaced):
-        found = [each for each in found if _has_replaced(event, each.members)]
-    fitting = [(abs(each.timestamp_ms - line.at_ms), each.place) for each in found]
+        records = [record for record in records if _has_replaced(event, record.members)]
+    fitting = [(abs(record.timestamp_ms - line.at_ms), record.place) for record in records]
     return min(fitting)[1] + isinstance(event, _FOLLOWING) if fitting else None
 
 
 def _has_replaced(event: line_events.StaticMemberReplaced, members: Members) -> bool:
-    ids = [each["member_id"] for each in members if each.get("group_instance_id") == event.group_instance_id]
+    ids = [member["member_id"] for member in members if member.get("group_instance_id") == event.group_instance_id]
     return event.old_member_id not in ids and event.member_id in (None, *ids)

@@ -63,7 +63,7 @@ _encode = msgspec.msgpack.Encoder().encode
 def encode_state(observer: Observer, cluster_id: str) -> bytes:
     """Encode all that the observer keeps."""
     groups = [
-        _Group(group_id=group_id, facts=[_stored(fact) for fact in facts], lines=[_stored_line(each) for each in lines])
+        _Group(group_id=group_id, facts=[_stored(fact) for fact in facts], lines=[_stored_line(line) for line in lines])
         for group_id, facts, lines in observer.evidence()
     ]
     partitions = list(observer.partitions())
@@ -77,7 +77,7 @@ def restore_state(observer: Observer, data: bytes, cluster_id: str) -> None:
         if written != _FORMAT:
             raise StateError(f"it is in format {written}, and this version reads {_FORMAT}.")
         state = msgspec.msgpack.decode(data, type=_State)
-        groups = [(each.group_id, [_restored(fact) for fact in each.facts], each.lines) for each in state.groups]
+        groups = [(group.group_id, [_restored(fact) for fact in group.facts], group.lines) for group in state.groups]
     except (msgspec.DecodeError, DecodeError) as problem:
         raise StateError(f"it is damaged: {problem}.") from problem
     if state.cluster_id != cluster_id:
@@ -131,12 +131,12 @@ def _stored_line(line: BrokerLine) -> _Line:
 def _lines(lines: Sequence[_Line]) -> list[BrokerLine]:
     return [
         BrokerLine(
-            time_ms=each.time_ms,
-            broker=each.broker,
-            partition=each.partition,
-            file=each.file,
-            number=each.number,
-            event=each.event,
+            time_ms=line.time_ms,
+            broker=line.broker,
+            partition=line.partition,
+            file=line.file,
+            number=line.number,
+            event=line.event,
         )
-        for each in lines
+        for line in lines
     ]

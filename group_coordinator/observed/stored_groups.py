@@ -55,7 +55,7 @@ class StoredGeneration(Struct, frozen=True, kw_only=True):
 
     @property
     def join_ended_ms(self) -> int:
-        """When its join phase ended; at the latest when it was stored."""
+        """The end of its join phase; at the latest the time when it was stored."""
         since_ms = self.state_since_ms
         return self.stored_ms if since_ms is None else min(since_ms, self.stored_ms)
 
@@ -66,7 +66,7 @@ def stored_generation(record: LogRecord) -> StoredGeneration | None:
     if value is None:
         return None
     since_ms = value.get("current_state_timestamp", NO_TIMESTAMP)
-    members = [_member(each, value["protocol_type"]) for each in value["members"]]
+    members = [_member(member, value["protocol_type"]) for member in value["members"]]
     return StoredGeneration(
         generation_id=value["generation"],
         protocol_type=value["protocol_type"],
@@ -99,8 +99,10 @@ def _topics(subscription: bytes, assignment: bytes, protocol_type: str) -> tuple
         return ()
     try:
         if protocol_type == CONSUMER:
-            found = assigned_partitions(assignment)
-            return tuple(AssignedTopic(topic=topic, partitions=tuple(each)) for topic, each in found.items())
+            assigned = assigned_partitions(assignment)
+            return tuple(
+                AssignedTopic(topic=topic, partitions=tuple(partitions)) for topic, partitions in assigned.items()
+            )
         if protocol_type == CONNECT:
             return connect_tasks(subscription, assignment)
     except DecodeError:

@@ -52,7 +52,7 @@ class Teller:
 
     @property
     def at_ms(self) -> int:
-        """When that is."""
+        """The time of the evidence."""
         return self._at_ms
 
     def say(
@@ -62,10 +62,10 @@ class Teller:
         at_ms: int | None = None,
         certainty: Certainty = "told",
         caused_by: int | None = None,
-        said: str | None = None,
+        given_reason: str | None = None,
         **fields: Any,
     ) -> int:
-        """Append a record of this type. `said`: the reason that a client gave. Returns its `seq`."""
+        """Append a record of this type. `given_reason`: the reason that a client gave. Returns its `seq`."""
         moment_ms = self._at_ms if at_ms is None else at_ms
         seq = self._last_seq = self._last_seq + 1
         self._history.append(
@@ -80,7 +80,7 @@ class Teller:
                     kind="observed",
                     partition=self.partition,
                     offset=self._offset,
-                    reason=None if said is None else said[:REASON_MAX],
+                    reason=None if given_reason is None else given_reason[:REASON_MAX],
                     evidence=self._evidence,
                     certainty=certainty,
                 ),

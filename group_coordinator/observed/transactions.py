@@ -93,7 +93,7 @@ class PartitionCommits:
         """Where the record lies whose offset counts, of what was written while a transaction was open."""
 
     def take(self, entry: Entry) -> Iterator[LogRecord | CommitRecord | Commits]:
-        """What a record says. A commit that is written comes as it is; what a marker ends comes together."""
+        """Take a record. Yield a plain record as it is, and the commits that a marker ends together."""
         if isinstance(entry, CommitRecord):
             self._note(entry)
             yield entry
@@ -115,7 +115,10 @@ class PartitionCommits:
     def state(self) -> PartitionState:
         """Return what is to be kept over a restart."""
         return PartitionState(
-            open={each: (found.since_ms, list(found.records.values())) for each, found in self._open.items()},
+            open={
+                producer_id: (transaction.since_ms, list(transaction.records.values()))
+                for producer_id, transaction in self._open.items()
+            },
             written_at=list(self._written_at.items()),
         )
 

@@ -10,7 +10,7 @@ from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, enco
 
 
 def commit(place: int, offset: int | None, producer: int | None = None) -> Entry:
-    """A record of group g, topic t, partition 0."""
+    """Return a record of group g, topic t, partition 0."""
     key = encode_key(OffsetCommitKey("g", "t", 0))
     value = (
         None if offset is None else encode_offset_commit_value(OffsetCommitValue(offset=offset, commit_timestamp_ms=0))

@@ -14,13 +14,13 @@ Piece = Entry | BrokerLine
 
 
 def mixed(name: str, random: Random) -> list[Piece]:
-    """All evidence: lines in any order, partitions mixed, each partition's records in the order of offsets."""
+    """Return all evidence: lines in any order, partitions mixed, each partition's records in the order of offsets."""
     by_partition: dict[int, list[Entry]] = {}
     for entry in entries(name):
         by_partition.setdefault(entry.partition, []).append(entry)
-    rest: list[Iterator[Piece]] = [iter(each) for each in by_partition.values()]
+    rest: list[Iterator[Piece]] = [iter(records) for records in by_partition.values()]
     rest.append(iter(random.sample(lines(name), len(lines(name)))))
-    found = []
+    evidence = []
     while rest:
         source = random.choice(rest)
         for _ in range(random.randrange(1, 200)):
@@ -28,12 +28,12 @@ def mixed(name: str, random: Random) -> list[Piece]:
             if piece is None:
                 rest.remove(source)
                 break
-            found.append(piece)
-    return found
+            evidence.append(piece)
+    return evidence
 
 
 def pieces(all_of_it: Sequence[Piece], random: Random) -> Iterator[Sequence[Piece]]:
-    """Cut anywhere."""
+    """Yield the evidence, cut anywhere."""
     begin = 0
     while begin < len(all_of_it):
         end = begin + random.choice([1, 3, 50, 500])
@@ -42,8 +42,8 @@ def pieces(all_of_it: Sequence[Piece], random: Random) -> Iterator[Sequence[Piec
 
 
 def add(observer: Observer, piece: Iterable[Piece]) -> None:
-    for each in piece:
-        if isinstance(each, BrokerLine):
-            observer.add_lines([each])
+    for item in piece:
+        if isinstance(item, BrokerLine):
+            observer.add_lines([item])
         else:
-            observer.add_records([each])
+            observer.add_records([item])

@@ -39,7 +39,7 @@ class Poll(NamedTuple):
     def owners(self) -> set[tuple[str, str]]:
         """Partitions and member ids."""
         members = self.group.get("members", ())
-        return {(place, each["member_id"]) for each in members for place in each["assignment"]}
+        return {(place, member["member_id"]) for member in members for place in member["assignment"]}
 
 
 @cache
@@ -76,8 +76,10 @@ def rebalances(name: str, *, with_logs: bool) -> list[Rebalance]:
 @cache
 def polls(name: str) -> tuple[Poll, ...]:
     with gzip.open(CLUSTERS / f"{name}.admin.jsonl.gz") as file:
-        asked = [json.loads(line) for line in file]
-    return tuple(Poll(each["at_ms"], each["until_ms"], group) for each in asked for group in each.get("groups", ()))
+        answers = [json.loads(line) for line in file]
+    return tuple(
+        Poll(answer["at_ms"], answer["until_ms"], group) for answer in answers for group in answer.get("groups", ())
+    )
 
 
 @cache
@@ -87,22 +89,22 @@ def truth(name: str) -> tuple[dict[str, Any], ...]:
 
 
 def quiet_polls(name: str) -> Iterator[Poll]:
-    """The polls at which a group is stable and nothing has just changed, or is about to."""
+    """Yield the polls at which a group is stable and nothing has just changed, or is about to."""
     changes = _changes(name)
     for poll in polls(name):
         if poll.group.get("state") == "Stable":
             near = range(poll.at_ms - NEAR_MS, poll.until_ms + NEAR_MS + 1)
-            if not any(each in near for each in changes[poll.group_id]):
+            if not any(change_ms in near for change_ms in changes[poll.group_id]):
                 yield poll
 
 
 def _changes(name: str) -> defaultdict[str, list[int]]:
-    """When owners changed in each group, by the polls and by what members said."""
+    """Return when owners changed in each group, by the polls and by what members said."""
     changes: defaultdict[str, list[int]] = defaultdict(list)
-    group_of = {each["client_id"]: each["group"] for each in truth(name) if each["action"] == "start"}
-    for said in truth(name):
-        if said["action"] == "member" and said.get("event") in _OWNERSHIP_EVENTS:
-            changes[group_of[said["member"]]].append(said["at_ms"])
+    group_of = {action["client_id"]: action["group"] for action in truth(name) if action["action"] == "start"}
+    for action in truth(name):
+        if action["action"] == "member" and action.get("event") in _OWNERSHIP_EVENTS:
+            changes[group_of[action["member"]]].append(action["at_ms"])
     last: dict[str, Poll] = {}
     for poll in polls(name):
         before = last.get(poll.group_id)
@@ -113,7 +115,7 @@ def _changes(name: str) -> defaultdict[str, list[int]]:
 
 
 def owners_at(name: str, group_id: str, at_ms: int, *, with_logs: bool) -> set[tuple[str, str]]:
-    """Partitions and member ids, as the table of ownership has them."""
+    """Return partitions and member ids, as the table of ownership has them."""
     return {
         (f"{row.topic}-{row.partition}", row.member_id)
         for row in rows(name, with_logs=with_logs)
@@ -123,7 +125,7 @@ def owners_at(name: str, group_id: str, at_ms: int, *, with_logs: bool) -> set[t
 
 
 def members_at(name: str, group_id: str, at_ms: int) -> set[str]:
-    """Who was in the group, as the table of members has it."""
+    """Return the members of the group, as the table of members has them."""
     return {
         row.member_id
         for row in rows(name, with_logs=True)
@@ -133,22 +135,22 @@ def members_at(name: str, group_id: str, at_ms: int) -> set[str]:
 
 
 def epoch_at(name: str, group_id: str, at_ms: int) -> int:
-    """The group's epoch."""
+    """Return the group's epoch."""
     epochs = [
-        each.generation_id
-        for each in observed(name, with_logs=True).history
-        if each.group_id == group_id and each.timestamp_ms <= at_ms
+        record.generation_id
+        for record in observed(name, with_logs=True).history
+        if record.group_id == group_id and record.timestamp_ms <= at_ms
     ]
     return epochs[-1] if epochs else 0
 
 
 @cache
 def offsets_over_time(name: str) -> dict[tuple[str, str], list[tuple[int, int | None]]]:
-    """Group and partition -> what stood from when on."""
-    found: dict[tuple[str, str], list[tuple[int, int | None]]] = defaultdict(list)
+    """Return for each group and partition which offset stood from when on."""
+    changes_by_place: dict[tuple[str, str], list[tuple[int, int | None]]] = defaultdict(list)
     for row in rows(name, with_logs=True):
         if isinstance(row, Commit):
-            found[row.group_id, f"{row.topic}-{row.partition}"].append((row.committed_ms, row.offset))
+            changes_by_place[row.group_id, f"{row.topic}-{row.partition}"].append((row.committed_ms, row.offset))
         elif isinstance(row, Expiry) and row.kind == "offset":
-            found[row.group_id, f"{row.topic}-{row.partition}"].append((row.expired_ms, None))
-    return {place: sorted(changes, key=lambda each: each[0]) for place, changes in found.items()}
+            changes_by_place[row.group_id, f"{row.topic}-{row.partition}"].append((row.expired_ms, None))
+    return {place: sorted(changes, key=lambda change: change[0]) for place, changes in changes_by_place.items()}

@@ -123,7 +123,7 @@ def test_a_rotated_log_says_what_the_whole_one_says(tmp_path: Path) -> None:
     for name in ("server.log", "server.log.1.gz"):
         log.read_file(tmp_path / name)
     parts, whole = (
-        [(each.time_ms, each.seq, type(each)) for each in observe(entries("old-3.9"), of, {}).history]
+        [(record.time_ms, record.seq, type(record)) for record in observe(entries("old-3.9"), of, {}).history]
         for of in (log.lines, lines("old-3.9"))
     )
     assert parts == whole
@@ -132,19 +132,20 @@ def test_a_rotated_log_says_what_the_whole_one_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize("skew_ms", [-3_600_000, 4_321])
 def test_a_clock_that_differs_is_found_and_taken_out(skew_ms: int) -> None:
     name = "three-brokers"
-    wrong = [each if each.broker != 3 else replace(each, time_ms=each.time_ms + skew_ms) for each in lines(name)]
+    wrong = [line if line.broker != 3 else replace(line, time_ms=line.time_ms + skew_ms) for line in lines(name)]
     skews = observe(entries(name), wrong, {}).skews
     assert {broker: abs(skew.skew_ms) > 0 for broker, skew in skews.items()} == {1: False, 2: False, 3: True}
     assert abs(skews[3].skew_ms - skew_ms) < 50
     types = [
-        [(each.group_id, type(each)) for each in observe(entries(name), of, {}).history] for of in (wrong, lines(name))
+        [(record.group_id, type(record)) for record in observe(entries(name), of, {}).history]
+        for of in (wrong, lines(name))
     ]
     assert types[0] == types[1]
 
 
 def test_lines_alone_tell_rebalances_without_owners() -> None:
     history = observe((), lines("old-2.8"), {}).history
-    types = {type(each).__name__ for each in history}
+    types = {type(record).__name__ for record in history}
     assert {"RebalanceStarted", "MemberExpired", "MemberLeft"} <= types
     assert "AssignmentReceived" not in types
     assert encode_json(history[0])

@@ -35,7 +35,7 @@ def line(generation_id: int) -> BrokerLine:
 
 def test_the_newest_count() -> None:
     numbers = list(range(GENERATIONS))
-    found = []
+    estimates = []
     for seed in range(3):
         skews = Skews()
         for number in Random(seed).sample(numbers, len(numbers)):
@@ -44,8 +44,8 @@ def test_the_newest_count() -> None:
             skews.line(line(number))
             if number % 5_000 == 0:
                 skews.estimate()
-        found.append(skews.estimate()[BROKER])
-    assert found == [Skew(skew_ms=0, pairs=4_096, spread_ms=0)] * 3
+        estimates.append(skews.estimate()[BROKER])
+    assert estimates == [Skew(skew_ms=0, pairs=4_096, spread_ms=0)] * 3
 
 
 def test_a_generation_that_is_told_twice_does_not_count() -> None:

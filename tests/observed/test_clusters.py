@@ -65,7 +65,7 @@ def test_groups_members_and_epochs_are_those_of_the_polls(name: str) -> None:
         epoch = poll.group.get("group_epoch")
         if epoch is None:
             continue
-        members = {each["member_id"] for each in poll.group["members"]}
+        members = {member["member_id"] for member in poll.group["members"]}
         moments = (poll.at_ms, poll.until_ms)
         assert (epoch, members) in [
             (epoch_at(name, poll.group_id, at), members_at(name, poll.group_id, at)) for at in moments
@@ -80,55 +80,65 @@ def test_committed_offsets_are_those_of_the_polls(name: str) -> None:
     for poll in polls(name):
         for place, offset in poll.group.get("offsets", {}).items():
             changes = over_time.get((poll.group_id, place), [])
-            before = [each for time_ms, each in changes if time_ms <= poll.at_ms][-1:] or [None]
-            during = [each for time_ms, each in changes if poll.at_ms <= time_ms <= poll.until_ms]
+            before = [offset for time_ms, offset in changes if time_ms <= poll.at_ms][-1:] or [None]
+            during = [offset for time_ms, offset in changes if poll.at_ms <= time_ms <= poll.until_ms]
             assert offset in (*before, *during)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_each_rebalance_that_is_told_is_there_with_its_reason_and_none_is_invented(name: str) -> None:
-    told: Counter[tuple[str, int, str]] = Counter()
+    expected: Counter[tuple[str, int, str]] = Counter()
     for path in CLUSTERS.glob(f"{name}.*server.log.gz"):
         with gzip.open(path, "rt") as file:
-            told.update((found[1], int(found[2]), found[3]) for found in map(PREPARING.search, file) if found)
-    ours = [each for each in rebalances(name, with_logs=True) if (each.group_id, each.seq) not in _of_epochs(name)]
-    assert Counter((each.group_id, each.generation_before, each.reason) for each in ours) == told
-    for each in ours:
-        assert each.trigger != "not_known"
-        assert each.member_id is None or each.member_id in each.reason or each.trigger == "group_converted"
+            expected.update((match[1], int(match[2]), match[3]) for match in map(PREPARING.search, file) if match)
+    ours = [
+        rebalance
+        for rebalance in rebalances(name, with_logs=True)
+        if (rebalance.group_id, rebalance.seq) not in _of_epochs(name)
+    ]
+    assert (
+        Counter((rebalance.group_id, rebalance.generation_before, rebalance.reason) for rebalance in ours) == expected
+    )
+    for rebalance in ours:
+        assert rebalance.trigger != "not_known"
+        assert (
+            rebalance.member_id is None
+            or rebalance.member_id in rebalance.reason
+            or rebalance.trigger == "group_converted"
+        )
 
 
 def _of_epochs(name: str) -> set[tuple[str, int]]:
-    """The rebalances of consumer groups, of which no log gives reasons."""
+    """Return the rebalances of consumer groups, of which no log gives reasons."""
     started: dict[str, int] = {}
-    found = set()
+    of_epochs = set()
     for record in observed(name, with_logs=True).history:
         if isinstance(record, RebalanceStarted):
             started[record.group_id] = record.seq
         elif isinstance(record, GroupEpochBumped):
-            found.add((record.group_id, started[record.group_id]))
-    return found
+            of_epochs.add((record.group_id, started[record.group_id]))
+    return of_epochs
 
 
 @LOGS
 @pytest.mark.parametrize("name", ALL)
 def test_each_generation_that_left_a_record_is_there(name: str, with_logs: bool) -> None:
     stored = {
-        (each.group_id, each.value["generation"])
-        for each in entries(name)
-        if isinstance(each, LogRecord) and each.name == "GroupMetadata" and each.value and each.value["members"]
+        (record.group_id, record.value["generation"])
+        for record in entries(name)
+        if isinstance(record, LogRecord) and record.name == "GroupMetadata" and record.value and record.value["members"]
     }
     recorded = observed(name, with_logs=with_logs).history
-    shown = {(each.group_id, each.generation_after) for each in rebalances(name, with_logs=with_logs)}
+    shown = {(rebalance.group_id, rebalance.generation_after) for rebalance in rebalances(name, with_logs=with_logs)}
     begun = GroupRecorded | GroupConverted
-    shown |= {(each.group_id, each.generation_id) for each in recorded if isinstance(each, begun)}
+    shown |= {(record.group_id, record.generation_id) for record in recorded if isinstance(record, begun)}
     assert stored <= shown
 
 
 @pytest.mark.parametrize("name", CLASSIC)
 def test_without_logs_no_cause_is_claimed(name: str) -> None:
-    assert {each.trigger for each in rebalances(name, with_logs=False)} == {"not_known"}
-    types = Counter(type(each).__name__ for each in observed(name, with_logs=False).history)
+    assert {rebalance.trigger for rebalance in rebalances(name, with_logs=False)} == {"not_known"}
+    types = Counter(type(record).__name__ for record in observed(name, with_logs=False).history)
     assert not types.keys() & {"MemberExpired", "MemberLeft", "MemberDropped", "MemberFenced"}
     assert types["MemberGone"] > 0
 
@@ -137,21 +147,25 @@ def test_without_logs_no_cause_is_claimed(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_what_the_driver_did_is_found_in_the_causes(name: str, action: str, ways: tuple[type[History], ...]) -> None:
     """But for members that came back in time, and those of which nothing was told before the recording ended."""
-    began = [each for each in truth(name) if each["action"] == "start"]
+    starts = [start for start in truth(name) if start["action"] == "start"]
     history = observed(name, with_logs=True).history
-    for done in (each for each in truth(name) if each["action"] == action and "group" in each):
-        if any(each["client_id"] == done["client_id"] and each["at_ms"] > done["at_ms"] for each in began):
+    for done in (done for done in truth(name) if done["action"] == action and "group" in done):
+        if any(start["client_id"] == done["client_id"] and start["at_ms"] > done["at_ms"] for start in starts):
             continue
-        after = [each for each in history if each.group_id == done["group"] and each.timestamp_ms > done["at_ms"] - 500]
-        gone = [each for each in after if isinstance(each, ways) and _name(each).startswith(done["client_id"])]
-        rebalanced = [each.caused_by for each in after if isinstance(each, RebalanceStarted)]
-        empty = any(isinstance(each, GroupEmpty) for each in after)
+        after = [
+            record
+            for record in history
+            if record.group_id == done["group"] and record.timestamp_ms > done["at_ms"] - 500
+        ]
+        gone = [record for record in after if isinstance(record, ways) and _name(record).startswith(done["client_id"])]
+        rebalanced = [record.caused_by for record in after if isinstance(record, RebalanceStarted)]
+        empty = any(isinstance(record, GroupEmpty) for record in after)
         assert gone or not rebalanced, done
-        assert empty or not gone or any(each.seq in rebalanced for each in gone), done
+        assert empty or not gone or any(record.seq in rebalanced for record in gone), done
 
 
 def _name(record: History) -> str:
-    """The client id of the member that a record is about, or the member id that has it in front."""
+    """Return the client id of the member that a record is about, or the member id that has it in front."""
     member = getattr(record, "member", None)
     assert isinstance(member, MemberIdentity)
     return member.client_id or member.member_id
@@ -159,8 +173,8 @@ def _name(record: History) -> str:
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_history_is_a_function_of_the_set_of_records_and_lines(name: str) -> None:
-    told, shuffled = lines(name), list(lines(name))
+    ordered, shuffled = lines(name), list(lines(name))
     Random(7).shuffle(shuffled)
-    once = [encode_json(each) for each in observe(entries(name), told, {}).history]
-    again = [encode_json(each) for each in observe(entries(name), [*shuffled, *shuffled[:20]], {}).history]
+    once = [encode_json(record) for record in observe(entries(name), ordered, {}).history]
+    again = [encode_json(record) for record in observe(entries(name), [*shuffled, *shuffled[:20]], {}).history]
     assert again == once

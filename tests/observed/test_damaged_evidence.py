@@ -22,35 +22,37 @@ DAMAGES = ["a gap in the logs", "lines missing", "a compacted past", "begun in t
 
 
 def damaged(damage: str, name: str, random: Random) -> tuple[Sequence[Entry], Sequence[BrokerLine]]:
-    """What is left of a recording."""
-    records, told = entries(name), lines(name)
-    times = sorted(each.timestamp_ms for each in records)
+    """Return what is left of a recording."""
+    records, log_lines = entries(name), lines(name)
+    times = sorted(record.timestamp_ms for record in records)
     since_ms = times[int(random.uniform(0.1, 0.8) * len(times))]
     match damage:
         case "a gap in the logs":
             gap = range(since_ms, since_ms + random.randrange(1_000, 30_000))
-            return records, [each for each in told if each.time_ms not in gap]
+            return records, [line for line in log_lines if line.time_ms not in gap]
         case "lines missing":
-            return records, [each for each in told if random.random() > 0.3]
+            return records, [line for line in log_lines if random.random() > 0.3]
         case "a compacted past":
-            return compacted(records, since_ms), told
+            return compacted(records, since_ms), log_lines
         case "none":
-            return records, told
+            return records, log_lines
         case _:
-            after = [each for each in records if each.timestamp_ms >= since_ms]
-            return after, [each for each in told if each.time_ms >= since_ms]
+            after = [record for record in records if record.timestamp_ms >= since_ms]
+            return after, [line for line in log_lines if line.time_ms >= since_ms]
 
 
 def compacted(records: Sequence[Entry], until_ms: int) -> list[Entry]:
-    """Of what is older, the last record of each key."""
+    """Keep of older records the last of each key."""
     last: dict[tuple[object, ...], int] = {}
     for record in records:
         if not isinstance(record, TransactionMarker) and record.timestamp_ms < until_ms:
             last[_key(record)] = record.offset
     return [
-        each
-        for each in records
-        if isinstance(each, TransactionMarker) or each.timestamp_ms >= until_ms or last[_key(each)] == each.offset
+        record
+        for record in records
+        if isinstance(record, TransactionMarker)
+        or record.timestamp_ms >= until_ms
+        or last[_key(record)] == record.offset
     ]
 
 
@@ -81,14 +83,14 @@ def test_nobody_owns_what_it_does_not_have(damage: str, name: str, bounds: Bound
 def test_a_past_that_is_not_in_the_evidence_is_not_invented() -> None:
     """The logs begin between two generations: members that were there before are found, and have not joined."""
     name = "three-brokers"
-    told = lines(name)
-    first = {each.event.group_id: each.time_ms for each in reversed(told)}
-    history = observe((), [each for each in told if each.time_ms > first[each.event.group_id] + 8_000], {}).history
-    gaps = {each.group_id for each in history if isinstance(each, RecordingGap)}
+    log_lines = lines(name)
+    first = {line.event.group_id: line.time_ms for line in reversed(log_lines)}
+    history = observe((), [line for line in log_lines if line.time_ms > first[line.event.group_id] + 8_000], {}).history
+    gaps = {record.group_id for record in history if isinstance(record, RecordingGap)}
     assert gaps
     for group_id in gaps:
-        of_group = [each for each in history if each.group_id == group_id]
-        known = [type(each) for each in of_group[: of_group.index(next(filter(_is_gap, of_group)))]]
+        of_group = [record for record in history if record.group_id == group_id]
+        known = [type(record) for record in of_group[: of_group.index(next(filter(_is_gap, of_group)))]]
         assert not {RebalanceStarted, MemberJoined, GroupRecorded} & set(known)
 
 

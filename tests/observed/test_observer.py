@@ -30,15 +30,15 @@ class Teller:
     def __init__(self) -> None:
         self.known: dict[str, list[History]] = {}
 
-    def take(self, told: Iterable[Told]) -> None:
-        for each in told:
-            if each.is_whole:
-                self.known[each.group_id] = []
-            self.known[each.group_id] += each.history
+    def take(self, news: Iterable[Told]) -> None:
+        for group in news:
+            if group.is_whole:
+                self.known[group.group_id] = []
+            self.known[group.group_id] += group.history
 
     @property
     def history(self) -> list[History]:
-        return [each for group_id in sorted(self.known) for each in self.known[group_id]]
+        return [record for group_id in sorted(self.known) for record in self.known[group_id]]
 
 
 BOUNDS = {
@@ -84,8 +84,8 @@ def test_points_are_the_last_commits_of_minutes(name: str) -> None:
     """Of each partition and minute the last commit is kept, and the last of all is the last."""
     every = commits(observe(entries(name), lines(name), {}).history)
     points = commits(observe(entries(name), lines(name), {}, Bounds(commits_max=1_000_000)).history)
-    last = {(each.group_id, each.topic, each.partition, each.committed_ms // 60_000): each for each in every}
-    assert [point(each) for each in points] == [point(each) for each in every if each in last.values()]
+    last = {(row.group_id, row.topic, row.partition, row.committed_ms // 60_000): row for row in every}
+    assert [point(row) for row in points] == [point(row) for row in every if row in last.values()]
 
 
 def commits(history: Iterable[History]) -> list[Commit]:
@@ -101,15 +101,15 @@ def test_a_commit_after_all_else_is_told_alone() -> None:
     observer.add_records([commit(0, 5)])
     (first,) = observer.take()
     observer.add_records([commit(1, 6), commit(2, 7, 42)])
-    (more,) = observer.take()
+    (second,) = observer.take()
     observer.add_records([marker(3, "COMMIT", 42)])
     (last,) = observer.take()
-    assert [each.is_whole for each in (first, more, last)] == [True, False, False]
+    assert [group.is_whole for group in (first, second, last)] == [True, False, False]
     committed = [
-        each.offsets[0].offset for each in (*more.history, *last.history) if isinstance(each, OffsetsCommitted)
+        record.offsets[0].offset for record in (*second.history, *last.history) if isinstance(record, OffsetsCommitted)
     ]
     assert committed == [6, 7]
-    assert [each.seq for each in (*first.history, *more.history, *last.history)] == [1, 2, 3, 4]
+    assert [record.seq for record in (*first.history, *second.history, *last.history)] == [1, 2, 3, 4]
 
 
 def test_commits_take_the_memory_of_their_points() -> None:
@@ -134,6 +134,6 @@ def test_groups_that_are_not_taken_wait() -> None:
 
 
 def observer_has_more(observer: Observer, teller: Teller) -> bool:
-    one = list(islice(observer.take(), 1))
-    teller.take(one)
-    return bool(one)
+    taken = list(islice(observer.take(), 1))
+    teller.take(taken)
+    return bool(taken)

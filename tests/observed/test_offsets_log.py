@@ -26,7 +26,7 @@ def test_lines_are_those_of_a_recording(name: str) -> None:
 
 
 def raw_record(line: dict[str, Any]) -> RawRecord:
-    """As it lay in the log."""
+    """Return a record as it lay in the log."""
     return RawRecord(
         offset=line["offset"],
         timestamp_ms=line["timestamp_ms"],

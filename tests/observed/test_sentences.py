@@ -14,11 +14,11 @@ NAMES = sorted(path.name.removesuffix(".truth.jsonl.gz") for path in CLUSTERS.gl
 
 
 def everything() -> list[History]:
-    return [each for name, logs in product(NAMES, (True, False)) for each in observed(name, with_logs=logs).history]
+    return [record for name, logs in product(NAMES, (True, False)) for record in observed(name, with_logs=logs).history]
 
 
 def test_the_recordings_have_every_type_of_record() -> None:
-    assert {type(each) for each in everything()} >= set(get_args(ObservedHistory))
+    assert {type(record) for record in everything()} >= set(get_args(ObservedHistory))
 
 
 def test_every_sentence_names_who_and_none_shows_python() -> None:

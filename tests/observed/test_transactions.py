@@ -16,9 +16,9 @@ from tests.observed.commits import commit, marker, read, text
 
 
 def committed(observed: Observed) -> list[tuple[int, int | None]]:
-    """When, and which offset."""
-    found = [each for each in observed.history if isinstance(each, OffsetsCommitted)]
-    return [(each.timestamp_ms, change.offset) for each in found for change in each.offsets]
+    """Return when which offset was committed."""
+    commits = [record for record in observed.history if isinstance(record, OffsetsCommitted)]
+    return [(record.timestamp_ms, change.offset) for record in commits for change in record.offsets]
 
 
 def test_at_the_marker() -> None:
@@ -30,7 +30,10 @@ def test_at_the_marker() -> None:
 def test_never_after_an_abort() -> None:
     observed = observe([commit(0, 5), commit(1, 9, 42), marker(2, "ABORT", 42), commit(3, 6)], (), {})
     assert committed(observed) == [(1_000, 5), (1_003, 6)]
-    assert [type(each) for each in observed.history[1:3]] == [TransactionalOffsetsPending, TransactionalOffsetsAborted]
+    assert [type(record) for record in observed.history[1:3]] == [
+        TransactionalOffsetsPending,
+        TransactionalOffsetsAborted,
+    ]
 
 
 def test_a_later_plain_commit_holds() -> None:
@@ -52,7 +55,9 @@ def test_another_producer_s_marker_ends_nothing() -> None:
 
 def test_an_offset_that_goes_says_that_it_is_not_known_why() -> None:
     (removed,) = [
-        each for each in observe([commit(0, 5), commit(1, None)], (), {}).history if isinstance(each, OffsetsRemoved)
+        record
+        for record in observe([commit(0, 5), commit(1, None)], (), {}).history
+        if isinstance(record, OffsetsRemoved)
     ]
     assert removed.offsets[0].previous_offset == 5
     assert removed.cause.certainty == "not_known"
