@@ -18,8 +18,8 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from group_coordinator.dashboard.index import Index
 from group_coordinator.observed.observer import Observer
 from group_coordinator.observed.offsets_log import Entry, UnknownRecord, read_raw
+from group_coordinator.watch.index_updater import IndexUpdater
 from group_coordinator.watch.offsets_topic import uncompress
-from group_coordinator.watch.telling import Telling
 from schemas.kafka.record_batches import read_stretch
 from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
 
@@ -69,7 +69,7 @@ class Watcher:
         self.records = 0
         self.cpu_s = 0.0
         self._observer = Observer()
-        self._telling = Telling(self.index)
+        self._updater = IndexUpdater(self.index)
 
     def read(self, partition: int, data: bytes) -> None:
         begun_s = time.process_time()
@@ -78,7 +78,7 @@ class Watcher:
 
     def tell(self) -> None:
         begun_s = time.process_time()
-        self._telling.tell(self._observer.take())
+        self._updater.apply(self._observer.take())
         self.cpu_s += time.process_time() - begun_s
 
     def _entries(self, partition: int, data: bytes) -> Iterator[Entry]:

@@ -19,7 +19,7 @@ from group_coordinator.observed.doubts import doubts
 from group_coordinator.observed.offsets_log import OffsetsDump, read_dump
 from group_coordinator.recordings.broker_log import BrokerLog
 from group_coordinator.recordings.kafka_json import KafkaJsonError, topic_id_from_kafka
-from group_coordinator.watch.what_is_watched import Cluster, not_known, of_logs
+from group_coordinator.watch.cluster_status import Cluster, not_known, of_logs
 from schemas.history import History
 
 OFFSETS_TOPIC = "__consumer_offsets"

@@ -230,7 +230,10 @@ class ClassicGroup:
     def _stored_of(
         self, event: line_events.JoinPhaseEnded, coming: Sequence[StoredGeneration]
     ) -> StoredGeneration | None:
-        """Return the stored record of a generation that begins, if its leader sends the assignment; not one of another life."""
+        """Return the stored record of a generation that begins, if its leader sends the assignment.
+
+        A record of another life is not one.
+        """
         later = (generation for generation in coming if generation.generation_id != self._tell.generation_id)
         stored = next(later, None)
         if stored is None or stored.generation_id != event.generation_id or len(stored.members) != event.members:

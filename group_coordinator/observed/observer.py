@@ -28,8 +28,8 @@ OFFSETS_PARTITIONS = 50
 """Kafka's default of `offsets.topic.num.partitions`; of use only where neither record nor line names a partition."""
 
 
-class Told(Struct, frozen=True, kw_only=True):
-    """What there is to tell of one group."""
+class GroupUpdate(Struct, frozen=True, kw_only=True):
+    """What is new of one group."""
 
     group_id: str
     history: Sequence[History]
@@ -232,7 +232,7 @@ class Observer:
 
     # --------------------------------------------------------------------------------------------------------- history
 
-    def take(self) -> Iterator[Told]:
+    def take(self) -> Iterator[GroupUpdate]:
         """Yield the news of each group with new evidence since it was last taken, the longest waiting first.
 
         Groups that are not taken wait for the next call.
@@ -243,7 +243,7 @@ class Observer:
             group = self._groups[group_id]
             continued = group.go_on()
             history = self._follow(group) if continued is None else continued
-            yield Told(group_id=group_id, history=history, is_whole=continued is None)
+            yield GroupUpdate(group_id=group_id, history=history, is_whole=continued is None)
 
     def whole(self) -> Iterator[History]:
         """Yield the history of all groups that follows from all kept evidence: group by group, in order."""

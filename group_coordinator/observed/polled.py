@@ -14,7 +14,7 @@ from msgspec import Struct
 from group_coordinator.observed.classic import ClassicGroup
 from group_coordinator.observed.modern import Hints, ModernGroup
 from group_coordinator.observed.modern_records import Current, State, Step
-from group_coordinator.observed.observer import OFFSETS_PARTITIONS, Told
+from group_coordinator.observed.observer import OFFSETS_PARTITIONS, GroupUpdate
 from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember
 from group_coordinator.observed.teller import Look, Teller
 from group_coordinator.recordings import broker_lines as line_events
@@ -53,16 +53,16 @@ class Polls:
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
 
-    def take(self, at_ms: int, groups: Iterable[PolledGroup]) -> Iterator[Told]:
+    def take(self, at_ms: int, groups: Iterable[PolledGroup]) -> Iterator[GroupUpdate]:
         """Yield what is new in a poll of all groups. A group that is not in the poll any more is gone."""
-        found = {group.group_id: group for group in groups}
-        for group_id in sorted(self._groups.keys() | found.keys()):
+        polled = {group.group_id: group for group in groups}
+        for group_id in sorted(self._groups.keys() | polled.keys()):
             group = self._groups.get(group_id)
             if group is None:
                 group = self._groups[group_id] = _Group(group_id)
-            history = group.look(at_ms, found.get(group_id))
+            history = group.look(at_ms, polled.get(group_id))
             if history:
-                yield Told(group_id=group_id, history=history, is_whole=False)
+                yield GroupUpdate(group_id=group_id, history=history, is_whole=False)
 
 
 class _Group:

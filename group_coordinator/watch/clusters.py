@@ -9,10 +9,10 @@ from typing import Any
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import SourceError
 from group_coordinator.dashboard.watched import WatchedSource
+from group_coordinator.watch.cluster_status import Cluster, in_cluster, watched
 from group_coordinator.watch.offsets_topic import OFFSETS_TOPIC
 from group_coordinator.watch.polling import PollSource
 from group_coordinator.watch.source import TopicRefusedError, WatchSource
-from group_coordinator.watch.what_is_watched import Cluster, in_cluster, watched
 from group_coordinator.watch.writing import GroupHistory, HistorySource
 
 RETRY_S = 30.0
@@ -78,7 +78,7 @@ class ClusterSources:
         self._threads: list[threading.Thread] = []
 
     def start(self, index: Index) -> None:
-        """Returns at once; clusters are reached in threads of their own."""
+        """Begin to reach the clusters, in threads of their own, and return at once."""
         for cluster in self._make:
             thread = threading.Thread(target=self._reach, args=(cluster, index), name=f"watch-{cluster}", daemon=True)
             self._threads.append(thread)
@@ -92,21 +92,21 @@ class ClusterSources:
             source.stop()
 
     def read_request(self, partition: int, offset: int) -> Any:
-        """None: what a broker was asked lies in no topic."""
+        """Return None: what a broker was asked lies in no topic."""
         return None
 
     def progress(self) -> dict[str, Any]:
-        """Of those that can be reached; the others are said to be none at the top of every page."""
+        """Return the progress of the clusters that can be reached; every page names the others at its top."""
         started = self._sources()
-        found = {
+        progress = {
             cluster: started[cluster].progress() if cluster in started else _NOT_STARTED
             for cluster in self._make
             if cluster in started or cluster not in self._unreachable
         }
-        if not found:
+        if not progress:
             return {"caught_up": False, "detail": "no cluster can be reached"}
-        details = [f"{cluster}: {each['detail']}" for cluster, each in found.items() if each["detail"]]
-        return {"caught_up": all(each["caught_up"] for each in found.values()), "detail": "; ".join(details)}
+        details = [f"{cluster}: {state['detail']}" for cluster, state in progress.items() if state["detail"]]
+        return {"caught_up": all(state["caught_up"] for state in progress.values()), "detail": "; ".join(details)}
 
     @property
     def is_whole(self) -> bool:
@@ -136,8 +136,8 @@ class ClusterSources:
                 source.start(index)
             except SourceError as problem:
                 self._unreachable[cluster] = str(problem)
-                said = f"it is not watched, and tried again every {self._retry_s:g} s. {problem}"
-                index.doubt(cluster, in_cluster(cluster, (said,)))
+                doubt = f"it is not watched, and tried again every {self._retry_s:g} s. {problem}"
+                index.doubt(cluster, in_cluster(cluster, (doubt,)))
                 missing = WatchedSource(kind="offsets_log", name=OFFSETS_TOPIC, problem="not reached")
                 index.watch(cluster, watched(Cluster(servers=source.name), (missing,), ()))
                 self._stopping.wait(self._retry_s)

@@ -45,16 +45,16 @@ class FollowedLogs:
     def look(self) -> list[BrokerLine]:
         """Return what has come in all files, a piece of each. New files are taken up."""
         self._find()
-        found: list[BrokerLine] = []
+        lines: list[BrokerLine] = []
         for file in self._files.values():
             try:
-                found += file.look()
+                lines += file.look()
             except (OSError, *GZIP_ERRORS) as problem:
                 self.problems[file.name] = str(problem)
                 file.is_read = True
         self.are_read = all(file.is_read for file in self._files.values())
         self.without_time = sum(file.without_time for file in self._files.values())
-        return found
+        return lines
 
     def _find(self) -> None:
         for pattern in self._patterns:

@@ -73,24 +73,24 @@ class WatchedGroups(GroupTable):
         for labels, running_ms in largest(running, self._named_groups):
             yield Value(m.GROUP_REBALANCING, labels, running_ms / 1_000)
         sizes = ((row.id, row.members) for row in rows if row.members)
-        found_of: dict[Metric, list[tuple[str, int]]] = {m.GROUP_MEMBERS: largest(sizes, self._named_groups)}
+        largest_groups: dict[Metric, list[tuple[str, int]]] = {m.GROUP_MEMBERS: largest(sizes, self._named_groups)}
         with self._lock:
-            found_of[m.GROUP_REBALANCES] = self.rebalances.most(self._named_groups)
-            found_of[m.GROUP_EXPIRIES] = self.expiries.most(self._named_groups)
-        for metric, found in found_of.items():
-            for group_id, number in found:
+            largest_groups[m.GROUP_REBALANCES] = self.rebalances.most(self._named_groups)
+            largest_groups[m.GROUP_EXPIRIES] = self.expiries.most(self._named_groups)
+        for metric, numbers in largest_groups.items():
+            for group_id, number in numbers:
                 yield Value(metric, (group_id,), number)
 
 
 def source_ages(index: Index) -> Iterator[Value]:
-    """How old the last word of each source is."""
+    """Yield the age of the last word of each source."""
     time_ms = now_ms()
     clusters = index.watched
     for cluster in clusters:
-        for each in cluster.sources:
-            if each.to_ms is not None:
-                name = f"{cluster.cluster}: {each.name}" if len(clusters) > 1 else each.name
-                yield Value(m.SOURCE_AGE, (name,), max(0, time_ms - each.to_ms) / 1_000)
+        for source in cluster.sources:
+            if source.to_ms is not None:
+                name = f"{cluster.cluster}: {source.name}" if len(clusters) > 1 else source.name
+                yield Value(m.SOURCE_AGE, (name,), max(0, time_ms - source.to_ms) / 1_000)
 
 
 class WatchProbes:

@@ -101,8 +101,8 @@ class OffsetsTopicReader:
     def poll(self, timeout_s: float) -> dict[int, list[RawRecord]]:
         """Return what has come in each partition, in order. While Kafka is away nothing comes; that is no error."""
         with self._explaining():
-            found = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
-        return {place.partition: records for place, records in found.items()}
+            fetched = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
+        return {place.partition: records for place, records in fetched.items()}
 
     def read(self, bounds: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, RawRecord]]:
         """Yield each record in these bounds, with its partition, by partition and offset."""
@@ -111,13 +111,13 @@ class OffsetsTopicReader:
             self.next_offsets[number] = begin
             heard_s = time.monotonic()
             while self.next_offsets[number] < end:
-                found = self.poll(_POLL_S).get(number, [])
-                if found:
+                records = self.poll(_POLL_S).get(number, [])
+                if records:
                     heard_s = time.monotonic()
                 elif time.monotonic() - heard_s > _SILENCE_S:
                     where = f"{OFFSETS_TOPIC}-{number} at {self.next_offsets[number]:,} of {end:,}"
                     raise OffsetsTopicError(f"Kafka at {self._servers} is silent: {where}.")
-                yield from ((number, record) for record in found if record.offset < end)
+                yield from ((number, record) for record in records if record.offset < end)
 
     def _unpack(self, fetch_offset: int, place: TopicPartition, records: Any, **_: Any) -> WholeBatches:
         data = bytes(getattr(records, BYTES_OF_RECORDS))

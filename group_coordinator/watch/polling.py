@@ -18,11 +18,11 @@ from group_coordinator.history.order import sort_key
 from group_coordinator.kafka_topics.errors import TIMEOUT_S
 from group_coordinator.narrative import words
 from group_coordinator.observed.polled import Polls
+from group_coordinator.watch.cluster_status import BETWEEN_POLLS, Cluster, ends_polled, in_cluster, name_of, watched
+from group_coordinator.watch.index_updater import IndexUpdater
 from group_coordinator.watch.offsets_topic import OFFSETS_TOPIC
 from group_coordinator.watch.polled_groups import CLUSTER, GROUPS, Poll, answer_polls
 from group_coordinator.watch.separate_process import ProcessEndedError, SeparateProcess
-from group_coordinator.watch.telling import Telling
-from group_coordinator.watch.what_is_watched import BETWEEN_POLLS, Cluster, ends_polled, in_cluster, name_of, watched
 from group_coordinator.watch.writing import GroupHistory
 
 INTERVAL_S = 5.0
@@ -98,7 +98,7 @@ class PollSource:
         return 0 if self._index is None else self._index.records
 
     def histories(self) -> Iterator[GroupHistory]:
-        """What the dashboard still has of each group, in the order of groups: nothing else has what polls told."""
+        """Yield what the dashboard still has of each group, in order: nothing else has what polls told."""
         cluster = self._cluster_name
         for group_id in () if self._index is None else self._index.group_ids(cluster):
             kept = None if self._index is None else self._index.kept(group_id)
@@ -107,7 +107,7 @@ class PollSource:
                 yield GroupHistory(cluster, [unqualified(cluster, record) for record in records])
 
     def read_request(self, partition: int, offset: int) -> Any:
-        """None: what a broker was asked lies in no topic."""
+        """Return None: what a broker was asked lies in no topic."""
         return None
 
     @property
@@ -116,7 +116,7 @@ class PollSource:
         return self._process.process_id
 
     def _run(self, index: Index) -> None:
-        polls, telling = Polls(), Telling(index, self._cluster_name)
+        polls, updater = Polls(), IndexUpdater(index, self._cluster_name)
         while not self._stopping.is_set():
             begun_s = time.monotonic()
             try:
@@ -125,7 +125,7 @@ class PollSource:
                 poll = Poll(problem=f"{_ABORTED} {problem}")
             if not poll.problem:
                 now_ms = time.time_ns() // 1_000_000
-                telling.tell(polls.take(now_ms, poll.groups))
+                updater.apply(polls.take(now_ms, poll.groups))
                 index.doubt(self._cluster_name, in_cluster(self._cluster_name, self._doubts(poll)))
                 self._polled.set()
                 self._describe(index, now_ms, len(poll.groups))

@@ -32,8 +32,8 @@ def python_properties(properties: Mapping[str, str]) -> dict[str, Any]:
     inline = next((name for name in _INLINE if name in properties), None)
     if inline is not None:
         raise PropertyError(f"{inline}: this reader takes certificates and keys from files alone (ssl....location).")
-    found: dict[str, Any] = {_NAMES[name]: value for name, value in properties.items() if name in _NAMES}
-    found["bootstrap_servers"] = properties["bootstrap.servers"].split(",")
+    converted: dict[str, Any] = {_NAMES[name]: value for name, value in properties.items() if name in _NAMES}
+    converted["bootstrap_servers"] = properties["bootstrap.servers"].split(",")
     if _CHECKS_HOST in properties:
-        found["ssl_check_hostname"] = properties[_CHECKS_HOST] != "none"
-    return found
+        converted["ssl_check_hostname"] = properties[_CHECKS_HOST] != "none"
+    return converted

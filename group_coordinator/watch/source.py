@@ -22,19 +22,10 @@ from group_coordinator.kafka_topics.errors import TIMEOUT_S
 from group_coordinator.narrative import words
 from group_coordinator.observed.doubts import doubts
 from group_coordinator.observed.evidence import BOUNDED, Bounds
-from group_coordinator.observed.observer import Observer, Told
+from group_coordinator.observed.observer import GroupUpdate, Observer
 from group_coordinator.observed.offsets_log import Entry, UnknownRecord, read_raw
 from group_coordinator.observed.transactions import OpenTransaction
-from group_coordinator.watch.following_logs import FollowedLogs
-from group_coordinator.watch.kept_state import KeptState
-from group_coordinator.watch.offsets_topic import (
-    OFFSETS_TOPIC,
-    OffsetsTopicError,
-    OffsetsTopicReader,
-    OffsetsTopicRefusedError,
-)
-from group_coordinator.watch.telling import Telling
-from group_coordinator.watch.what_is_watched import (
+from group_coordinator.watch.cluster_status import (
     Cluster,
     ends_polled,
     in_cluster,
@@ -42,6 +33,15 @@ from group_coordinator.watch.what_is_watched import (
     not_known,
     of_logs,
     watched,
+)
+from group_coordinator.watch.following_logs import FollowedLogs
+from group_coordinator.watch.index_updater import IndexUpdater
+from group_coordinator.watch.kept_state import KeptState
+from group_coordinator.watch.offsets_topic import (
+    OFFSETS_TOPIC,
+    OffsetsTopicError,
+    OffsetsTopicReader,
+    OffsetsTopicRefusedError,
 )
 from group_coordinator.watch.writing import GroupHistory
 from schemas.kafka.record_batches import RawRecord
@@ -51,12 +51,12 @@ _POLL_S = 0.2
 _FIRST_POLL_S = 2.0
 _RETRY_S = 5.0
 _READING_SHARE = 3.0
-"""For each second that telling takes, so many are left for reading until all is read that was there at the start."""
+"""Seconds left for reading per second of updating the index, until all is read that was there at the start."""
 _LIVE_READING_SHARE = 0.25
-"""Then each look at the topic brings what has come since, and groups that churn are told soon."""
-_TELL_S = 0.5
-_TELLING_MAX_S = 0.5
-"""What cannot be told in so long is told after the next look at the topic."""
+"""Then each look at the topic brings what has come since, and groups that churn are shown soon."""
+_UPDATE_INTERVAL_S = 0.5
+_UPDATE_MAX_S = 0.5
+"""Groups that cannot be updated in so long are updated after the next look at the topic."""
 _NAMES_S = 60.0
 _HANGS_MS = 60_000
 """A transaction that has been open for so long is a finding. (Clients' default for one is a minute.)"""
@@ -167,7 +167,7 @@ class WatchSource:
         }
 
     def read_request(self, partition: int, offset: int) -> Any:
-        """None: what a broker was asked lies in no topic."""
+        """Return None: what a broker was asked lies in no topic."""
         return None
 
     @property
@@ -177,13 +177,13 @@ class WatchSource:
         return self._caught_up.is_set() and self._logs_read.is_set() and is_named
 
     def histories(self) -> Iterator[GroupHistory]:
-        """The history of each group as it follows from what is kept, in the order of groups. For any thread."""
+        """Yield the history of each group as it follows from what is kept, in the order of groups. For any thread."""
         with self._lock:
             group_ids = self._observer.group_ids()
         for group_id in group_ids:
             with self._lock:
-                kept = self._observer.kept_of(group_id)
-            yield GroupHistory(self._cluster_name, kept.follow()[1])
+                kept_group = self._observer.kept_of(group_id)
+            yield GroupHistory(self._cluster_name, kept_group.follow()[1])
 
     # -------------------------------------------------------------------------------------------------------- inside
 
@@ -194,11 +194,11 @@ class WatchSource:
             admin = AdminClient({"log_level": "0", **self._properties})
             self._state = KeptState(self._state_directory, str(admin.list_topics(timeout=TIMEOUT_S).cluster_id))
             self._state_problem = self._state.restore(self._observer)
-        kept = self._observer.next_offsets()
-        if any(kept.get(number, 0) > end for number, (_, end) in bounds.items()):
-            self._observer, kept = Observer(bounds=self._bounds), {}
+        kept_offsets = self._observer.next_offsets()
+        if any(kept_offsets.get(number, 0) > end for number, (_, end) in bounds.items()):
+            self._observer, kept_offsets = Observer(bounds=self._bounds), {}
             self._state_problem = "What was kept is not used: the offsets topic is another one than it was."
-        return {number: max(begin, kept.get(number, begin)) for number, (begin, _) in bounds.items()}
+        return {number: max(begin, kept_offsets.get(number, begin)) for number, (begin, _) in bounds.items()}
 
     def _save(self) -> None:
         if self._state is None:
@@ -219,20 +219,20 @@ class WatchSource:
             self._problem = f"nothing is read any more: {problem!r}"
 
     def _follow_all(self, reader: OffsetsTopicReader, index: Index) -> None:
-        telling = Telling(index, self._cluster_name)
-        tell_at_s, is_live = 0.0, False
+        updater = IndexUpdater(index, self._cluster_name)
+        update_at_s, is_live = 0.0, False
         while not self._stopping.is_set():
             self._read_topic(reader)
             with self._lock:
                 self._name_topics()
                 self._read_logs()
                 begun_s = time.monotonic()
-                if begun_s >= tell_at_s:
-                    telling.tell(self._told(is_live=is_live))
+                if begun_s >= update_at_s:
+                    updater.apply(self._group_updates(is_live=is_live))
                     is_live = self._caught_up.is_set()
                     self._describe(index, reader)
                     share = _LIVE_READING_SHARE if is_live else _READING_SHARE
-                    tell_at_s = begun_s + max(_TELL_S, (time.monotonic() - begun_s) * (1 + share))
+                    update_at_s = begun_s + max(_UPDATE_INTERVAL_S, (time.monotonic() - begun_s) * (1 + share))
                 if self._state is not None and self._state.is_due:
                     self._save()
         with self._lock:
@@ -259,18 +259,18 @@ class WatchSource:
             if self._logs.are_read:
                 self._logs_read.set()
 
-    def _told(self, *, is_live: bool) -> Iterator[Told]:
+    def _group_updates(self, *, is_live: bool) -> Iterator[GroupUpdate]:
         """What is new. `is_live`: all has been told that was there at the start; then as much as a short time allows.
         """
-        give_up_s = time.monotonic() + _TELLING_MAX_S
-        for each in self._observer.take():
-            yield each
+        give_up_s = time.monotonic() + _UPDATE_MAX_S
+        for update in self._observer.take():
+            yield update
             if is_live and time.monotonic() > give_up_s:
                 return
 
     def _read_topic(self, reader: OffsetsTopicReader) -> None:
         try:
-            found = reader.poll(_POLL_S)
+            fetched = reader.poll(_POLL_S)
         except OffsetsTopicError as problem:
             _log.warning("%s", problem)
             self._problem = str(problem)
@@ -279,19 +279,19 @@ class WatchSource:
         self._problem = ""
         self._looked_ms = time.time_ns() // 1_000_000
         with self._lock:
-            self._take(found)
+            self._take(fetched)
         if not self._caught_up.is_set():
             nexts = reader.next_offsets
             if all(nexts.get(number, 0) >= end for number, end in self._ends.items()):
                 self._caught_up.set()
 
-    def _take(self, found: Mapping[int, list[RawRecord]]) -> None:
-        for number, records in found.items():
+    def _take(self, fetched: Mapping[int, list[RawRecord]]) -> None:
+        for number, records in fetched.items():
             self._observer.add_records(self._entries(number, records))
             self._read += len(records)
             if records:
                 self._last_ms = max(self._last_ms or 0, *(record.timestamp_ms for record in records))
-        self.changes += bool(found)
+        self.changes += bool(fetched)
 
     def _entries(self, partition: int, records: Iterable[RawRecord]) -> Iterator[Entry]:
         for record in records:
@@ -306,7 +306,7 @@ class WatchSource:
                 yield entry
 
     def _sources(self) -> Iterator[WatchedSource]:
-        """What is read, and how far."""
+        """Yield the sources that are read, and how far each is."""
         caught_up = self._caught_up.is_set()
         where = words.count(len(self._observer.next_offsets()), "partition")
         read = words.count(self._read, "record") + ("" if caught_up else f" of {self._to_read:,} so far")
@@ -323,7 +323,7 @@ class WatchSource:
             yield ends_polled(self._end_poller.asked_ms)
 
     def _doubts(self, reader: OffsetsTopicReader) -> Iterator[str]:
-        """Why what is shown may not be all, in sentences."""
+        """Yield sentences on why the pages may not show all."""
         if self._state_problem is not None:
             yield self._state_problem
         for number, count in sorted(self._unknown.items()):
@@ -334,7 +334,7 @@ class WatchSource:
             yield f"{reader.unread:,} batches are in a format older than Kafka 0.11: they are left out."
         for name, problem in self._logs.problems.items():
             yield f"{name} is not read: {problem}"
-        transactions = [each for each in self._observer.open_transactions() if self._hangs(each)]
+        transactions = [transaction for transaction in self._observer.open_transactions() if self._hangs(transaction)]
         yield from doubts(self._observer.skews, transactions, self._logs.without_time, UTC)
 
     def _hangs(self, transaction: OpenTransaction) -> bool:

@@ -43,7 +43,7 @@ class HistorySource(Source, Protocol):
         """Grows with what is read."""
 
     def histories(self) -> Iterator[GroupHistory]:
-        """What is known of each group, in the order of clusters and groups. For any thread."""
+        """Yield what is known of each group, in the order of clusters and groups. For any thread."""
 
 
 class Output(Protocol):
@@ -73,7 +73,7 @@ class WrittenSource:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when all that was watched is written."""
+        """Stop, and return when all that was watched is written."""
         self._source.stop()
         self._stopping.set()
         if self._thread is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from group_coordinator.observed.cluster import observe
 from group_coordinator.observed.evidence import ALL, Bounds
-from group_coordinator.observed.observer import Observer, Told
+from group_coordinator.observed.observer import GroupUpdate, Observer
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import Commit
 from schemas.history import History, OffsetsCommitted
@@ -30,11 +30,11 @@ class Teller:
     def __init__(self) -> None:
         self.known: dict[str, list[History]] = {}
 
-    def take(self, news: Iterable[Told]) -> None:
-        for group in news:
-            if group.is_whole:
-                self.known[group.group_id] = []
-            self.known[group.group_id] += group.history
+    def take(self, updates: Iterable[GroupUpdate]) -> None:
+        for update in updates:
+            if update.is_whole:
+                self.known[update.group_id] = []
+            self.known[update.group_id] += update.history
 
     @property
     def history(self) -> list[History]:
@@ -104,7 +104,7 @@ def test_a_commit_after_all_else_is_told_alone() -> None:
     (second,) = observer.take()
     observer.add_records([marker(3, "COMMIT", 42)])
     (last,) = observer.take()
-    assert [group.is_whole for group in (first, second, last)] == [True, False, False]
+    assert [update.is_whole for update in (first, second, last)] == [True, False, False]
     committed = [
         record.offsets[0].offset for record in (*second.history, *last.history) if isinstance(record, OffsetsCommitted)
     ]

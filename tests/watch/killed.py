@@ -171,7 +171,7 @@ class KillRun:
         return observer
 
     def _has_all(self, is_undisturbed: bool) -> bool:
-        """Whether all records that were written are kept, seen one by one."""
+        """Return whether all records that were written are kept, seen one by one."""
         return sum(self._restored(is_undisturbed).next_offsets().values()) == self._written
 
     def _history(self, is_undisturbed: bool) -> list[History]:
@@ -184,7 +184,7 @@ class KillRun:
         self.report.history = len(killed)
 
     def _require_that_much_is_gone(self) -> None:
-        """What a newcomer can know is less."""
+        """Require that a newcomer can know less."""
         self.report.records, self.report.left = self._written, self._count()
         assert not self.report.compactions or self.report.left < self._written
 
@@ -207,7 +207,7 @@ class KillRun:
         self._configure({"min.compaction.lag.ms": _FOREVER})
 
     def _configure(self, settings: dict[str, str]) -> None:
-        entries = [ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in settings.items()]
+        entries = [ConfigEntry(*setting, incremental_operation=AlterConfigOpType.SET) for setting in settings.items()]
         resource = ConfigResource(ResourceType.TOPIC, OFFSETS_TOPIC, incremental_configs=entries)
         for future in self._admin.incremental_alter_configs([resource]).values():
             future.result(30)
@@ -233,9 +233,9 @@ class KillRun:
         return [str(self._logs / "*" / "server.log*")]
 
     def _pieces(self) -> Iterator[list[Record | Line]]:
-        """All evidence by time, a piece for each life."""
+        """Yield all evidence by time, a piece for each life."""
         evidence: list[Record | Line] = [*_records(), *_lines()]
-        evidence.sort(key=lambda each: each.at_ms)
+        evidence.sort(key=lambda item: item.at_ms)
         size = -(-len(evidence) // (self._kills + 1))
         for number in range(self._kills + 1):
             yield evidence[number * size : (number + 1) * size]
@@ -246,15 +246,15 @@ class KillRun:
         )
         while piece:
             size = self._random.choice((1, 20, 200))
-            for each in piece[:size]:
-                if isinstance(each, Record):
+            for item in piece[:size]:
+                if isinstance(item, Record):
                     self._written += 1
-                    producer.produce(OFFSETS_TOPIC, each.value, each.key, each.partition, timestamp=each.at_ms)
+                    producer.produce(OFFSETS_TOPIC, item.value, item.key, item.partition, timestamp=item.at_ms)
                 else:
-                    file = self._logs / each.file / "server.log"
+                    file = self._logs / item.file / "server.log"
                     file.parent.mkdir(parents=True, exist_ok=True)
                     with file.open("ab") as log:
-                        log.write(each.text)
+                        log.write(item.text)
             assert producer.flush(30) == 0
             piece = piece[size:]
             time.sleep(self._random.uniform(0, _PACE_S * size / 400))
@@ -273,13 +273,13 @@ class KillRun:
 
 
 def _records() -> Iterator[Record]:
-    """Of each partition in the order of its offsets."""
+    """Yield the records of each partition in the order of its offsets."""
     last_ms: dict[int, int] = {}
     with gzip.open(CLUSTERS / f"{RECORDING}.offsets.jsonl.gz") as file:
-        for each in map(json.loads, file):
-            at_ms = last_ms[each["partition"]] = max(each["timestamp_ms"], last_ms.get(each["partition"], 0))
-            value = None if each["value"] is None else b64decode(each["value"])
-            yield Record(at_ms, each["partition"], b64decode(each["key"]), value)
+        for record in map(json.loads, file):
+            at_ms = last_ms[record["partition"]] = max(record["timestamp_ms"], last_ms.get(record["partition"], 0))
+            value = None if record["value"] is None else b64decode(record["value"])
+            yield Record(at_ms, record["partition"], b64decode(record["key"]), value)
 
 
 def _lines() -> Iterator[Line]:

@@ -11,14 +11,14 @@ from group_coordinator.dashboard.index import Index
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 
 
-def consumer(kafka: EmbeddedKafka, group_id: str, **more: Any) -> Consumer:
+def consumer(kafka: EmbeddedKafka, group_id: str, **properties: Any) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": kafka.bootstrap_servers,
             "group.id": group_id,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            **more,
+            **properties,
         }
     )
 
@@ -32,7 +32,7 @@ def with_topic(kafka: EmbeddedKafka, admin: AdminClient, topic: str) -> None:
 
 
 def owned(index: Index, group_id: str) -> int:
-    """How many partitions have an owner."""
+    """Return how many partitions have an owner."""
     facts = index.facts(group_id)
     return 0 if facts is None else facts.partitions
 
@@ -41,5 +41,5 @@ def committed(index: Index, group_id: str, topic: str, partition: int) -> int | 
     facts = index.facts(group_id)
     if facts is None:
         return None
-    found = facts.offsets.get((topic, partition))
-    return None if found is None else found.offset
+    committed_offset = facts.offsets.get((topic, partition))
+    return None if committed_offset is None else committed_offset.offset

@@ -27,7 +27,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def logging_broker(**properties: str) -> Iterator[tuple[EmbeddedKafka, str]]:
-    """A broker that logs all requests and makes topics whenever it is asked for them, and the watcher's address."""
+    """Start a broker that logs all requests and makes topics that are asked for. Yield it and the watcher's address."""
     address = f"127.0.0.1:{free_port()}"
     listener = {
         "listeners": f"{DOOR}://{address}",
@@ -40,8 +40,8 @@ def logging_broker(**properties: str) -> Iterator[tuple[EmbeddedKafka, str]]:
 
 
 def asked_by_watchers(log: Path) -> list[Asked]:
-    """All requests that came to the watcher's listener."""
-    found = []
+    """Return all requests that came to the watcher's listener."""
+    requests = []
     for line in log.read_text().splitlines():
         _, is_request, text = line.partition("kafka.request.logger - Completed request:")
         if not is_request:
@@ -49,7 +49,7 @@ def asked_by_watchers(log: Path) -> list[Asked]:
         logged = json.loads(text)
         if logged["listener"] == DOOR:
             header = logged["requestHeader"]
-            found.append(
+            requests.append(
                 Asked(api=header["requestApiKeyName"], client_id=header["clientId"] or "", body=logged["request"])
             )
-    return found
+    return requests

@@ -51,9 +51,9 @@ def recorded(cluster: str, seed: int) -> Callable[[], Recorded]:
 
 
 def page(server: RunningServer, group_id: str) -> dict[str, object]:
-    found = document(server, f"/api/group?{urlencode({'group': group_id})}")
-    assert isinstance(found, dict)
-    return found
+    answer = document(server, f"/api/group?{urlencode({'group': group_id})}")
+    assert isinstance(answer, dict)
+    return answer
 
 
 def test_two_clusters_with_the_same_groups(tmp_path: Path) -> None:
@@ -64,16 +64,16 @@ def test_two_clusters_with_the_same_groups(tmp_path: Path) -> None:
         overview = document(server, "/api/overview")
         assert overview["progress"]["caught_up"]
         assert any(doubt.startswith("test: it is not watched") for doubt in overview["doubts"])
-        assert "not reached" in [each["sources"][0]["problem"] for each in overview["watched"]]
+        assert "not reached" in [watched["sources"][0]["problem"] for watched in overview["watched"]]
         names = [row["id"] for row in document(server, "/api/groups")["rows"]]
         of_one = sorted(name.removeprefix("prod/") for name in names if name.startswith("prod/"))
         assert of_one
         assert sorted(names) == sorted(f"{cluster}/{name}" for cluster in ("prod", "eu-1") for name in of_one)
         ours, theirs = (page(server, f"{cluster}/{of_one[0]}") for cluster in ("prod", "eu-1"))
         assert ours["rebalances"] == theirs["rebalances"]
-        assert len({each["group"] for each in document(server, "/api/events")["events"]}) > 1
-    told = {record.group_id for record in read_history_files(tmp_path / "out")}
-    assert told == set(names)
+        assert len({event["group"] for event in document(server, "/api/events")["events"]}) > 1
+    group_ids = {record.group_id for record in read_history_files(tmp_path / "out")}
+    assert group_ids == set(names)
     rows = ds.dataset(tmp_path / "tables" / "rebalances", format="parquet", partitioning="hive").to_table()
     clusters = rows.column("cluster").to_pylist()
     assert clusters.count("prod") == clusters.count("eu-1") == len(clusters) // 2 > 0
@@ -120,10 +120,10 @@ def test_settings_of_clusters(tmp_path: Path) -> None:
     file.write_text('[cluster."a/b"]\n"bootstrap.servers" = "x"\n[cluster.c]\n"sasl.mechanismus" = "PLAIN"\n')
     with pytest.raises(ConfigError) as wrong:
         load(WatchSettings, {}, file)
-    told = "\n".join(wrong.value.problems)
-    assert "'a/b' is no name" in told
-    assert "cluster.c has no bootstrap.servers." in told
-    assert "sasl.mechanismus" in told
+    problems = "\n".join(wrong.value.problems)
+    assert "'a/b' is no name" in problems
+    assert "cluster.c has no bootstrap.servers." in problems
+    assert "sasl.mechanismus" in problems
     file.write_text('[cluster]\nprod = "prod:9092"\n')
     with pytest.raises(ConfigError, match=r"cluster\.prod is a text, but must be a table"):
         load(WatchSettings, {}, file)

@@ -53,7 +53,7 @@ class Members:
                         member.poll(0)
 
     def leave(self) -> None:
-        """One member of each group leaves."""
+        """Let one member of each group leave."""
         with self._lock:
             for members in self._of.values():
                 members.pop().close()
@@ -95,18 +95,18 @@ def test_a_coordinator_is_killed(kafka_jars: Path, tmp_path: Path) -> None:
         try:
             wait_until(lambda: coordinators(admin), TIMEOUT_S)
             with watched(servers, brokers) as (source, index):
-                wait_until(lambda: all(members_of(index, each) == 2 for each in GROUPS), TIMEOUT_S)
-                wait_until(lambda: all(owned(index, each) == 4 for each in GROUPS), TIMEOUT_S)
+                wait_until(lambda: all(members_of(index, group_id) == 2 for group_id in GROUPS), TIMEOUT_S)
+                wait_until(lambda: all(owned(index, group_id) == 4 for group_id in GROUPS), TIMEOUT_S)
                 before = coordinators(admin)
                 killed = next(number for number in (2, 3) if number in before.values())
                 brokers[killed].kill()
                 moved = [group_id for group_id in GROUPS if before[group_id] == killed]
                 wait_until(lambda: killed not in (coordinators(admin) or before).values(), TIMEOUT_S)
-                wait_until(lambda: all(has_moved(index, each) for each in moved), TIMEOUT_S)
+                wait_until(lambda: all(has_moved(index, group_id) for group_id in moved), TIMEOUT_S)
                 members.leave()
-                wait_until(lambda: all(members_of(index, each) == 1 for each in GROUPS), TIMEOUT_S)
+                wait_until(lambda: all(members_of(index, group_id) == 1 for group_id in GROUPS), TIMEOUT_S)
                 brokers[killed].start()
-                wait_until(lambda: all(owned(index, each) == 4 for each in GROUPS), TIMEOUT_S)
+                wait_until(lambda: all(owned(index, group_id) == 4 for group_id in GROUPS), TIMEOUT_S)
                 history = [record for of_group in source.histories() for record in of_group.records]
             require_truth(history, servers, brokers, moved)
         finally:
@@ -114,9 +114,9 @@ def test_a_coordinator_is_killed(kafka_jars: Path, tmp_path: Path) -> None:
 
 
 def coordinators(admin: AdminClient) -> dict[str, int]:
-    """The broker of each group: it leads the group's partition. Empty while a partition has no leader."""
+    """Return the broker of each group: it leads the group's partition. Empty while a partition has no leader."""
     topic = admin.list_topics(timeout=30).topics.get(OFFSETS_TOPIC)
-    leaders = {} if topic is None else {number: each.leader for number, each in topic.partitions.items()}
+    leaders = {} if topic is None else {number: partition.leader for number, partition in topic.partitions.items()}
     if len(leaders) < OFFSETS_PARTITIONS or min(leaders.values()) < 0:
         return {}
     return {group_id: leaders[group_partition(group_id, OFFSETS_PARTITIONS)] for group_id in GROUPS}
@@ -128,7 +128,7 @@ def members_of(index: Index, group_id: str) -> int:
 
 
 def has_moved(index: Index, group_id: str) -> bool:
-    records = (told.record for told in index.feed() if told.record.group_id == group_id)
+    records = (entry.record for entry in index.feed() if entry.record.group_id == group_id)
     return any(isinstance(record, CoordinatorChanged) for record in records)
 
 
@@ -141,14 +141,16 @@ def require_truth(
     prepared = Counter(line_key(event) for event in events if isinstance(event, RebalancePrepared))
     started = [record for record in history if isinstance(record, RebalanceStarted)]
     assert Counter((record.group_id, record.reason) for record in started) == prepared
-    assigned = Counter((each.group_id, each.generation_id) for each in history if isinstance(each, AssignmentReceived))
+    assignments = [record for record in history if isinstance(record, AssignmentReceived)]
+    assigned = Counter((record.group_id, record.generation_id) for record in assignments)
     assert assigned == Counter(dict.fromkeys(generations(servers), 1))
-    assert {each.group_id for each in history if isinstance(each, CoordinatorChanged) if each.seq > 1} >= set(moved)
+    changes = [record for record in history if isinstance(record, CoordinatorChanged)]
+    assert {record.group_id for record in changes if record.seq > 1} >= set(moved)
     left, expired = members_told(history, MemberLeft), members_told(history, MemberExpired)
     assert left == members_in(events, MemberDeparted)
     assert expired == members_in(events, MemberFailed)
     assert Counter(group_id for group_id, _ in left + expired) == Counter(GROUPS)
-    assert [each for each in history if isinstance(each, (MemberGone, GenerationsNotRecorded))] == []
+    assert [record for record in history if isinstance(record, (MemberGone, GenerationsNotRecorded))] == []
 
 
 def members_told(history: list[History], kind: type[MemberLeft | MemberExpired]) -> list[tuple[str, str]]:
@@ -162,7 +164,7 @@ def members_in(events: list[LineEvent], kind: type[MemberDeparted | MemberFailed
 
 
 def lines(brokers: dict[int, EmbeddedKafka]) -> list[LineEvent]:
-    """What brokers wrote of groups."""
+    """Return what brokers wrote of groups."""
     log = BrokerLog(UTC)
     for broker in brokers.values():
         log.read_file(broker.log_file)
@@ -174,8 +176,8 @@ def line_key(event: RebalancePrepared) -> tuple[str, str]:
 
 
 def generations(servers: str) -> set[tuple[str, int]]:
-    """Of all groups, those that have members, as the topic has them."""
+    """Return the generations with members of all groups, as the topic has them."""
     with OffsetsTopicReader({"bootstrap.servers": servers}) as reader:
         records = [read_raw(partition, raw) for partition, raw in reader.read(reader.bounds())]
-    values = [(each.group_id, each.value) for each in records if isinstance(each, LogRecord) and each.value]
+    values = [(record.group_id, record.value) for record in records if isinstance(record, LogRecord) and record.value]
     return {(group_id, int(str(value["generation"]))) for group_id, value in values if value["members"]}

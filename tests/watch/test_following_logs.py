@@ -14,11 +14,11 @@ from tests.watch.broker_lines import line
 
 
 def members(logs: FollowedLogs) -> list[str]:
-    found = []
-    for each in logs.look():
-        assert isinstance(each.event, MemberFailed | MemberAdded)
-        found.append(each.event.member_id)
-    return found
+    member_ids = []
+    for new_line in logs.look():
+        assert isinstance(new_line.event, MemberFailed | MemberAdded)
+        member_ids.append(new_line.event.member_id)
+    return member_ids
 
 
 def test_a_file_that_grows(tmp_path: Path) -> None:
@@ -26,8 +26,8 @@ def test_a_file_that_grows(tmp_path: Path) -> None:
     file.write_bytes(line(1) + line(2)[:40])
     logs = FollowedLogs([str(file)], UTC)
     assert members(logs) == ["m-1"]
-    with file.open("ab") as more:
-        more.write(line(2)[40:] + line(3))
+    with file.open("ab") as log:
+        log.write(line(2)[40:] + line(3))
     assert members(logs) == ["m-2", "m-3"]
     assert members(logs) == []
 
@@ -37,8 +37,8 @@ def test_rotation(tmp_path: Path) -> None:
     file.write_bytes(line(1))
     logs = FollowedLogs([str(tmp_path / "server.log*")], UTC)
     assert members(logs) == ["m-1"]
-    with file.open("ab") as more:
-        more.write(line(2))
+    with file.open("ab") as log:
+        log.write(line(2))
     file.rename(tmp_path / "server.log.1")
     file.write_bytes(line(3))
     assert members(logs) == ["m-2", "m-3"]
@@ -77,5 +77,5 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
 def test_lines_are_those_of_one_name(tmp_path: Path, name: str) -> None:
     """A watcher that was started after a rotation tells what one tells that saw it."""
     (tmp_path / name).write_bytes(gzip.compress(line(1)) if name.endswith("gz") else line(1))
-    (found,) = FollowedLogs([str(tmp_path / "*")], UTC).look()
-    assert (found.file, found.number) == ("server.log", 1)
+    (found_line,) = FollowedLogs([str(tmp_path / "*")], UTC).look()
+    assert (found_line.file, found_line.number) == ("server.log", 1)

@@ -58,7 +58,7 @@ def test_members_commits_and_transactions(kafka: EmbeddedKafka, admin: AdminClie
             producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], metadata)
             ends()
         wait_until(lambda: committed(index, group_id, topic, 0) == 5)
-        types = [type(each.record).__name__ for each in index.feed() if each.record.group_id == group_id]
+        types = [type(entry.record).__name__ for entry in index.feed() if entry.record.group_id == group_id]
         assert types.count("TransactionalOffsetsAborted") == 1
         assert types.count("TransactionalOffsetsPending") == 2
 
@@ -128,23 +128,23 @@ def test_a_restart_goes_on(kafka: EmbeddedKafka, admin: AdminClient, topic_prefi
     with watched(kafka, tmp_path) as (source, index):
         wait_until(lambda: committed(index, topic_prefix, topic_prefix, 1) == 5)
         wait_until(lambda: source.progress()["caught_up"])
-        kept = [each.record for each in index.feed() if each.record.group_id == topic_prefix]
+        resumed = [entry.record for entry in index.feed() if entry.record.group_id == topic_prefix]
     with watched(kafka) as (source, index):
         wait_until(lambda: source.progress()["caught_up"])
         wait_until(lambda: committed(index, topic_prefix, topic_prefix, 1) == 5)
-        anew = [each.record for each in index.feed() if each.record.group_id == topic_prefix]
+        anew = [entry.record for entry in index.feed() if entry.record.group_id == topic_prefix]
     member.close()
-    assert kept == anew
+    assert resumed == anew
 
 
 def state_of(admin: AdminClient) -> tuple[object, ...]:
-    """Topics, groups and committed offsets."""
-    groups = sorted(each.group_id for each in admin.list_consumer_groups().result().valid)
+    """Return topics, groups and committed offsets."""
+    groups = sorted(group.group_id for group in admin.list_consumer_groups().result().valid)
     offsets = {}
     for group_id in groups:
         (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group_id)]).values()
-        found = future.result().topic_partitions or []
-        offsets[group_id] = sorted((each.topic, each.partition, each.offset) for each in found)
+        partitions = future.result().topic_partitions or []
+        offsets[group_id] = sorted((partition.topic, partition.partition, partition.offset) for partition in partitions)
     return sorted(admin.list_topics(timeout=10).topics), groups, offsets
 
 
@@ -162,6 +162,6 @@ def test_an_export_is_what_a_replay_reads(
     with gzip.open(dump) as file:
         places = [(line["partition"], line["offset"]) for line in map(json.loads, file)]
     assert places == sorted(places)
-    assert [each.name for each in tmp_path.iterdir()] == [dump.name]
+    assert [path.name for path in tmp_path.iterdir()] == [dump.name]
     assert call("replay", dump, "--out", tmp_path / "out").exit_code == 0
     assert topic_prefix in (tmp_path / "out" / "history.jsonl").read_text()

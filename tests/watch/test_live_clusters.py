@@ -42,18 +42,19 @@ def test_one_view_of_two_brokers(kafka: EmbeddedKafka, admin: AdminClient, topic
         for number, (broker, cluster) in enumerate(((kafka, "first"), (other, "second"))):
             with_topic(broker, admins[cluster], name)
             read_and_commit(broker, name, 3 + number)
-        config = WatchSettings(cluster={cluster: {"bootstrap.servers": each} for cluster, each in servers.items()})
+        properties = {cluster: {"bootstrap.servers": address} for cluster, address in servers.items()}
+        config = WatchSettings(cluster=properties)
         how = HowToWatch(time_zone=UTC, follow=False, bounds=BOUNDED, state=tmp_path)
         with start_server(watch_source(config.clusters, (), how)) as server:
             wait_until(lambda: committed(server.index, f"first/{name}", name, 0) == 3)
             wait_until(lambda: committed(server.index, f"second/{name}", name, 0) == 4)
-            wait_until(lambda: any(each.startswith("away: it is not watched") for each in server.index.doubts))
+            wait_until(lambda: any(doubt.startswith("away: it is not watched") for doubt in server.index.doubts))
             for number, cluster in enumerate(("first", "second")):
                 wait_until(partial(has_lag, server.index, f"{cluster}/{name}"))
-                found = document(server, f"/api/group?group={cluster}%2F{name}")
-                assert found["group"]["id"] == f"{cluster}/{name}"
-                (offset,) = [each for each in found["offsets"] if each["partition"] == 0]
+                answer = document(server, f"/api/group?group={cluster}%2F{name}")
+                assert answer["group"]["id"] == f"{cluster}/{name}"
+                (offset,) = [partition for partition in answer["offsets"] if partition["partition"] == 0]
                 assert (offset["offset"], offset["lag"]) == (3 + number, 5 - 3 - number)
-            watched = [each["cluster"] for each in document(server, "/api/overview")["watched"]]
-            assert sorted(each.split()[0] for each in watched) == sorted(servers)
+            watched = document(server, "/api/overview")["watched"]
+            assert sorted(cluster["cluster"].split()[0] for cluster in watched) == sorted(servers)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]

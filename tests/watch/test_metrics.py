@@ -29,7 +29,7 @@ class Recorded(EndedSource):
     caught_up = False
 
     def start(self, index: Index) -> None:
-        """Nothing is fed here."""
+        """Start nothing: nothing is fed here."""
 
     def progress(self) -> dict[str, Any]:
         return {"caught_up": self.caught_up, "detail": "is being read"}
@@ -37,20 +37,20 @@ class Recorded(EndedSource):
 
 @pytest.fixture(scope="module")
 def history() -> tuple[History, ...]:
-    logs = sorted(str(each) for each in CLUSTERS.glob("three-brokers.*server.log.gz"))
+    logs = sorted(str(path) for path in CLUSTERS.glob("three-brokers.*server.log.gz"))
     return observed_source([CLUSTERS / "three-brokers.offsets.jsonl.gz"], logs, None, UTC, UTC).history
 
 
 def later(record: History, by_ms: int) -> History:
-    """The record as if it had happened so much later."""
+    """Return the record as if it had happened so much later."""
     return msgspec.structs.replace(record, timestamp_ms=record.timestamp_ms + by_ms)
 
 
 def samples(url: str) -> Iterator[tuple[str, dict[str, str], float]]:
     with urllib.request.urlopen(f"{url}/metrics") as answer:
         for family in text_string_to_metric_families(answer.read().decode()):
-            for each in family.samples:
-                yield each.name, each.labels, each.value
+            for sample in family.samples:
+                yield sample.name, sample.labels, sample.value
 
 
 def test_what_has_been_is_not_counted_and_what_comes_is(history: tuple[History, ...]) -> None:
@@ -62,12 +62,12 @@ def test_what_has_been_is_not_counted_and_what_comes_is(history: tuple[History, 
         index.add_record(record, encode_json(record))
     moved = time.time_ns() // 1_000_000 + 60_000 - history[0].timestamp_ms
     with watch_endpoint(source, index, "127.0.0.1", 0, 20) as server:
-        found = {(name, *labels.values()): value for name, labels, value in samples(server.url)}
-        assert found["group_coordinator_ready",] == 0
-        assert found["group_coordinator_groups", "Stable"] == 10
-        assert found["group_coordinator_members",] == 19
-        assert found["group_coordinator_rebalances_total", "member_expired"] == 0
-        assert found["group_coordinator_watched_source_age_seconds", "log of broker 1"] > 1_000_000
+        values = {(name, *labels.values()): value for name, labels, value in samples(server.url)}
+        assert values["group_coordinator_ready",] == 0
+        assert values["group_coordinator_groups", "Stable"] == 10
+        assert values["group_coordinator_members",] == 19
+        assert values["group_coordinator_rebalances_total", "member_expired"] == 0
+        assert values["group_coordinator_watched_source_age_seconds", "log of broker 1"] > 1_000_000
         source.caught_up = True
         groups: dict[str, list[tuple[History, bytes]]] = {}
         for record in history:
@@ -75,26 +75,26 @@ def test_what_has_been_is_not_counted_and_what_comes_is(history: tuple[History, 
             groups.setdefault(record.group_id, []).append((new, encode_json(new)))
         for group_id, records in groups.items():
             index.replace_group(group_id, records)
-        found = {(name, *labels.values()): value for name, labels, value in samples(server.url)}
-    assert found["group_coordinator_ready",] == 1
-    triggers = Counter(each.trigger for each in history if isinstance(each, RebalanceStarted))
+        values = {(name, *labels.values()): value for name, labels, value in samples(server.url)}
+    assert values["group_coordinator_ready",] == 1
+    triggers = Counter(record.trigger for record in history if isinstance(record, RebalanceStarted))
     assert triggers["member_expired"] > 0
     for trigger, number in triggers.items():
-        assert found["group_coordinator_rebalances_total", trigger] == number
-    assert found["group_coordinator_group_rebalances_recently", "search"] == 4
-    assert found["group_coordinator_group_expiries_recently", "mixed"] == 1
-    names = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name, *_ in found}
+        assert values["group_coordinator_rebalances_total", trigger] == number
+    assert values["group_coordinator_group_rebalances_recently", "search"] == 4
+    assert values["group_coordinator_group_expiries_recently", "mixed"] == 1
+    names = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name, *_ in values}
     ours = {name for name in names if name.startswith("group_coordinator_") and not name.endswith("_created")}
     assert ours <= {metric.name for metric in METRICS}
 
 
 def test_how_long_a_group_is_in_its_rebalance(history: tuple[History, ...]) -> None:
     index = Index()
-    starts = [each for each in history if each.group_id == "mixed" and isinstance(each, RebalanceStarted)]
+    starts = [record for record in history if record.group_id == "mixed" and isinstance(record, RebalanceStarted)]
     started = starts[-1]
     for record in history:
         if record.group_id == "mixed" and record.seq <= started.seq:
             index.add_record(record, encode_json(record))
     groups = WatchedGroups(index, 5, lambda: started.timestamp_ms + 400_000)
-    found = {(each.metric.name, *each.labels): each.value for each in groups.values()}
-    assert found["group_coordinator_group_rebalancing_seconds", "mixed", "PreparingRebalance"] == 400
+    values = {(value.metric.name, *value.labels): value.value for value in groups.values()}
+    assert values["group_coordinator_group_rebalancing_seconds", "mixed", "PreparingRebalance"] == 400

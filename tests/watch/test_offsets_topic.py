@@ -22,13 +22,13 @@ def test_the_library_has_what_is_replaced() -> None:
 
 
 def test_what_was_fetched_is_taken_once() -> None:
-    found = WholeBatches(0, TopicPartition("t", 0), read_stretch(batch([(0, 1, b"k", b"v")]), 0, uncompress))
-    assert found
-    assert found.next_fetch_offset == 0
-    assert [each.key for each in found.take()] == [b"k"]
-    assert found.next_fetch_offset == 1
-    assert not found
-    assert found.take() == []
+    batches = WholeBatches(0, TopicPartition("t", 0), read_stretch(batch([(0, 1, b"k", b"v")]), 0, uncompress))
+    assert batches
+    assert batches.next_fetch_offset == 0
+    assert [record.key for record in batches.take()] == [b"k"]
+    assert batches.next_fetch_offset == 1
+    assert not batches
+    assert batches.take() == []
 
 
 def test_a_compressed_topic() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from group_coordinator.dashboard.index import Index
 from group_coordinator.observed.polled import PolledGroup, Polls
-from group_coordinator.watch.telling import Telling
+from group_coordinator.watch.index_updater import IndexUpdater
 from schemas.history import AssignedTopic
 from tests.observed.polls import asked, polled
 
@@ -24,11 +24,11 @@ def shared_out(group: PolledGroup) -> Iterable[tuple[AssignedTopic, ...]]:
 @pytest.mark.parametrize("name", ["consumer-protocol", "migration", "three-brokers", "old-3.9"])
 def test_kind_members_and_state_are_those_of_each_poll(name: str) -> None:
     polls, index = Polls(), Index()
-    telling = Telling(index, "")
+    updater = IndexUpdater(index)
     stable = 0
     for poll in asked(name):
         groups = [polled(group) for group in poll["groups"]]
-        telling.tell(polls.take(poll["at_ms"], groups))
+        updater.apply(polls.take(poll["at_ms"], groups))
         for group in groups:
             facts = index.facts(group.group_id)
             if facts is None or group.state not in IN_PLACE:

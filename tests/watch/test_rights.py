@@ -75,7 +75,7 @@ def cluster(kafka_jars: Path) -> Iterator[Cluster]:
 
 @contextmanager
 def a_group(kafka: EmbeddedKafka) -> Iterator[Consumer]:
-    """A member that has both partitions, and a commit."""
+    """Start a member that has both partitions, and a commit."""
     with_topic(kafka, AdminClient({"bootstrap.servers": kafka.bootstrap_servers}), TOPIC)
     member = consumer(kafka, GROUP)
     member.subscribe([TOPIC])

@@ -34,7 +34,7 @@ def written(source: Recorded, directory: Path, interval_s: float) -> WrittenSour
 
 @pytest.fixture(scope="module")
 def whole() -> Sequence[History]:
-    """The history of all that was recorded."""
+    """Return the history of all that was recorded."""
     observer = Observer(bounds=BOUNDED)
     add(observer, mixed(NAME, Random(0)))
     return list(observer.whole())

@@ -27,7 +27,7 @@ _CONTROLLER_IS_ANOTHER = {
 
 @contextmanager
 def three_brokers(directory: Path) -> Iterator[dict[int, EmbeddedKafka]]:
-    """Running brokers by their ids."""
+    """Yield running brokers by their ids."""
     with ExitStack() as stack:
         first = stack.enter_context(EmbeddedKafka(directory / "1", properties=_REPLICATED, heap_mb=256))
         voters = broker_properties.read(directory / "1" / "server.properties")["controller.quorum.voters"]

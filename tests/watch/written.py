@@ -28,7 +28,7 @@ def outputs(directory: Path) -> WantedOutputs:
 
 
 def rows(tables: Path) -> dict[str, list[dict[str, Any]]]:
-    """Each table's rows, in an order of their own."""
+    """Return each table's rows, in an order of their own."""
     return {
         name: sorted(
             (row for path in (tables / name).glob("*/*/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()),

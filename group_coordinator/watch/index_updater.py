@@ -1,4 +1,4 @@
-"""An index is kept up to date with what an observer tells.
+"""The dashboard's index is kept up to date with what an observer tells.
 
 A group that is followed anew mostly tells what it told before, and something behind it: then only that is added.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from group_coordinator.dashboard.clusters import qualified, qualified_id
 from group_coordinator.dashboard.index import Index
-from group_coordinator.observed.observer import Told
+from group_coordinator.observed.observer import GroupUpdate
 from schemas.events import encode_json
 
 _KNOWN_MAX = 4_096
@@ -18,8 +18,8 @@ _FORGOTTEN = -1
 """No hash is that."""
 
 
-class Telling:
-    """What the index knows of each group."""
+class IndexUpdater:
+    """Keeps an index up to date; knows what the index has of each group."""
 
     def __init__(self, index: Index, cluster: str = "") -> None:
         """`cluster`: whose groups they are, where there are several."""
@@ -28,24 +28,24 @@ class Telling:
         self._known: dict[str, list[int]] = {}
         """By group, the hash of each record in the order in which they were told."""
 
-    def tell(self, told: Iterable[Told]) -> None:
-        """Take what is new."""
-        for each in told:
-            known = self._known.setdefault(each.group_id, [])
-            history = [qualified(self._cluster, record) for record in each.history]
+    def apply(self, updates: Iterable[GroupUpdate]) -> None:
+        """Bring the index up to date with these updates."""
+        for update in updates:
+            known = self._known.setdefault(update.group_id, [])
+            history = [qualified(self._cluster, record) for record in update.history]
             values = [encode_json(record) for record in history]
             hashes = [hash(value) for value in values]
-            if not each.is_whole:
+            if not update.is_whole:
                 begin = 0
                 known += hashes
                 if len(known) > _KNOWN_MAX:
                     known[:] = [_FORGOTTEN]
             elif hashes[: len(known)] == known:
                 begin = len(known)
-                self._known[each.group_id] = hashes
+                self._known[update.group_id] = hashes
             else:
-                self._known[each.group_id] = hashes
-                group_id = qualified_id(self._cluster, each.group_id)
+                self._known[update.group_id] = hashes
+                group_id = qualified_id(self._cluster, update.group_id)
                 self._index.replace_group(group_id, zip(history, values, strict=True), self._cluster)
                 continue
             for record, value in zip(history[begin:], values[begin:], strict=True):

@@ -9,7 +9,7 @@ import pytest
 from group_coordinator.dashboard.index import Index
 from group_coordinator.observed.evidence import ALL, BOUNDED, Bounds
 from group_coordinator.observed.observer import Observer
-from group_coordinator.watch.telling import Telling
+from group_coordinator.watch.index_updater import IndexUpdater
 from schemas.events import encode_json
 from tests.observed.pieces import add, mixed, pieces
 from tests.observed.recorded import entries
@@ -22,22 +22,22 @@ NOW_MS = 1_795_371_200_000
 def test_told_in_pieces(name: str, bounds: Bounds) -> None:
     random = Random(name)
     observer, index = Observer(bounds=bounds), Index()
-    telling = Telling(index)
+    updater = IndexUpdater(index)
     for piece in pieces(mixed(name, random), random):
         add(observer, piece)
         if random.random() < 0.3:
-            telling.tell(observer.take())
-    telling.tell(observer.take())
+            updater.apply(observer.take())
+    updater.apply(observer.take())
     if bounds is ALL:
         whole = Index()
         for record in observer.whole():
             whole.add_record(record, encode_json(record))
         assert index.rows(NOW_MS) == whole.rows(NOW_MS)
         for group_id in index.group_ids():
-            kept, expected = index.kept(group_id), whole.kept(group_id)
-            assert kept is not None
+            updated, expected = index.kept(group_id), whole.kept(group_id)
+            assert updated is not None
             assert expected is not None
-            assert (kept.life, kept.commits) == (expected.life, expected.commits)
+            assert (updated.life, updated.commits) == (expected.life, expected.commits)
         assert index.kept_bytes == whole.kept_bytes
 
 
@@ -45,10 +45,10 @@ def test_what_goes_on_is_added() -> None:
     """A group that is followed anew and tells the same, and more, is not replaced: its feed has each record once."""
     name = "old-3.9"
     observer, index = Observer(bounds=ALL), Index()
-    telling = Telling(index)
+    updater = IndexUpdater(index)
     for entry in entries(name):
         observer.add_records([entry])
-        telling.tell(observer.take())
+        updater.apply(observer.take())
     whole = list(observer.whole())
     assert len(list(index.feed())) == index.records
     assert index.records <= len(whole) + 5  # a line or a record may change what was told; here hardly any does

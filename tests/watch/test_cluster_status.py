@@ -8,8 +8,8 @@ from pathlib import Path
 from group_coordinator.dashboard.watched import WatchedSource
 from group_coordinator.observed.clock_skew import Skew
 from group_coordinator.recordings.broker_log import FileRead
+from group_coordinator.watch.cluster_status import NO_LOG, NO_REQUESTS, NOT_FOLLOWED, Cluster, not_known, of_logs
 from group_coordinator.watch.following_logs import FollowedLogs
-from group_coordinator.watch.what_is_watched import NO_LOG, NO_REQUESTS, NOT_FOLLOWED, Cluster, not_known, of_logs
 from tests.watch.broker_lines import line
 
 CLUSTER = Cluster(servers="prod:9092", id="abc", brokers={1: "a:9092", 2: "b:9092"})
@@ -21,7 +21,7 @@ def log(broker: int | None, lines: int = 10, last_ms: int | None = 5_000) -> Fil
 
 def test_a_broker_whose_log_is_not_read_is_named() -> None:
     sources = list(of_logs([log(2), log(2, 5, 9_000)], CLUSTER, {}))
-    assert [(each.name, each.problem, each.last_ms) for each in sources] == [
+    assert [(source.name, source.problem, source.last_ms) for source in sources] == [
         ("log of broker 1", "not read", None),
         ("log of broker 2", "", 9_000),
     ]
@@ -37,19 +37,19 @@ def test_without_logs_no_reason_is_known() -> None:
 
 def test_logs_that_are_not_followed() -> None:
     sources: list[WatchedSource] = list(of_logs([log(1), log(2), log(None)], CLUSTER, {}))
-    assert [each.name for each in sources] == ["log of broker 1", "log of broker 2", "log of a broker"]
+    assert [source.name for source in sources] == ["log of broker 1", "log of broker 2", "log of a broker"]
     assert list(not_known(sources, follow=False)) == [NOT_FOLLOWED, NO_REQUESTS]
 
 
 def test_a_log_that_does_not_name_its_broker_may_be_of_any() -> None:
     sources = list(of_logs([log(None)], CLUSTER, {}))
-    assert [each.name for each in sources] == ["log of a broker"]
+    assert [source.name for source in sources] == ["log of a broker"]
     assert list(not_known(sources)) == [NO_REQUESTS]
 
 
 def test_a_clock_that_differs_is_said() -> None:
-    (_, found) = of_logs([log(2)], CLUSTER, {2: Skew(skew_ms=-1_500, pairs=3, spread_ms=0)})
-    assert "its clock is 1.5 s behind its records', which is corrected" in found.detail
+    (_, source) = of_logs([log(2)], CLUSTER, {2: Skew(skew_ms=-1_500, pairs=3, spread_ms=0)})
+    assert "its clock is 1.5 s behind its records', which is corrected" in source.detail
 
 
 def test_how_far_a_log_was_read(tmp_path: Path) -> None:

@@ -1,5 +1,4 @@
-"""What a watcher says of itself: the cluster, its sources and how far they were read, and what is therefore not known.
-"""
+"""The status of a watched cluster: its sources and how far they were read, and what is therefore not known."""
 
 from __future__ import annotations
 
@@ -25,13 +24,13 @@ BETWEEN_POLLS = (
 
 
 def name_of(cluster: str, properties: Mapping[str, str]) -> str:
-    """What a cluster is called for people. `cluster`: its name, where there are several."""
+    """Return a cluster's name for people. `cluster`: its name, where there are several."""
     servers = properties.get("bootstrap.servers", "")
     return f"{cluster} ({servers})" if cluster else servers
 
 
 def in_cluster(cluster: str, sentences: Iterable[str]) -> tuple[str, ...]:
-    """Sentences about a cluster, each with its name where there are several."""
+    """Return sentences about a cluster, each with its name where there are several."""
     return tuple(f"{cluster}: {sentence}" if cluster else sentence for sentence in sentences)
 
 
@@ -47,11 +46,11 @@ class Cluster(Struct, frozen=True, kw_only=True):
     @property
     def detail(self) -> str:
         brokers = words.count(len(self.brokers), "broker") if self.brokers else ""
-        return ", ".join(each for each in (brokers, self.id and f"cluster id {self.id}") if each)
+        return ", ".join(part for part in (brokers, self.id and f"cluster id {self.id}") if part)
 
 
 def of_logs(files: Iterable[FileRead], cluster: Cluster, skews: Mapping[int | None, Skew]) -> Iterator[WatchedSource]:
-    """The logs that are read, by broker; and of the brokers whose logs are not, that this is so.
+    """Yield the logs that are read, by broker, and the brokers whose logs are not read.
 
     A log that does not name its broker may be of any: then none is said to be missing.
     """
@@ -59,35 +58,35 @@ def of_logs(files: Iterable[FileRead], cluster: Cluster, skews: Mapping[int | No
     for file in files:
         by_broker.setdefault(file.broker, []).append(file)
     expected = set() if None in by_broker else cluster.brokers.keys()
-    for broker in sorted(by_broker.keys() | expected, key=lambda each: (each is None, each or 0)):
+    for broker in sorted(by_broker.keys() | expected, key=lambda number: (number is None, number or 0)):
         name = "log of a broker" if broker is None else f"log of broker {broker}"
         read = by_broker.get(broker)
         if read is None:
             yield WatchedSource(kind="broker_log", name=name, problem="not read")
             continue
-        parts = [words.listed([file.name for file in read]), words.count(sum(each.lines for each in read), "line")]
+        parts = [words.listed([file.name for file in read]), words.count(sum(file.lines for file in read), "line")]
         skew = skews.get(broker)
         if skew is not None and skew.skew_ms:
             way = "ahead of" if skew.skew_ms > 0 else "behind"
             parts.append(f"its clock is {words.duration(abs(skew.skew_ms))} {way} its records', which is corrected")
-        last_ms = max((each.last_ms for each in read if each.last_ms is not None), default=None)
+        last_ms = max((file.last_ms for file in read if file.last_ms is not None), default=None)
         yield WatchedSource(kind="broker_log", name=name, detail="; ".join(parts), to_ms=last_ms, last_ms=last_ms)
 
 
 def ends_polled(at_ms: int | None) -> WatchedSource:
-    """The ends of the partitions that groups have committed for, which lag is made of."""
+    """Return the source that lag is made of: the ends of the partitions that groups have committed for."""
     return WatchedSource(kind="poll", name="ends of partitions", detail="asked every 15 s, for lag", to_ms=at_ms)
 
 
 def not_known(sources: Sequence[WatchedSource], *, follow: bool = True) -> Iterator[str]:
-    """What follows from the sources that are missing. `follow`: logs are read as they grow, or nothing grows."""
-    logs = [each for each in sources if each.kind == "broker_log"]
-    missing = [each for each in logs if each.problem]
+    """Yield what follows from the sources that are missing. `follow`: logs are read as they grow, or nothing grows."""
+    logs = [source for source in sources if source.kind == "broker_log"]
+    missing = [source for source in logs if source.problem]
     if len(missing) == len(logs):
         yield NO_LOG
     else:
         if missing:
-            named = words.listed([each.name.removeprefix("log of ") for each in missing])
+            named = words.listed([source.name.removeprefix("log of ") for source in missing])
             yield (
                 f"The log of {named} is not read: of groups while they are coordinated there, the beginnings and "
                 "reasons of rebalances are not known."
