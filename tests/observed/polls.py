@@ -11,12 +11,12 @@ from schemas.history import AssignedTopic, MemberIdentity
 from tests.observed.recorded import CLUSTERS
 
 
-def asked(name: str) -> list[dict[str, Any]]:
+def recorded_polls(name: str) -> list[dict[str, Any]]:
     with gzip.open(CLUSTERS / f"{name}.admin.jsonl.gz") as file:
-        return [each for each in map(json.loads, file) if "groups" in each]
+        return [poll for poll in map(json.loads, file) if "groups" in poll]
 
 
-def polled(group: dict[str, Any]) -> PolledGroup:
+def polled_group(group: dict[str, Any]) -> PolledGroup:
     members = group.get("members", ())
     return PolledGroup(
         group_id=group["group"],
@@ -42,10 +42,10 @@ def identity(member: dict[str, Any]) -> MemberIdentity:
 
 
 def topics(places: list[str]) -> tuple[AssignedTopic, ...]:
-    found: dict[str, list[int]] = {}
+    partitions: dict[str, list[int]] = {}
     for topic, number in map(place, places):
-        found.setdefault(topic, []).append(number)
-    return tuple(AssignedTopic(topic=topic, partitions=tuple(numbers)) for topic, numbers in sorted(found.items()))
+        partitions.setdefault(topic, []).append(number)
+    return tuple(AssignedTopic(topic=topic, partitions=tuple(numbers)) for topic, numbers in sorted(partitions.items()))
 
 
 def place(text: str) -> tuple[str, int]:

@@ -9,28 +9,28 @@ from group_coordinator.observed.polled import Polls
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import Commit, Ownership
 from schemas.history import History
-from tests.observed.polls import asked, polled
+from tests.observed.polls import polled_group, recorded_polls
 
 NAMES = ["old-2.8", "old-3.9", "three-brokers", "consumer-protocol", "migration", "transactions"]
 
 
-def told(name: str) -> list[History]:
+def history_of(name: str) -> list[History]:
     polls = Polls()
-    found = [told for each in asked(name) for told in polls.take(each["at_ms"], map(polled, each["groups"]))]
     by_group: dict[str, list[History]] = {}
-    for each in found:
-        by_group.setdefault(each.group_id, []).extend(each.history)
+    for poll in recorded_polls(name):
+        for update in polls.take(poll["at_ms"], map(polled_group, poll["groups"])):
+            by_group.setdefault(update.group_id, []).extend(update.history)
     return [record for group_id in sorted(by_group) for record in by_group[group_id]]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_owners_and_offsets_are_those_of_each_poll(name: str) -> None:
-    rows = list(fold(told(name)))
+    rows = list(fold(history_of(name)))
     owned = [row for row in rows if isinstance(row, Ownership)]
     committed = [row for row in rows if isinstance(row, Commit)]
-    for each in asked(name):
-        at_ms = each["at_ms"]
-        for group in map(polled, each["groups"]):
+    for poll in recorded_polls(name):
+        at_ms = poll["at_ms"]
+        for group in map(polled_group, poll["groups"]):
             if group.state == "Stable" or group.kind == "consumer":
                 shown = {
                     (row.member_id, row.topic, row.partition)
@@ -54,16 +54,16 @@ def test_owners_and_offsets_are_those_of_each_poll(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_said_is_said_by_polls(name: str) -> None:
-    for record in told(name):
-        assert [each.source for each in record.cause.evidence] == ["poll"]
+    for record in history_of(name):
+        assert [evidence.source for evidence in record.cause.evidence] == ["poll"]
         assert sentences.sentence(record)
 
 
 def test_a_group_that_is_away_is_gone() -> None:
     polls = Polls()
-    first = asked("old-3.9")[7]
+    first = recorded_polls("old-3.9")[7]
     assert first["groups"][0]["state"] == "Stable"
-    list(polls.take(1, map(polled, first["groups"])))
-    types = {type(record).__name__ for each in polls.take(2, ()) for record in each.history}
+    list(polls.take(1, map(polled_group, first["groups"])))
+    types = {type(record).__name__ for update in polls.take(2, ()) for record in update.history}
     assert "GroupDead" in types
     assert list(polls.take(3, ())) == []

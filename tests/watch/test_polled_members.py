@@ -10,7 +10,7 @@ from group_coordinator.dashboard.index import Index
 from group_coordinator.observed.polled import PolledGroup, Polls
 from group_coordinator.watch.index_updater import IndexUpdater
 from schemas.history import AssignedTopic
-from tests.observed.polls import asked, polled
+from tests.observed.polls import polled_group, recorded_polls
 
 IN_PLACE = ("Stable", "Empty", "Reconciling", "Assigning")
 """States in which a poll shows the members. While a classic group rebalances, its last members are shown."""
@@ -26,8 +26,8 @@ def test_kind_members_and_state_are_those_of_each_poll(name: str) -> None:
     polls, index = Polls(), Index()
     updater = IndexUpdater(index)
     stable = 0
-    for poll in asked(name):
-        groups = [polled(group) for group in poll["groups"]]
+    for poll in recorded_polls(name):
+        groups = [polled_group(group) for group in poll["groups"]]
         updater.apply(polls.take(poll["at_ms"], groups))
         for group in groups:
             facts = index.facts(group.group_id)
