@@ -59,15 +59,15 @@ def timer_cause(due: DueTimer, partition: int, group: Group | None, subject: Sub
     """Return the cause for a timer, with the event that armed it."""
     name, timer = due
     if name == timers.OFFSETS_EXPIRY or group is None:
-        found = timers.TimerCause("offsets_expiry", None)
+        fired = timers.TimerCause("offsets_expiry", None)
     else:
-        found = group.body.timer_cause(name)
-    about = subject or Subject(found.member_id, None)
+        fired = group.body.timer_cause(name)
+    about = subject or Subject(fired.member_id, None)
     return Cause(
         kind="timer",
         partition=partition,
         offset=timer.armed_offset,
-        timer=found.timer,
+        timer=fired.timer,
         armed_ms=timer.armed_ms,
         deadline_ms=timer.deadline_ms,
         member_id=about.member_id,

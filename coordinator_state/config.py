@@ -68,15 +68,15 @@ class GroupSettings:
 
     def contradictions(self) -> list[str]:
         """Return a sentence for each contradiction between settings that are within their bounds."""
-        found = []
+        problems = []
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
-            found.append(
+            problems.append(
                 f"group_min_session_timeout_ms ({self.group_min_session_timeout_ms}) is larger than "
                 f"group_max_session_timeout_ms ({self.group_max_session_timeout_ms})."
             )
         if self.offset_commit_value_version not in (3, 4):
-            found.append(f"offset_commit_value_version is {self.offset_commit_value_version}, but must be 3 or 4.")
-        return found
+            problems.append(f"offset_commit_value_version is {self.offset_commit_value_version}, but must be 3 or 4.")
+        return problems
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -224,13 +224,13 @@ class Coordinator:
 
     def _next_due(self, clock_ms: int) -> GroupCoordinator | None:
         best: tuple[int, int] | None = None
-        found: GroupCoordinator | None = None
+        next_due: GroupCoordinator | None = None
         for coordinator in self._groups.values():
             timer = coordinator.next_timer()
             if timer is not None and timer.deadline_ms <= clock_ms:
                 key = (timer.deadline_ms, timer.armed_ms)
                 if best is None or key < best:
-                    best, found = key, coordinator
+                    best, next_due = key, coordinator
         for group_id in [group_id for group_id, group in self._groups.items() if group.group is None]:
             del self._groups[group_id]
-        return found
+        return next_due

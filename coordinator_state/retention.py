@@ -22,16 +22,18 @@ CHANGES_PER_RECORD_MAX = 1_000
 def note_commits(step: Step, topic: str, added: int, expire_timestamp_ms: int | None) -> None:
     """Note commits for a topic; `added` of them are for partitions that had no offset."""
     group = step.require_group()
-    known = group.retention.get(topic)
-    if known is None:
+    retention = group.retention.get(topic)
+    if retention is None:
         group.retention[topic] = TopicRetention(added, step.now_ms, expire_timestamp_ms)
         step.note_retention_change()
         return
-    known.count += added
+    retention.count += added
     # What is committed later than the rest leaves the first possible expiry as it is, unless it brings its own.
     if expire_timestamp_ms is not None:
-        earliest_ms = known.earliest_expire_ms
-        known.earliest_expire_ms = expire_timestamp_ms if earliest_ms is None else min(expire_timestamp_ms, earliest_ms)
+        earliest_ms = retention.earliest_expire_ms
+        retention.earliest_expire_ms = (
+            expire_timestamp_ms if earliest_ms is None else min(expire_timestamp_ms, earliest_ms)
+        )
         step.note_retention_change()
 
 
@@ -42,9 +44,9 @@ def remove_offset(step: Step, topic: str, partition: int) -> CommittedOffset | N
     if removed is None:
         return None
     append_offset_tombstone(step, topic, partition)
-    known = group.retention[topic]
-    known.count -= 1
-    if not known.count:
+    retention = group.retention[topic]
+    retention.count -= 1
+    if not retention.count:
         del group.retention[topic]
     group.grow_offsets(-offset_bytes(utf8_bytes(group.group_id) + utf8_bytes(topic), removed.metadata))
     step.note_retention_change()
@@ -90,16 +92,16 @@ def _earliest_expiry(group: Group, retention_ms: int) -> int | None:
     if condition is None:
         return None
     times = [
-        _first_expiry(condition, known, retention_ms)
-        for topic, known in group.retention.items()
+        _first_expiry(condition, retention, retention_ms)
+        for topic, retention in group.retention.items()
         if not group.body.is_subscribed_to_topic(topic)
     ]
     return min(times, default=None)
 
 
-def _first_expiry(condition: OffsetExpirationCondition, known: TopicRetention, retention_ms: int) -> int:
-    by_retention = condition.base_ms(known.oldest_committed_ms) + retention_ms
-    return by_retention if known.earliest_expire_ms is None else min(by_retention, known.earliest_expire_ms)
+def _first_expiry(condition: OffsetExpirationCondition, retention: TopicRetention, retention_ms: int) -> int:
+    by_retention = condition.base_ms(retention.oldest_committed_ms) + retention_ms
+    return by_retention if retention.earliest_expire_ms is None else min(by_retention, retention.earliest_expire_ms)
 
 
 def expiry_timer_expired(step: Step) -> None:
@@ -127,10 +129,10 @@ def expiry_timer_expired(step: Step) -> None:
 
 def _refresh_retention(group: Group) -> None:
     """Make the lower bounds exact: what was oldest may have been committed anew since."""
-    for topic, known in group.retention.items():
+    for topic, retention in group.retention.items():
         all_committed = group.offsets.topics[topic].values()
-        known.oldest_committed_ms = min(committed.committed_ms for committed in all_committed)
-        known.earliest_expire_ms = min(
+        retention.oldest_committed_ms = min(committed.committed_ms for committed in all_committed)
+        retention.earliest_expire_ms = min(
             (committed.expire_timestamp_ms for committed in all_committed if committed.expire_timestamp_ms is not None),
             default=None,
         )

@@ -69,8 +69,8 @@ class StateCodec:
     def decode(self, membership: bytes, offsets: bytes) -> Group:
         """Read both blobs of this version or an older one. Raises `StateError` for another version or damaged bytes."""
         version, offsets_version = membership[0] if membership else 0, offsets[0] if offsets else 0
-        known = (STATE_VERSION, *self._older)
-        if version not in known or offsets_version not in known:
+        readable_versions = (STATE_VERSION, *self._older)
+        if version not in readable_versions or offsets_version not in readable_versions:
             raise StateError(
                 f"the state is of version {list(membership[:1])}/{list(offsets[:1])}, this program reads versions 1 "
                 f"to {STATE_VERSION}"

@@ -20,10 +20,10 @@ def move_time(step: Step, to_ms: int) -> None:
         group.timers[name] = Timer(timer.deadline_ms + by_ms, timer.armed_ms + by_ms, timer.armed_offset)
     if group.retention:
         group.offsets.move_time(by_ms)
-    for known in group.retention.values():
-        known.oldest_committed_ms += by_ms
-        if known.earliest_expire_ms is not None:
-            known.earliest_expire_ms += by_ms
+    for retention in group.retention.values():
+        retention.oldest_committed_ms += by_ms
+        if retention.earliest_expire_ms is not None:
+            retention.earliest_expire_ms += by_ms
     # The check runs at fixed instants: its timer is no wait of the group's.
     if group.timers.pop(timers.OFFSETS_EXPIRY, None) is not None:
         plan_expiry(step)

@@ -19,14 +19,16 @@ def forget_topics(step: Step, topics: tuple[DeletedTopic, ...]) -> None:
     """
     group = step.require_group()
     # The summary for retention names the topics, so offsets are decoded only where some may go.
-    gone: dict[str, set[str | None]] = {topic.name: {None} for topic in topics if topic.name in group.retention}
+    deleted_ids: dict[str, set[str | None]] = {topic.name: {None} for topic in topics if topic.name in group.retention}
     for topic in topics:
-        if topic.name in gone:
-            gone[topic.name].add(topic.topic_id)
+        if topic.name in deleted_ids:
+            deleted_ids[topic.name].add(topic.topic_id)
     changes = []
-    for name in sorted(gone):
+    for name in sorted(deleted_ids):
         stored = group.offsets.of_topic(name)
-        for partition in sorted(number for number, committed in stored.items() if committed.topic_id in gone[name]):
+        for partition in sorted(
+            number for number, committed in stored.items() if committed.topic_id in deleted_ids[name]
+        ):
             removed = remove_offset(step, name, partition)
             assert removed is not None
             changes.append(OffsetChange(topic=name, partition=partition, offset=None, previous_offset=removed.offset))

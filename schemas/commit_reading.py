@@ -41,12 +41,12 @@ def read_commit_key(data: bytes) -> OffsetCommitKey | None:
 def read_commit_value(data: bytes) -> OffsetCommitValue:
     """Decode the value of a committed offset as `decode_offset_commit_value` does."""
     if data.startswith(_VERSION_3):
-        found = _read_3(data)
+        value = _read_3(data)
     elif data.startswith(_VERSION_4):
-        found = _read_4(data)
+        value = _read_4(data)
     else:
-        found = None
-    return decode_offset_commit_value(data) if found is None else found
+        value = None
+    return decode_offset_commit_value(data) if value is None else value
 
 
 def _read_3(data: bytes) -> OffsetCommitValue | None:

@@ -44,10 +44,10 @@ def _event() -> Schema:
         RequestDocument,
         {name: api.request for name, api in APIS.items()},
     )
-    others, components = msgspec.json.schema_components(
+    event_schemas, components = msgspec.json.schema_components(
         [Tick, *get_args(GroupEventBody)], ref_template="#/$defs/{name}"
     )
-    return requests | {"oneOf": [*others, *requests["oneOf"]], "$defs": requests["$defs"] | components}
+    return requests | {"oneOf": [*event_schemas, *requests["oneOf"]], "$defs": requests["$defs"] | components}
 
 
 def _enveloped(title: str, envelope: type, bodies: dict[str, type]) -> Schema:

@@ -68,14 +68,14 @@ def decode_record(line: bytes, length: int = 0) -> Record:
     if length:
         raise RecordsFileError(too_long(length))
     try:
-        found = _decode(line)
+        decoded = _decode(line)
         return Record(
-            partition=found.partition,
-            offset=None if found.offset is UNSET else found.offset,
-            timestamp_ms=None if found.timestamp_ms is UNSET else found.timestamp_ms,
-            key=_bytes(found.key, found.key_b64),
-            value=_bytes(found.value, found.value_b64),
-            headers={} if found.headers is UNSET else found.headers,
+            partition=decoded.partition,
+            offset=None if decoded.offset is UNSET else decoded.offset,
+            timestamp_ms=None if decoded.timestamp_ms is UNSET else decoded.timestamp_ms,
+            key=_bytes(decoded.key, decoded.key_b64),
+            value=_bytes(decoded.value, decoded.value_b64),
+            headers={} if decoded.headers is UNSET else decoded.headers,
         )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, binascii.Error) as error:
         raise RecordsFileError(str(error)) from None

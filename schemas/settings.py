@@ -27,10 +27,10 @@ class Setting(NamedTuple):
 def setting(default: _T, text: str, *, at_least: int | None = None, at_most: int | None = None) -> _T:
     """Make a field of a dataclass that is a setting."""
     metadata = {"text": text, "at_least": at_least, "at_most": at_most}
-    made: Any = field(default=default, metadata=metadata)
+    dataclass_field: Any = field(default=default, metadata=metadata)
     if isinstance(default, dict):
-        made = field(default_factory=lambda: dict(default), metadata=metadata)
-    return made  # type: ignore[no-any-return]
+        dataclass_field = field(default_factory=lambda: dict(default), metadata=metadata)
+    return dataclass_field  # type: ignore[no-any-return]
 
 
 _known: dict[type, dict[str, Setting]] = {}
@@ -41,9 +41,11 @@ def settings_of(owner: type) -> dict[str, Setting]:
     if owner not in _known:
         types = get_type_hints(owner)
         _known[owner] = {
-            each.name: Setting(types[each.name], None if each.default is MISSING else each.default, **each.metadata)
-            for each in fields(owner)
-            if each.metadata
+            attribute.name: Setting(
+                types[attribute.name], None if attribute.default is MISSING else attribute.default, **attribute.metadata
+            )
+            for attribute in fields(owner)
+            if attribute.metadata
         }
     return _known[owner]
 
@@ -55,13 +57,13 @@ def values_of(owner: type, config: object) -> dict[str, Any]:
 
 def bounds_problems(config: object) -> list[str]:
     """Return one sentence for each value beyond its bounds. A setting that is None is not set."""
-    found = []
+    problems = []
     for name, (_, _, _, at_least, at_most) in settings_of(type(config)).items():
         value = getattr(config, name)
         if value is None or at_least is None:
             continue
         if at_most is not None and not at_least <= value <= at_most:
-            found.append(f"{name} is {value}, but must be {at_least} to {at_most}.")
+            problems.append(f"{name} is {value}, but must be {at_least} to {at_most}.")
         elif value < at_least:
-            found.append(f"{name} is {value}, but must be at least {at_least}.")
-    return found
+            problems.append(f"{name} is {value}, but must be at least {at_least}.")
+    return problems

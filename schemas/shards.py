@@ -14,9 +14,9 @@ _REMEDY = (
 )
 
 
-def partitions_were_added(events_topic: str, before: int, now: int) -> str:
+def partitions_were_added(events_topic: str, before: int, after: int) -> str:
     """Return the message about a number of partitions that has changed."""
-    return f"{events_topic} had {_partitions(before)} and has {_partitions(now)} now: {_REMEDY}"
+    return f"{events_topic} had {_partitions(before)} and has {_partitions(after)} now: {_REMEDY}"
 
 
 def problem_of_ends(events_topic: str, ends: Sequence[int]) -> str | None:

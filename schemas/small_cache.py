@@ -17,11 +17,11 @@ def small_cache(
     """Cache the last results of a function of one text or byte string, for arguments no longer than `longest`."""
 
     def decorate(function: Callable[[_Argument], _Result]) -> Callable[[_Argument], _Result]:
-        kept = lru_cache(maxsize=entries)(function)
+        cached = lru_cache(maxsize=entries)(function)
 
         @wraps(function)
         def call(argument: _Argument) -> _Result:
-            return kept(argument) if len(argument) <= longest else function(argument)
+            return cached(argument) if len(argument) <= longest else function(argument)
 
         return call
 

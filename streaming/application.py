@@ -50,9 +50,9 @@ CompanionQuery = Callable[[SparkSession, TopicReport], StreamingQuery]
 class QueryFailed(RuntimeError):
     """A query ended by itself. The message is the cause: the Python traceback where there is one."""
 
-    def __init__(self, what: str, cause: str) -> None:
-        """`what`: which query, for people."""
-        super().__init__(f"The query of {what} failed.\n{cause}")
+    def __init__(self, query: str, cause: str) -> None:
+        """`query`: a name of the query, for people."""
+        super().__init__(f"The query of {query} failed.\n{cause}")
 
 
 class SparkLost(RuntimeError):
@@ -241,11 +241,11 @@ class _Shard:
 
         Spark keeps a hundred, which are many to fetch where one is new.
         """
-        seen = -1 if self._seen is None else self._seen[0]
-        if self._seen is not None and last["batchId"] <= seen + 1:
+        last_seen = -1 if self._seen is None else self._seen[0]
+        if self._seen is not None and last["batchId"] <= last_seen + 1:
             return [last]
         return [
-            progress for progress in self.query.recentProgress if seen < progress["batchId"] <= last["batchId"]
+            progress for progress in self.query.recentProgress if last_seen < progress["batchId"] <= last["batchId"]
         ] or [last]
 
     def stop_writing(self) -> None:

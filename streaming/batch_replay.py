@@ -134,8 +134,8 @@ class _Clock:
         if self._searched is None:
             self._searched = np.array(self._offsets, np.int64), np.array(self._clocks, np.int64)
         before, clocks = self._searched
-        found: list[int] = clocks[np.searchsorted(before, offsets)].tolist()
-        return found
+        clocks_ms: list[int] = clocks[np.searchsorted(before, offsets)].tolist()
+        return clocks_ms
 
 
 def _in_batches(outputs: Iterable[Outputs]) -> Iterator[pa.RecordBatch]:

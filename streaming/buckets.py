@@ -64,14 +64,14 @@ def decode_bucket(packed: bytes) -> Bucket:
     """Decode a bucket from its row of state. Raises OperatorError for another version, or for bytes that are no
     bucket."""
     try:
-        found = _decode(packed)
+        bucket = _decode(packed)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise OperatorError(f"the state holds no bucket of groups: {problem}") from None
-    if found.version != BUCKET_VERSION:
+    if bucket.version != BUCKET_VERSION:
         raise OperatorError(
-            f"the state holds a bucket of version {found.version}, but this release reads {BUCKET_VERSION}"
+            f"the state holds a bucket of version {bucket.version}, but this release reads {BUCKET_VERSION}"
         )
-    return found.groups
+    return bucket.groups
 
 
 def bucket_operator(config: OperatorConfig) -> StateFunction:
@@ -94,11 +94,11 @@ def bucket_operator(config: OperatorConfig) -> StateFunction:
 
 
 def _rows_by_group(chunks: Iterable[Columns], watermark_ms: int) -> dict[bytes | None, list[EventRow]]:
-    found: dict[bytes | None, list[EventRow]] = {}
+    rows_by_group: dict[bytes | None, list[EventRow]] = {}
     for chunk in map(without_marks, chunks):
         for group_key, row in zip(chunk["key"], event_rows(chunk, watermark_ms), strict=True):
-            found.setdefault(group_key, []).append(row)
-    return found
+            rows_by_group.setdefault(group_key, []).append(row)
+    return rows_by_group
 
 
 def _coordinate_group(

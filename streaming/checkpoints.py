@@ -65,10 +65,11 @@ def require_checkpoints(spark: SparkSession, config: StreamingConfig, report: To
             "start once with --rebuild, which decides all events anew from the beginning of the events topic."
         )
     for shard, directory in directories.items():
-        if shard not in empty and (kept := directory.buckets()) != config.group_buckets:
+        if shard not in empty and (buckets := directory.buckets()) != config.group_buckets:
             raise CheckpointError(
-                f"group_buckets is {config.group_buckets}, but the checkpoint {directory.path} was made with {kept}. "
-                f"{move_remedy(kept, shard, report.topics.events, _log_begin(config, report, shard))}"
+                f"group_buckets is {config.group_buckets}, but the checkpoint {directory.path} was made with "
+                f"{buckets}. "
+                f"{move_remedy(buckets, shard, report.topics.events, _log_begin(config, report, shard))}"
             )
     for shard in empty:
         directories[shard].note_buckets(config.group_buckets)
@@ -84,12 +85,12 @@ def no_rebuild(shard: int, events: str, log_begin: int) -> str:
     )
 
 
-def move_remedy(kept: int, shard: int, events: str, log_begin: int) -> str:
+def move_remedy(buckets: int, shard: int, events: str, log_begin: int) -> str:
     """Return what to do if a checkpoint has another number of buckets than the setting."""
     if log_begin:
-        return f"Set it to {kept}. {no_rebuild(shard, events, log_begin)}"
+        return f"Set it to {buckets}. {no_rebuild(shard, events, log_begin)}"
     return (
-        f"Set it to {kept}. Or move the groups: name a new directory by --checkpoint and start once with --rebuild, "
+        f"Set it to {buckets}. Or move the groups: name a new directory by --checkpoint and start once with --rebuild, "
         "which decides all events anew from the beginning of the events topic (docs/recovery.md)."
     )
 

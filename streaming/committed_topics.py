@@ -77,9 +77,9 @@ class CommittedTopics:
         ids = topics.get(name)
         if ids is None:
             return
-        left = ids - {topic_id, None}
-        if left:
-            topics[name] = self._ids_of(left)
+        ids_left = ids - {topic_id, None}
+        if ids_left:
+            topics[name] = self._ids_of(ids_left)
         else:
             self._forget(group_id, name)
 
@@ -91,8 +91,8 @@ class CommittedTopics:
             del self._found[group_id]
 
     def _forget_all(self) -> Found:
-        found, self._found, self._bytes = self._found, {}, 0
-        return found
+        topics, self._found, self._bytes = self._found, {}, 0
+        return topics
 
     def _take(self, message: Message, names: Collection[str] | None) -> None:
         key, value = message.key(), message.value()

@@ -113,17 +113,17 @@ class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSe
 
         `is_live`: whether partitions may be added to the responses topic meanwhile.
         """
-        topics, found = self.topics, partitions or {}
+        topics, partition_counts = self.topics, partitions or {}
         return OperatorConfig(
             group=self.group,
             topics=topics,
             partition=partition,
             reply_partitions=ReplyPartitions(
                 topics.responses,
-                found.get(topics.responses, self.responses_partitions),
+                partition_counts.get(topics.responses, self.responses_partitions),
                 self.client_properties if is_live else None,
             ),
-            offsets_partitions=found.get(topics.offsets, self.offsets_partitions),
+            offsets_partitions=partition_counts.get(topics.offsets, self.offsets_partitions),
             output_max_bytes=self.output_max_bytes,
             group_buckets=self.group_buckets,
         )
@@ -179,29 +179,29 @@ class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSe
 
     def problems(self) -> list[str]:
         """Return a sentence for each mistake."""
-        found = super().problems()
+        problems = super().problems()
         if self.shard is not None and not 0 <= self.shard < self.shards:
-            found.append(f"shard is {self.shard}, but there are {self.shards} shards: it must be 0 to {self.shards - 1}.")
+            problems.append(f"shard is {self.shard}, but there are {self.shards} shards: it must be 0 to {self.shards - 1}.")
         if not self.bootstrap_servers.strip():
-            found.append("bootstrap_servers is empty.")
+            problems.append("bootstrap_servers is empty.")
         if self.output_max_bytes < self.event_max_bytes + RECORD_OVERHEAD_BYTES:
-            found.append(
+            problems.append(
                 f"output_max_bytes is {self.output_max_bytes}, but an event of event_max_bytes ({self.event_max_bytes}) "
                 f"must fit into a dead letter: set it to {self.event_max_bytes + RECORD_OVERHEAD_BYTES} or more."
             )
         if self.tick_interval_ms > self.tick_pause_ms // 2 > 0:
-            found.append(
+            problems.append(
                 f"tick_interval_ms is {self.tick_interval_ms}, but must be at most a quarter of group_min_session_timeout_ms "
                 f"({self.group_min_session_timeout_ms})."
             )
-        found += [
+        problems += [
             f"spark: {only_a_name(name)} is no setting of Spark, which all begin with `spark.`: Spark would pass over it."
             for name in self.spark
             if not name.startswith("spark.")
         ]
-        found += [
+        problems += [
             f"spark: {only_a_name(name)} is no size: write a number and a unit, as 2g or 512m."
             for name, value in self.spark.items()
             if name.endswith(".memory") and not _SIZE.fullmatch(value)
         ]
-        return found + properties_problems(self.kafka) + self.contradictions()
+        return problems + properties_problems(self.kafka) + self.contradictions()

@@ -51,9 +51,9 @@ def pack_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         headers = map(_read_headers, objects(batch.column("headers")))
         records = list(zip(*columns, headers, strict=True))
         keys = batch.column("group_key")
-        found = [(keys[begin].as_py(), _pack(records[begin:end])) for begin, end in runs(keys)]
+        packed_runs = [(keys[begin].as_py(), _pack(records[begin:end])) for begin, end in runs(keys)]
         yield pa.RecordBatch.from_arrays(
-            [pa.array(column, pa.binary()) for column in zip(*found, strict=True)], schema=_PACKED_ARROW
+            [pa.array(column, pa.binary()) for column in zip(*packed_runs, strict=True)], schema=_PACKED_ARROW
         )
 
 

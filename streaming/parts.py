@@ -145,8 +145,8 @@ class HeldStates:
     def take_over(self, part: Part, state: GroupState) -> None:
         """Make the state of this call what the part before has left."""
         key = part.key
-        for other in [part for part in self._held if key is None or not key.startswith(part + _BEHIND)]:
-            del self._held[other]
+        for part_behind in [part for part in self._held if key is None or not key.startswith(part + _BEHIND)]:
+            del self._held[part_behind]
         if key != part.group_key and part.group_key is not None:
             timeout_ms = state._timeout_timestamp
             vars(state).update(self._held[part.group_key])

@@ -38,12 +38,12 @@ class ReplyPartitions:
             return True
         if self._properties is None:
             return False
-        found, looked_s = _counts.get(self._topic, (0, float("-inf")))
+        count, looked_s = _counts.get(self._topic, (0, float("-inf")))
         now_s = time.monotonic()
-        if number >= found and now_s - looked_s >= _LOOK_INTERVAL_S:
-            found = max(found, self._look(self._properties))
-            _counts[self._topic] = found, now_s
-        return 0 <= number < found
+        if number >= count and now_s - looked_s >= _LOOK_INTERVAL_S:
+            count = max(count, self._look(self._properties))
+            _counts[self._topic] = count, now_s
+        return 0 <= number < count
 
     @property
     def count(self) -> int:

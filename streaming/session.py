@@ -187,11 +187,14 @@ def java_options(config: StreamingConfig) -> str:
 
     Under spark-submit the JVM runs already; there they do nothing (see `_log_as_our_own_jvm_does`).
     """
-    given = config.spark.get(_JAVA_OPTIONS, "")
-    options = [*(JVM_OPTIONS if config.tuning_heap else ()), given]  # of two that say the same, the later one counts
-    if config.tuning_class_archives and "SharedArchiveFile" not in given:
+    user_options = config.spark.get(_JAVA_OPTIONS, "")
+    options = [
+        *(JVM_OPTIONS if config.tuning_heap else ()),
+        user_options,
+    ]  # of two that say the same, the later one counts
+    if config.tuning_class_archives and "SharedArchiveFile" not in user_options:
         options += map(shlex.quote, class_archive_options("spark"))
-    if _LOG_SETTING not in given:
+    if _LOG_SETTING not in user_options:
         options.append(f"-D{_LOG_SETTING}={Path(__file__).with_name(_log_file(config)).as_uri()}")
     return " ".join(filter(None, options))
 

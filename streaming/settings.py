@@ -55,13 +55,13 @@ class LoadedSettings:
 
     def changed(self, **values: Any) -> Self:
         """Return a copy with other values, which are taken as they are."""
-        other = copy(self)
-        vars(other).update(values)
-        return other
+        copied = copy(self)
+        vars(copied).update(values)
+        return copied
 
     def __post_init__(self) -> None:
-        if found := self.problems():
-            raise ConfigError(found)
+        if problems := self.problems():
+            raise ConfigError(problems)
 
 
 _C = TypeVar("_C", bound=LoadedSettings)
@@ -70,46 +70,46 @@ _Places = tuple[tuple[Source, Mapping[str, Any]], ...]
 
 def load(kind: type[_C], flags: Mapping[str, Any], file: Path | None) -> tuple[_C, dict[str, Source]]:
     """Return the settings, and where each of them comes from. Raises `ConfigError` with all mistakes."""
-    known, problems = settings_of(kind), list[str]()
+    settings, problems = settings_of(kind), list[str]()
     in_file = {} if file is None else read_file(file)
-    places: _Places = (("file", in_file), ("environment", _environment(known, problems)), ("flag", flags))
-    given, sources = _merged(known, places)
+    places: _Places = (("file", in_file), ("environment", _environment(settings, problems)), ("flag", flags))
+    merged, sources = _merged(settings, places)
     values: dict[str, Any] = {}
-    for name in (name for name in known if name in given):
-        value, wrong = _read(name, known[name].type, given[name])
+    for name in (name for name in settings if name in merged):
+        value, wrong = _read(name, settings[name].type, merged[name])
         problems += wrong
         if not wrong:
             values[name] = value
     where = "There" if file is None else f"{file}: there"
-    unknown = (only_a_name(name) for name in {**in_file, **flags} if name not in known)
-    problems += (f"{where} is no setting {name}.{did_you_mean(name, known)}" for name in unknown)
+    unknown = (only_a_name(name) for name in {**in_file, **flags} if name not in settings)
+    problems += (f"{where} is no setting {name}.{did_you_mean(name, settings)}" for name in unknown)
     try:
         config = kind(**values)
     except ConfigError as problem:
         problems += problem.problems
     if problems:
-        tables = {name for name, source in sources.items() if source == "file" and is_table(known[name].type)}
+        tables = {name for name, source in sources.items() if source == "file" and is_table(settings[name].type)}
         raise ConfigError([_with_file(problem, tables, file) for problem in problems])
     return config, sources
 
 
-def _merged(known: Mapping[str, Setting], places: _Places) -> tuple[dict[str, Any], dict[str, Source]]:
+def _merged(settings: Mapping[str, Setting], places: _Places) -> tuple[dict[str, Any], dict[str, Source]]:
     """Return the given values, and where each comes from. A later place overrides an earlier one; tables are joined."""
-    given: dict[str, Any] = {}
-    sources: dict[str, Source] = dict.fromkeys(known, "default")
+    values: dict[str, Any] = {}
+    sources: dict[str, Source] = dict.fromkeys(settings, "default")
     for source, place in places:
-        for name in (name for name in known if name in place):
-            before, value = given.get(name), place[name]
-            given[name] = _joined(before, value)
+        for name in (name for name in settings if name in place):
+            before, value = values.get(name), place[name]
+            values[name] = _joined(before, value)
             sources[name] = source
-    return given, sources
+    return values, sources
 
 
 def _joined(before: Any, value: Any) -> Any:
     """Return a value that takes the place of another; of tables, entry by entry."""
     if not isinstance(before, dict) or not isinstance(value, dict):
         return value
-    return before | {name: _joined(before.get(name), each) for name, each in value.items()}
+    return before | {name: _joined(before.get(name), member) for name, member in value.items()}
 
 
 def _with_file(sentence: str, tables: Collection[str], file: Path | None) -> str:
@@ -133,10 +133,12 @@ def read_file(file: Path) -> dict[str, Any]:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a sentence with the one or two known names nearest to a misspelt one; empty if none is near."""
     names = {name.lower(): name for name in known}
-    found = get_close_matches(name.lower(), names, n=2)
-    nearness = [SequenceMatcher(None, name.lower(), candidate).ratio() for candidate in found]
+    near_names = get_close_matches(name.lower(), names, n=2)
+    nearness = [SequenceMatcher(None, name.lower(), candidate).ratio() for candidate in near_names]
     near = [
-        names[candidate] for candidate, ratio in zip(found, nearness, strict=True) if ratio > nearness[0] - _AS_NEAR
+        names[candidate]
+        for candidate, ratio in zip(near_names, nearness, strict=True)
+        if ratio > nearness[0] - _AS_NEAR
     ]
     return f" Did you mean {' or '.join(near)}?" if near else ""
 
@@ -168,40 +170,40 @@ def plain(kind: Any) -> Any:
     )
 
 
-def _environment(known: Mapping[str, Setting], problems: list[str]) -> dict[str, Any]:
+def _environment(settings: Mapping[str, Setting], problems: list[str]) -> dict[str, Any]:
     """Return what the environment gives. No problem repeats the text of a table: it may hold a password."""
     texts = {variable.lower(): text for variable, text in os.environ.items()}
-    found: dict[str, Any] = {}
-    for name, setting in known.items():
+    values: dict[str, Any] = {}
+    for name, setting in settings.items():
         variable = f"{ENVIRONMENT_PREFIX}{name.upper()}"
         if (text := texts.get(variable.lower())) is not None:
             try:
-                found[name] = json.loads(text) if is_table(setting.type) else text
+                values[name] = json.loads(text) if is_table(setting.type) else text
             except ValueError:
                 problems.append(f'{variable} cannot be read: write a JSON object, as {{"client.id": "me"}}.')
-    return found
+    return values
 
 
 def _read(name: str, kind: Any, value: Any) -> tuple[Any, list[str]]:
     """Return a value in its type (the environment has texts only), and sentences about what is wrong with it."""
     kind = plain(kind)
-    read: Any
+    parsed: Any
     if has_tables(kind):
         return value, _problems_of_tables(name, value)
     if is_table(kind):
         return value, _problems_of_table(name, value)
     if kind is str:
-        read, wanted = value if isinstance(value, str) else None, "a valid string"
+        parsed, form = value if isinstance(value, str) else None, "a valid string"
     elif kind is bool:
-        read, wanted = _TRUTH.get(str(value).lower()), "a valid boolean"
+        parsed, form = _TRUTH.get(str(value).lower()), "a valid boolean"
     elif kind is int:
-        read, wanted = _whole_number(value), "a valid integer"
+        parsed, form = _whole_number(value), "a valid integer"
     else:
         choices = get_args(kind)
-        read = next((choice for choice in choices if choice in (value, _whole_number(value))), None)
-        wanted = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
-    shown = msgspec.json.encode(value, enc_hook=repr).decode()
-    return read, [f"{name} is {shown}, but must be {wanted}."] if read is None else []
+        parsed = next((choice for choice in choices if choice in (value, _whole_number(value))), None)
+        form = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
+    value_text = msgspec.json.encode(value, enc_hook=repr).decode()
+    return parsed, [f"{name} is {value_text}, but must be {form}."] if parsed is None else []
 
 
 def _whole_number(value: Any) -> int | None:
@@ -222,8 +224,8 @@ _DOTS = 'a name with dots stands in quotes, as in "sasl.mechanism" = "PLAIN".'
 def _problems_of_tables(name: str, tables: Any) -> list[str]:
     if not isinstance(tables, dict):
         return [f"{name} is {_form(tables)}, but must be a table of tables."]
-    each = ((f"{name}.{only_a_name(key)}", table) for key, table in tables.items())
-    return [problem for path, table in each for problem in _problems_of_table(path, table)]
+    named_tables = ((f"{name}.{only_a_name(key)}", table) for key, table in tables.items())
+    return [problem for path, table in named_tables for problem in _problems_of_table(path, table)]
 
 
 def _problems_of_table(name: str, table: Any) -> list[str]:

@@ -153,18 +153,20 @@ class Ticker:
 
     def _continue(self) -> TickClock:
         with open_reader(self._properties) as reader:
-            found = find_clock_position(reader, self._topic, self._partition, self._ahead_max_ms, self._tickless_until)
-        if found is not None and not found.has_ticks:
-            self._tickless_until = found.end
+            position = find_clock_position(
+                reader, self._topic, self._partition, self._ahead_max_ms, self._tickless_until
+            )
+        if position is not None and not position.has_ticks:
+            self._tickless_until = position.end
         return TickClock(
-            self._wall_ms() if found is None else found.clock_ms,
-            _monotonic_ms() if found is None else None,
+            self._wall_ms() if position is None else position.clock_ms,
+            _monotonic_ms() if position is None else None,
             interval_ms=self._interval_ms,
             lead_ms=self._lead_ms,
             pause_ms=self._pause_ms,
             ahead_max_ms=self._ahead_max_ms,
-            has_ticks=found is None or found.has_ticks,
-            is_whole=found is None or found.is_whole,
+            has_ticks=position is None or position.has_ticks,
+            is_whole=position is None or position.is_whole,
         )
 
     def _tick(self, producer: Producer, clock: TickClock) -> None:
@@ -203,7 +205,7 @@ class Ticker:
         everybody = RecentGroups(self._topic, self._partition, None, self._ahead_max_ms)
         groups, value = (everybody, RENEWAL_AT_PRESENT) if at_present else (self._recent, SESSION_RENEWAL)
         renewed: dict[bytes, None] = {}
-        written: list[AppendedRecord] = []
+        records: list[AppendedRecord] = []
         try:
             with open_reader(self._properties) as reader:
                 # Who comes while it is read and written has the old time as well: until nobody new has come.
@@ -211,7 +213,7 @@ class Ticker:
                     appended = self._write(producer, [(key, value) for key in keys])
                     if appended is None:
                         return None
-                    written += appended
+                    records += appended
                     renewed |= dict.fromkeys(keys)
         except KafkaException:
             return None
@@ -230,7 +232,7 @@ class Ticker:
                 self._partition,
                 len(renewed),
             )
-        return written
+        return records
 
     def _is_wanted(self) -> bool:
         return not self._stopping.is_set()

@@ -101,10 +101,10 @@ class TopicKnowledge:
         with_id = sorted(filter(None, stored))
         if any(self.is_alive(topic_id) or self._is_dead(topic_id) for topic_id in with_id):
             self._is_where_groups_read = True
-        found = [topic_id for topic_id in with_id if topic_id == gone_id or self._is_foreign(name, topic_id)]
-        if not found and None in stored and (is_first or self._is_absent(name)):
-            found = [gone_id]
-        return tuple(found)
+        dead_ids = [topic_id for topic_id in with_id if topic_id == gone_id or self._is_foreign(name, topic_id)]
+        if not dead_ids and None in stored and (is_first or self._is_absent(name)):
+            dead_ids = [gone_id]
+        return tuple(dead_ids)
 
     def has_undecided(self, name: str) -> bool:
         """Return whether groups have stored an id of this topic about which lists have not yet agreed."""

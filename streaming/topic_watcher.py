@@ -155,7 +155,7 @@ class TopicWatcher:
             requested = TopicCollection(in_order[start : start + _NAMES_PER_REQUEST])
             for name, future in admin.describe_topics(requested, request_timeout=LOOK_TIMEOUT_S).items():
                 try:
-                    found = future.result()
+                    description = future.result()
                 except KafkaException as problem:
                     code = problem.args[0].code()
                     if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -165,8 +165,8 @@ class TopicWatcher:
                     elif code in _NO_ANSWER:
                         raise
                     continue
-                partitions += len(found.partitions)
-                if (topic_id := topic_id_of(found)) is not None:
+                partitions += len(description.partitions)
+                if (topic_id := topic_id_of(description)) is not None:
                     topics[name] = topic_id
         if hidden - self._invisible:
             _log.warning(
@@ -180,19 +180,19 @@ class TopicWatcher:
 
     def _load(self, cluster_id: str) -> dict[str, str]:
         """Return the content of the topics topic, id -> name. Raises KafkaException."""
-        known: dict[str, KnownTopic | None] = {}
+        topics: dict[str, KnownTopic | None] = {}
         with open_reader(self._properties) as reader:
             place = (self._topics.topics, self._shard)
             for message in reader.read({place: reader.bounds(*place)}):
                 key, value = message.key(), message.value()
                 topic_id = key.decode(errors="replace") if isinstance(key, bytes) else ""
                 try:
-                    known[topic_id] = None if value is None else decode_known_topic(bytes(value))
+                    topics[topic_id] = None if value is None else decode_known_topic(bytes(value))
                 except msgspec.DecodeError:
                     _log.warning(
                         "Offset %s of %s is not understood and passed over.", message.offset(), self._topics.topics
                     )
-        elsewhere = [name for name, topic in known.items() if topic is not None and topic.cluster_id != cluster_id]
+        elsewhere = [name for name, topic in topics.items() if topic is not None and topic.cluster_id != cluster_id]
         if elsewhere:
             _log.warning(
                 "%s knows %d topics of another cluster: they are forgotten, and no offsets are dropped for them.",
@@ -201,7 +201,7 @@ class TopicWatcher:
             self._unsaved |= dict.fromkeys(elsewhere)
         return {
             topic.topic_id: topic.name
-            for topic in known.values()
+            for topic in topics.values()
             if topic is not None and topic.cluster_id == cluster_id
         }
 
@@ -245,8 +245,8 @@ class TopicWatcher:
         for removal in removals:
             by_name.setdefault(removal.name, []).append(removal)
         notified = 0
-        for found in self._committed.of(reader, by_name, lambda: not self._stopping.is_set()):
-            entries = {group_id: self._entries(topics, by_name) for group_id, topics in found.items()}
+        for topics_by_group in self._committed.of(reader, by_name, lambda: not self._stopping.is_set()):
+            entries = {group_id: self._entries(topics, by_name) for group_id, topics in topics_by_group.items()}
             concerned = {group_id: gone for group_id, gone in entries.items() if gone}
             if not self._write(producer, self._topics.events, self._events(concerned)):
                 return False
@@ -263,12 +263,12 @@ class TopicWatcher:
 
     def _entries(self, topics: Mapping[str, Ids], by_name: Mapping[str, list[TopicRemoval]]) -> list[DeletedTopic]:
         assert self._knowledge is not None
-        found: dict[DeletedTopic, None] = {}
+        entries: dict[DeletedTopic, None] = {}
         for name, stored in topics.items():
             for removal in by_name[name]:
                 ids = self._knowledge.dead_ids(name, removal.topic_id, stored, is_first=removal.is_new)
-                found |= dict.fromkeys(DeletedTopic(name=name, topic_id=topic_id) for topic_id in ids)
-        return list(found)
+                entries |= dict.fromkeys(DeletedTopic(name=name, topic_id=topic_id) for topic_id in ids)
+        return list(entries)
 
     def _events(self, concerned: Mapping[str, list[DeletedTopic]]) -> Iterable[tuple[bytes, bytes]]:
         """The events have a bounded size: more topics are more events."""
@@ -276,23 +276,23 @@ class TopicWatcher:
             chunk: list[DeletedTopic] = []
             size = 0
             for topic in gone:
-                each = len(encode_json(topic)) + 1
-                if chunk and size + each > self._event_bytes_max - 200:
+                entry_bytes = len(encode_json(topic)) + 1
+                if chunk and size + entry_bytes > self._event_bytes_max - 200:
                     yield group_id.encode(), encode_json(TopicsDeleted(topics=tuple(chunk)))
                     chunk, size = [], 0
                 chunk.append(topic)
-                size += each
+                size += entry_bytes
             yield group_id.encode(), encode_json(TopicsDeleted(topics=tuple(chunk)))
 
     # ---------------------------------------------------------------------------------------------------------- writing
 
     def _write(self, producer: Producer, topic: str, records: Iterable[tuple[bytes, bytes | None]]) -> bool:
         """Return whether the shard's partition of a topic has appended all records."""
-        requested = taken = 0
+        requested = appended = 0
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
-            nonlocal taken
-            taken += error is None
+            nonlocal appended
+            appended += error is None
 
         for key, value in records:
             requested += 1
@@ -305,7 +305,7 @@ class TopicWatcher:
             if self._stopping.is_set():
                 return False
         producer.flush()
-        return taken == requested
+        return appended == requested
 
     def _report(self, *, answered: bool, problem: KafkaException | None = None) -> None:
         if self._answers and not answered:

@@ -156,22 +156,22 @@ def ensure_topics(admin: AdminClient, settings: TopicSettings | None = None, tim
     """
     settings = settings or TopicSettings()
     plans = _plans(settings)
-    found, brokers = _find(admin, plans, timeout_s)
-    _raise_if(_mistakes(settings, found))
-    absent = [plan for plan in plans if plan.name not in found]
+    topics, brokers = _find(admin, plans, timeout_s)
+    _raise_if(_mistakes(settings, topics))
+    absent = [plan for plan in plans if plan.name not in topics]
     if absent:
         created = _create(admin, absent, _replication(settings, brokers), timeout_s)
-        found = _find_all(admin, plans, timeout_s)
+        topics = _find_all(admin, plans, timeout_s)
         # A topic that somebody else made meanwhile, or a broker that does not do as told, is no better than an old one.
-        _raise_if(_mistakes(settings, found))
+        _raise_if(_mistakes(settings, topics))
     else:
         created = []
     return TopicReport(
         topics=settings.topics,
-        partitions={plan.name: found[plan.name].partitions for plan in plans},
+        partitions={plan.name: topics[plan.name].partitions for plan in plans},
         created=tuple(created),
-        warnings=tuple(_warnings(settings, found)),
-        compressed_events=found[settings.topics.events].config["compression.type"] != _UNCOMPRESSED,
+        warnings=tuple(_warnings(settings, topics)),
+        compressed_events=topics[settings.topics.events].config["compression.type"] != _UNCOMPRESSED,
     )
 
 
@@ -190,7 +190,7 @@ def _plans(settings: TopicSettings) -> list[_Plan]:
         "compression.type": _UNCOMPRESSED,
     }
     compacted = {"cleanup.policy": "compact", **outputs}
-    wanted: list[tuple[str, int, dict[str, str]]] = [
+    rows: list[tuple[str, int, dict[str, str]]] = [
         (topics.events, settings.shards, {**kept(settings.events_retention_ms), **events}),
         (topics.responses, settings.responses_partitions, {**kept(settings.responses_retention_ms), **outputs}),
         (topics.assignments, settings.assignments_partitions, compacted),
@@ -203,7 +203,7 @@ def _plans(settings: TopicSettings) -> list[_Plan]:
         ),
         (topics.topics, settings.shards, {"cleanup.policy": "compact"}),
     ]
-    return [_Plan(name=name, partitions=partitions, config=config) for name, partitions, config in wanted]
+    return [_Plan(name=name, partitions=partitions, config=config) for name, partitions, config in rows]
 
 
 def _replication(settings: TopicSettings, brokers: int) -> int:
@@ -229,11 +229,11 @@ def _find(admin: AdminClient, plans: list[_Plan], timeout_s: float) -> tuple[dic
             if problem.args[0].code() not in _NOT_YET:
                 mistakes.append(f"{name}: its settings cannot be read: {_text(problem)}.")
     _raise_if(mistakes)
-    found = {
+    topics = {
         name: _Found(partitions=len(metadata.topics[name].partitions), config=config)
         for name, config in configs.items()
     }
-    return found, len(metadata.brokers)
+    return topics, len(metadata.brokers)
 
 
 def _describe_configs(
@@ -250,10 +250,10 @@ def _find_all(admin: AdminClient, plans: list[_Plan], timeout_s: float) -> dict[
     """Return all planned topics, once the brokers know those that were just created."""
     deadline = time.monotonic() + timeout_s
     while True:
-        found, _ = _find(admin, plans, timeout_s)
-        unseen = [plan.name for plan in plans if plan.name not in found]
+        topics, _ = _find(admin, plans, timeout_s)
+        unseen = [plan.name for plan in plans if plan.name not in topics]
         if not unseen:
-            return found
+            return topics
         if time.monotonic() >= deadline:
             raise TopicError([f"{name} was created but is not to be seen after {timeout_s:g} s." for name in unseen])
         time.sleep(0.05)
@@ -283,19 +283,19 @@ def _create(admin: AdminClient, plans: list[_Plan], replication_factor: int, tim
     return created
 
 
-def _mistakes(settings: TopicSettings, found: Mapping[str, _Found]) -> list[str]:
+def _mistakes(settings: TopicSettings, topics: Mapping[str, _Found]) -> list[str]:
     mistakes: list[str] = []
-    events = found.get(settings.topics.events)
+    events = topics.get(settings.topics.events)
     if events and events.partitions != settings.shards:
         mistakes.append(
             f"{settings.topics.events} has {events.partitions} partitions but --shards is {settings.shards}: "
             "each partition is one shard, and their number is fixed for the life of the topic."
         )
-    known = found.get(settings.topics.topics)
-    if known and known.partitions != settings.shards:
+    topics_topic = topics.get(settings.topics.topics)
+    if topics_topic and topics_topic.partitions != settings.shards:
         mistakes.append(
-            f"{settings.topics.topics} has {known.partitions} partitions but --shards is {settings.shards}: each shard "
-            "keeps in its own what it knows of the cluster's topics. Delete the topic: it is made anew."
+            f"{settings.topics.topics} has {topics_topic.partitions} partitions but --shards is {settings.shards}: "
+            "each shard keeps in its own what it knows of the cluster's topics. Delete the topic: it is made anew."
         )
     timestamp_type = events.config["message.timestamp.type"] if events else LOG_APPEND_TIME
     if timestamp_type != LOG_APPEND_TIME:
@@ -308,12 +308,14 @@ def _mistakes(settings: TopicSettings, found: Mapping[str, _Found]) -> list[str]
             f"must fit into a dead letter: set it to {input_max_bytes + RECORD_OVERHEAD_BYTES} or more."
         )
     for plan in _plans(settings):
-        topic = found.get(plan.name)
+        topic = topics.get(plan.name)
         if topic is None:
             continue
-        policy, wanted = topic.config["cleanup.policy"], plan.config["cleanup.policy"]
-        if policy != wanted:
-            mistakes.append(f"{plan.name} has cleanup.policy={policy}: {_POLICY_REASONS[wanted]}; set it to {wanted}.")
+        policy, planned = topic.config["cleanup.policy"], plan.config["cleanup.policy"]
+        if policy != planned:
+            mistakes.append(
+                f"{plan.name} has cleanup.policy={policy}: {_POLICY_REASONS[planned]}; set it to {planned}."
+            )
         if plan.name in settings.topics.outputs and topic.max_message_bytes < output_max_bytes:
             mistakes.append(
                 f"{plan.name} has max.message.bytes={topic.max_message_bytes}, but records of {output_max_bytes} bytes "
@@ -336,15 +338,15 @@ _POLICY_REASONS = {
 }
 
 
-def _warnings(settings: TopicSettings, found: Mapping[str, _Found]) -> list[str]:
+def _warnings(settings: TopicSettings, described: Mapping[str, _Found]) -> list[str]:
     topics, warnings = settings.topics, []
-    compression_type = found[topics.events].config["compression.type"]
+    compression_type = described[topics.events].config["compression.type"]
     if compression_type != _UNCOMPRESSED:
         warnings.append(
             f"{topics.events} has compression.type={compression_type}: what a sender compressed may take a thousand "
             f"times as much memory as max.message.bytes allows; set it to {_UNCOMPRESSED}."
         )
-    retention_ms = int(found[topics.events].config["retention.ms"])
+    retention_ms = int(described[topics.events].config["retention.ms"])
     if 0 <= retention_ms < 24 * _HOUR_MS:
         warnings.append(
             f"{topics.events} has retention.ms={retention_ms}: a coordinator that is down for longer than that loses "

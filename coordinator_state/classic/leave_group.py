@@ -22,12 +22,12 @@ def leave_group(step: Step, request: LeaveGroupRequest) -> None:
     """Remove members by member id or instance id. An entry that is refused does not stop the others."""
     require_group_id(request.group_id)
     group = classic_or_none(step)
-    left: list[Member | str] = []
-    results = tuple(_leave(step, group, entry, left) for entry in request.members)
-    if group is not None and left:
-        last = left[-1]
+    leavers: list[Member | str] = []
+    results = tuple(_leave(step, group, entry, leavers) for entry in request.members)
+    if group is not None and leavers:
+        last = leavers[-1]
         if group.state in (states.STABLE, states.COMPLETING_REBALANCE):
-            names = ", ".join(leaver if isinstance(leaver, str) else leaver.member_id for leaver in left)
+            names = ", ".join(leaver if isinstance(leaver, str) else leaver.member_id for leaver in leavers)
             # Kafka rebalances even when only handed-out ids left; so do we (docs/differences.md).
             prepare_rebalance(
                 step,
@@ -47,7 +47,7 @@ def _response(step: Step, results: tuple[LeaveGroupMemberResponse, ...]) -> Leav
 
 
 def _leave(
-    step: Step, group: ClassicGroup | None, entry: LeaveGroupMember, left: list[Member | str]
+    step: Step, group: ClassicGroup | None, entry: LeaveGroupMember, leavers: list[Member | str]
 ) -> LeaveGroupMemberResponse:
     error_code = ErrorCode.NONE
     step.set_subject(Subject(entry.member_id, entry.group_instance_id, entry.reason))
@@ -58,7 +58,7 @@ def _leave(
         step.record_refusal(refusal)
     else:
         assert group is not None
-        left.append(leaver)
+        leavers.append(leaver)
         if isinstance(leaver, str):
             group.remove_pending(leaver)
             step.cancel(timers.session(leaver))

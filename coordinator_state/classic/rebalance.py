@@ -205,11 +205,11 @@ def subscribed_topics_of(group: ClassicGroup) -> tuple[str, ...] | None:
     if group.protocol_name is None:
         return None
     topics: dict[str, None] = {}
-    read: set[bytes] = set()
+    metadata_seen: set[bytes] = set()
     for member in group.members.values():
         metadata = member.metadata_of(group.protocol_name)
-        if metadata not in read:
-            read.add(metadata)
+        if metadata not in metadata_seen:
+            metadata_seen.add(metadata)
             of_member = subscribed_topics(metadata)
             if of_member is None:
                 return None

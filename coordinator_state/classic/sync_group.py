@@ -60,11 +60,11 @@ def _require_protocol(group: ClassicGroup, request: SyncGroupRequest) -> None:
         raise _protocol_differs("name", request.protocol_name, group.protocol_name)
 
 
-def _protocol_differs(what: str, requested: str | None, actual: str | None) -> Refusal:
+def _protocol_differs(field: str, requested: str | None, actual: str | None) -> Refusal:
     return Refusal(
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
         "protocol_differs",
-        f"the request names protocol {what} {requested!r:.100}, the group has {actual!r:.100}",
+        f"the request names protocol {field} {requested!r:.100}, the group has {actual!r:.100}",
     )
 
 
@@ -84,13 +84,15 @@ def _has_synced(step: Step, group: ClassicGroup, member: Member) -> None:
 
 def _receive_assignments(step: Step, group: ClassicGroup, request: SyncGroupRequest) -> None:
     """The leader's assignments: members that it does not list get nothing, ids that are no members are ignored."""
-    given = {assignment.member_id: assignment.assignment for assignment in request.assignments}
-    growth = sum([len(given.get(member.member_id, b"")) - len(member.assignment) for member in group.members.values()])
+    assignments = {assignment.member_id: assignment.assignment for assignment in request.assignments}
+    growth = sum(
+        [len(assignments.get(member.member_id, b"")) - len(member.assignment) for member in group.members.values()]
+    )
     if group.members_bytes + growth > step.config.group_max_bytes:
         _fail(step, group)
         return
     for member in group.members.values():
-        group.set_assignment(member, given.get(member.member_id, b""))
+        group.set_assignment(member, assignments.get(member.member_id, b""))
     append_group_metadata(step)
     is_consumer = group.protocol_type == CONSUMER
     step.cause_seq = step.append_history(

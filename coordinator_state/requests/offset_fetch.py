@@ -45,13 +45,13 @@ def _require_answer_of_some_size(step: Step, requested: OffsetFetchRequestGroup)
     if group is None or requested.topics is None:
         return  # what the group has, once
     most = max(ANSWER_BYTES_MAX, 2 * step.config.group_offsets_max_bytes)
-    left = most
+    bytes_left = most
     for topic in requested.topics:
         stored = group.offsets.of_topic(topic.name)
         for index in topic.partition_indexes:
             committed = stored.get(index)
-            left -= OFFSET_OVERHEAD_BYTES if committed is None else offset_bytes(0, committed.metadata)
-        if left < 0:
+            bytes_left -= OFFSET_OVERHEAD_BYTES if committed is None else offset_bytes(0, committed.metadata)
+        if bytes_left < 0:
             raise Refusal(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
                 "answer_is_too_large",

@@ -118,11 +118,11 @@ _STRUCT_CODECS: dict[tuple[int, int, bool], _StructCodec] = {}
 
 def _struct_codec(struct: StructDefinition, version: int, flexible: bool) -> _StructCodec:
     key = id(struct), version, flexible
-    found = _STRUCT_CODECS.get(key)
-    if found is None:
+    codec = _STRUCT_CODECS.get(key)
+    if codec is None:
         read, write = struct_reader(struct, version, flexible), struct_writer(struct, version, flexible)
-        found = _STRUCT_CODECS[key] = _StructCodec(struct, read, write)
-    return found
+        codec = _STRUCT_CODECS[key] = _StructCodec(struct, read, write)
+    return codec
 
 
 # ----------------------------------------------------------------------------------------------------------- reading
@@ -273,12 +273,12 @@ def _tags_writer(fields: tuple[Field, ...], version: int) -> Callable[[Iterable[
     ]
 
     def write_tags(values: Iterable[Any]) -> bytes:
-        written = []
+        encoded_tags = []
         for (tag, default, write), value in zip(tagged, values, strict=True):
             if value != default:
                 data = write(value)
-                written.append(tag + encode_unsigned_varint(len(data)) + data)
-        return encode_unsigned_varint(len(written)) + b"".join(written)
+                encoded_tags.append(tag + encode_unsigned_varint(len(data)) + data)
+        return encode_unsigned_varint(len(encoded_tags)) + b"".join(encoded_tags)
 
     return write_tags
 

@@ -155,23 +155,23 @@ def _range(versions: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def _default(kind: str, is_array: bool, struct: StructDefinition | None, written: Any) -> Any:
+def _default(kind: str, is_array: bool, struct: StructDefinition | None, default: Any) -> Any:
     """A default as Kafka's generator reads it: a null without quotes is as good as no default."""
-    if written == "null":
+    if default == "null":
         return None
     if is_array:
         return ()
     if struct is not None:
         return {field.python_name: field.default for field in struct.fields}
     if kind in INTEGER_TYPES:
-        return int(str(written or 0).strip(), 0)
+        return int(str(default or 0).strip(), 0)
     match kind:
         case "bool":
-            return str(written).lower() == "true"
+            return str(default).lower() == "true"
         case "float64":
-            return float(written or 0)
+            return float(default or 0)
         case "uuid":
             return bytes(16)
         case "bytes" | "records":
             return b""
-    return written or ""
+    return default or ""

@@ -12,8 +12,8 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def spared(what: str) -> Iterator[None]:
-    """Leave out a step when a name that it needs is gone. `what` names it, for the log.
+def spared(part: str) -> Iterator[None]:
+    """Leave out a step when a name that it needs is gone. `part` names the step, for the log.
 
     A class that a JVM lacks cannot be called (TypeError), as py4j takes its name for a package's. A JVM that is gone is
     no such case: its Py4JNetworkError or ConnectionError is passed on.
@@ -24,4 +24,4 @@ def spared(what: str) -> Iterator[None]:
         raise
     except (Py4JError, TypeError, AttributeError) as problem:
         reason = next(iter(str(problem).splitlines()), "")
-        _log.warning("Left out: %s (%s: %s). See docs/upgrading.md.", what, type(problem).__name__, reason)
+        _log.warning("Left out: %s (%s: %s). See docs/upgrading.md.", part, type(problem).__name__, reason)

@@ -134,8 +134,8 @@ def _objects(column: pa.Array[Any]) -> list[Any]:
     if column.null_count and pa.types.is_integer(kind):
         return column.to_pylist()
     # Three times as fast, and numbers without nulls stay numbers.
-    found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
-    return found
+    values: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
+    return values
 
 
 def _batch(outputs: Outputs, states: list[tuple[Any, ...]], schema: StructType) -> pa.RecordBatch:
